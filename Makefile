@@ -66,15 +66,22 @@ OPENSEARCH_VERSION := 3.6.0
 OPENSEARCH         ?= .cache/opensearch
 
 # Programs that tests run against a broker, by the names of their Debian packages: a client, an LDAP server, a KDC; what
-# the library of the extra `kerberos` is built with; what runs an OpenID provider; senders of syslog (the drivers of TLS
-# are no programs, only files).
+# the library of the extra `kerberos` is built with; what runs an OpenID provider; a browser; senders of syslog (the drivers
+# of TLS are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
-    rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
+    chromium rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
 # Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
 SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
+# Would be started where it is installed.
+PROMETHEUS := .cache/programs/prometheus usr/bin/prometheus prometheus
 
 KERBEROS_STAMP := $(VENV)/.kerberos
+
+# Checks of accessibility, for the pages of the console.
+AXE        := .cache/axe
+AXE_SOURCE := tests/console/browser/axe
+AXE_STAMP  := $(AXE)/.stamp
 
 IDENTITY_PROVIDER        := .cache/identity-provider
 IDENTITY_PROVIDER_SOURCE := tests/clients/identity_provider
@@ -111,7 +118,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 # Containers often set PYTHONDONTWRITEBYTECODE. Without bytecode every start compiles, which takes as long as the rest.
 bytecode: $(STAMP)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import barnabas.cli.main, barnabas.broker.main'
+	@$(BIN)/python -m compileall -q -j 0 src/barnabas
 
 # Loops that numba compiles, and the bytecode of what Spark's workers import: otherwise the first query waits for both.
 KERNELS_STAMP := $(VENV)/.kernels
@@ -212,6 +219,16 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+# What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
+# mark have targets of their own, above.
+EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/network tests/pipelines/library \
+    tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/queues
+.PHONY: extended
+counterparts: extended
+extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/queues")
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
+	SIMULATION_SECONDS=60 $(BIN)/pytest tests/simulation/test_simulation.py -k no_scenario
+
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations
 ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
@@ -232,10 +249,11 @@ $(OLDEST_SPARK_STAMP): requirements/oldest-spark.txt | $(STAMP)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(OLDEST_SPARK) -r requirements/oldest-spark.txt
 	@touch $@
 
-programs: $(STAMP)  ## install what tests run: kcat, an LDAP server and a KDC with apt-get, an OpenID provider with npm
+programs: $(STAMP)  ## install what tests run: kcat, an LDAP server, a KDC and a browser with apt-get, an OpenID provider and axe with npm
 	@tools/install-programs $(PROGRAMS)
 	@tools/unpack-packages $(SYSLOG_NG)
-	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider
+	@tools/unpack-packages $(PROMETHEUS)
+	@$(MAKE) --silent --no-print-directory --jobs 2 kerberos identity-provider axe
 
 # It has no wheels for Linux and is built here; without optimisation, which tests need not, in a third of the time.
 kerberos: $(KERBEROS_STAMP)
@@ -249,6 +267,14 @@ $(IDENTITY_PROVIDER_STAMP): $(IDENTITY_PROVIDER_SOURCE)/package-lock.json
 	@mkdir -p $(IDENTITY_PROVIDER)
 	cp $(IDENTITY_PROVIDER_SOURCE)/package.json $(IDENTITY_PROVIDER_SOURCE)/package-lock.json $(IDENTITY_PROVIDER)
 	cd $(IDENTITY_PROVIDER) && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+.PHONY: axe
+axe: $(AXE_STAMP)
+$(AXE_STAMP): $(AXE_SOURCE)/package-lock.json
+	@mkdir -p $(AXE)
+	cp $(AXE_SOURCE)/package.json $(AXE_SOURCE)/package-lock.json $(AXE)
+	cd $(AXE) && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 programs-in-ci:

@@ -44,7 +44,13 @@ SLOW_FOLDERS = (
     "perf",
 )
 # A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
-WITH_SPARK = ("tests/pipelines/", "tests/demo/", "tests/cli/pipeline/")
+WITH_SPARK = (
+    "tests/pipelines/",
+    "tests/demo/",
+    "tests/cli/pipeline/",
+    "tests/ingest/files/test_pipeline.py",
+    "tests/ingest/host/test_agent.py",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,8 @@ MAY_IMPORT_RE = (
     "barnabas.queues.reset",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
-    "barnabas.config.checks", "barnabas.config.listeners", "barnabas.config.properties", "barnabas.config.setting",
+    "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
+    "barnabas.config.setting",
     "barnabas.log.compaction.alike",  # records that look alike, without a choice in the pattern
 )  # fmt: skip
 
@@ -104,7 +105,10 @@ MUST_NOT_CALL = {
     # Files of a pipeline's definitions are programs: their author's, in the folder that a command names.
     "importlib.util.spec_from_file_location": (OURS, ("barnabas.pipelines.definitions.loading",)),
     # A pickle is a program, too. Spark's workers unpickle by themselves.
-    **dict.fromkeys(("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ())),
+    # The console's search processes get their login from the process that started them, over its pipe.
+    **dict.fromkeys(
+        ("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ("barnabas.console.scanning.login",))
+    ),
 }
 
 

@@ -33,8 +33,8 @@ class TurnLimit(NamedTuple):
 
     seconds: float = 0.003
     steps: int = 1000
-    piece_bytes: int = 16 << 10
-    """Of the smallest batches, what is appended in some milliseconds: the size of a step."""
+    piece_bytes: int = 1 << 20
+    """Of batches, what is appended in a step, unless they are many (`replication/follower.py`)."""
 
 
 class Turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -51,9 +52,13 @@ async def test_a_broker_serves_its_metrics_and_its_health(tmp_path: Path) -> Non
         'kafka_log_log_size{topic="orders",partition="2"} 0',
         'kafka_server_brokertopicmetrics_bytesin_total{topic="orders"} 0',
         'kafka_server_socketservermetrics_connection_count{listener="PLAINTEXT"} 1',
+        'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"} 1',
+        'kafka_cluster_partition_replicascount{topic="orders",partition="0"} 1',
         'kafka_network_requestmetrics_requests_total{request="CreateTopics",version="5"} 1',
     ):
         assert line + "\n" in text
+    if sys.platform == "linux":
+        assert "\nkafka_server_kafkaserver_linux_disk_write_bytes " in text
     assert (health["status"], health["node_id"]) == ("up", broker.node_id)
     # Nothing is served that is not described, and nothing is described that is not served.
     declared = {family.metric for family in broker.metrics.families()}

@@ -24,6 +24,14 @@ SELECTION: tuple[tuple[str, type[Load]], ...] = (
     ("kill a leader whose disk is slow", librdkafka.IdempotentLoad),
     ("kill two leaders at once", librdkafka.IdempotentLoad),
 )
+# What others in the selection show too: the same fault under another load, or two faults of the selection at once.
+EXTENDED = {
+    "restart the controller",
+    "restart the leader",
+    "freeze the leader's link to ZooKeeper",
+    "kill a leader whose disk is slow",
+    "kill two leaders at once",
+}
 SLACK = 3.0  # tests share their machine; `make chaos` has it for itself
 _BY_NAME = {fault.name: fault for fault in FAULTS}
 
@@ -38,6 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
 def _cases() -> Iterator[object]:
     for name, load in SELECTION:
         marks = [pytest.mark.java] if load.client == java.CLIENT else []
+        marks += [pytest.mark.extended] if name in EXTENDED else []
         yield pytest.param(name, load, id=f"{name}, {load.kind}, {load.client}", marks=marks)
 
 

@@ -86,6 +86,25 @@ def test_commands_name_what_is_wrong(target: EmbeddedBroker) -> None:
     assert "aliases" in twice.err
 
 
+def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
+    tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, ours = new_name(), target.bootstrap_servers
+    with BrokerProcess(tmp_path / "source") as source:
+        theirs = source.bootstrap_servers
+        ask(theirs, lambda client: create_topic(client, name, partitions=1))
+        source.kill()
+        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+            until(lambda: any("Waiting for the source src: cannot connect" in line for line in mirror.lines))
+            source.start()
+            until(lambda: ends(ours, name) == [0])
+            assert mirror.stop() == 0
+        source.kill()
+        with MirrorProcess(theirs, ours) as waiting:
+            until(lambda: any("Waiting for" in line for line in waiting.lines))
+            assert waiting.stop() == 0
+
+
 def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(
     tmp_path: Path, new_name: Callable[[], str]
 ) -> None:

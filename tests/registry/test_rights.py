@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.client.access import logins
 from barnabas.client.access.acls import create_acls, delete_acls
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
-from barnabas.registry import access
 from barnabas.registry.api.routes import ROUTES, On, Route
 from barnabas.security.acl_filters import AclFilter
 from barnabas.security.acls import AclBinding
@@ -37,7 +37,7 @@ def secured() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(autouse=True)
 def rights_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "REMEMBERED", 0.0)
+    monkeypatch.setattr(logins, "REMEMBERED", 0.0)
 
 
 @pytest.fixture

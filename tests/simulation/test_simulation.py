@@ -12,7 +12,7 @@ from barnabas.testing.simulation.runner import _run, run
 from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
 
 # Always the same scenarios, and as many of them as the time allows; `make simulate` runs as many others as one likes.
-SECONDS = float(os.environ.get("SIMULATION_SECONDS", "60"))
+SECONDS = float(os.environ.get("SIMULATION_SECONDS", "20"))
 FIRST_SEED, LAST_SEED = 1000, 9999
 MUTANT_SCENARIOS = 200
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import barnabas
 from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.exporter_metrics import declare_exporter_metrics, serves_exporter_metrics
 from barnabas.broker.mirror_metrics import declare_mirror_metrics
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
@@ -89,6 +90,8 @@ class Monitoring:
         registry = broker.metrics
         declare_cluster_metrics(registry, broker)
         declare_replica_metrics(registry, broker)
+        if serves_exporter_metrics(broker.config):
+            declare_exporter_metrics(registry, broker)
         declare_mirror_metrics(registry, lambda: broker.image, broker.replicas, broker.mirrors)
         declare_group_metrics(registry, broker.clock, broker.coordinators.groups)
         declare_transaction_metrics(registry, broker.clock, broker.coordinators.transactions)
@@ -178,40 +181,11 @@ def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
         catalogue.PREFERRED_IMBALANCE: lambda: sum(
             state.leader != state.preferred_leader for state in states()
         ),
-        catalogue.BROKERS: lambda: len(broker.image.brokers),
         catalogue.ACTIVE_BROKERS: lambda: sum(not other.fenced for other in broker.image.brokers.values()),
         catalogue.FENCED_BROKERS: lambda: sum(other.fenced for other in broker.image.brokers.values()),
     }
     for metric, read in numbers.items():
         registry.read_by(metric, read)
-    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partitions_by_topic(broker))
-    _declare_state_metrics(registry, broker)
-
-
-def _partitions_by_topic(broker: Monitored) -> Iterator[Sample]:
-    for name, topic in broker.image.topics.items():
-        yield Sample("", (("topic", name),), len(topic.partitions))
-
-
-def _declare_state_metrics(registry: Registry, broker: Monitored) -> None:
-    """What the image says about each partition of the cluster, as kafka_exporter tells it."""
-    readers: dict[Metric, Callable[[PartitionState], int]] = {
-        catalogue.PARTITION_LEADER: lambda state: state.leader,
-        catalogue.PARTITION_LEADER_PREFERRED: lambda state: state.leader == state.preferred_leader,
-        catalogue.PARTITION_REPLICAS: lambda state: len(state.replicas),
-        catalogue.PARTITION_ISR: lambda state: len(state.isr),
-        catalogue.PARTITION_UNDER: lambda state: len(state.isr) < len(state.replicas),
-    }
-    for metric, read in readers.items():
-        registry.computed(metric, _each_state(broker, read))
-
-
-def _each_state(broker: Monitored, read: Callable[[PartitionState], int]) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        for topic, index, state in broker.image.partitions():
-            yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
-
-    return samples
 
 
 # Replicas of this broker
@@ -231,8 +205,7 @@ def declare_replica_metrics(registry: Registry, broker: Monitored) -> None:
         catalogue.PARTITION_UNDER_REPLICATED: _is_under_replicated,
         catalogue.PARTITION_UNDER_MIN_ISR: lambda partition: _spare_replicas(partition) < 0,
         catalogue.PARTITION_AT_MIN_ISR: lambda partition: _spare_replicas(partition) == 0,
-        catalogue.CURRENT_OFFSET: lambda partition: partition.log.high_watermark,
-        catalogue.OLDEST_OFFSET: lambda partition: partition.log.log_start_offset,
+        catalogue.PARTITION_REPLICAS_COUNT: _replica_count,
     }
     of_all: dict[Metric, Callable[[Partition], int]] = {
         catalogue.LOG_SIZE: lambda partition: partition.log.size_bytes,
@@ -244,6 +217,10 @@ def declare_replica_metrics(registry: Registry, broker: Monitored) -> None:
         registry.computed(metric, _each_partition(led, read))
     for metric, read in of_all.items():
         registry.computed(metric, _each_partition(lambda: list(broker.replicas), read))
+
+
+def _replica_count(partition: Partition) -> int:
+    return 0 if partition.state is None else len(partition.state.replicas)
 
 
 def _is_under_replicated(partition: Partition) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,25 +13,56 @@ from barnabas.cli import companion as companions
 from barnabas.cli.command_config import command_security
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.output import show_done
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
+    from barnabas.client.addresses import Address
+    from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
-DEFAULT_LISTEN = "127.0.0.1:8090"
 CLUSTER = "default"
 
+app = typer.Typer()
 
+
+@app.callback(invoke_without_command=True)
 def console(
+    command: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            help="Clusters, login, roles, masks, tokens (console.yml); --listen, --data and --read-only win over it.",
+        ),
+    ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where browsers connect.")
-    ] = DEFAULT_LISTEN,
+        str | None,
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where browsers connect [127.0.0.1:8090]."),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", "-d", metavar="DIR", help="Where curves and logs are kept [~/.local/state]."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nobody changes anything.")] = False,
+    exporter_only: Annotated[
+        bool, typer.Option("--exporter-only", help="Only /metrics, as kafka_exporter has them; no pages.")
+    ] = False,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="With --exporter-only: lines that bearers send to be let in."
+        ),
+    ] = None,
+    publish_metrics: Annotated[
+        str,
+        typer.Option(
+            "--publish-metrics", metavar="TOPIC", help="Write metrics to a topic, for `operations`."
+        ),
+    ] = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[bool, typer.Option(companions.OPTION, hidden=True, help=companions.HELP)] = False,
 ) -> None:
@@ -43,19 +75,48 @@ def console(
       barnabas console
 
       barnabas console --bootstrap-server kafka1:9092 --listen 127.0.0.1:8090
+
+      barnabas console --config console.yml
+
+      barnabas console --exporter-only --listen 0.0.0.0:9308 --tokens tokens.txt
     """
-    from barnabas.console.server import ConsoleServer
-    from barnabas.console.settings import ClusterSettings, ConsoleSettings, default_data
+    if command.invoked_subcommand is not None:
+        return
+    from barnabas.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
     from barnabas.network.web_process import run
 
-    check_console()
+    if not exporter_only:
+        check_console()
     log_to_stderr()
     security = command_security()
     if companion:
         bootstrap, security = read_greeting()
     cluster = ClusterSettings(CLUSTER, bootstrap, security)
-    settings = ConsoleSettings((cluster,), address(listen, "--listen"), data or default_data(), read_only)
+    if exporter_only:
+        where = DEFAULT_LISTEN if listen is None else address(listen, "--listen")
+        _run_exporter(cluster, where, tokens, publish_metrics)
+        return
+    settings = ConsoleSettings((cluster,)) if config is None else _read(config)
+    settings = replace(
+        settings,
+        listen=settings.listen if listen is None else address(listen, "--listen"),
+        data=data or settings.data,
+        read_only=read_only or settings.read_only,
+        publish_metrics=publish_metrics or settings.publish_metrics,
+    )
+    from barnabas.console.server import ConsoleServer  # needs the extra
+
     run(lambda: ConsoleServer(settings), _announce, with_parent=companion)
+
+
+def _run_exporter(
+    cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
+) -> None:
+    from barnabas.console.exporter.server import ExporterServer
+    from barnabas.network.web_process import run
+
+    tokens_file = "" if tokens is None else str(tokens)
+    run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
 
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
@@ -68,8 +129,51 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     return await companion_of_broker(broker, "console", user, arguments, needed_acls(user))
 
 
+@app.command()
+def password(output: Output = OutputFormat.TABLE) -> None:
+    """Make the hash of a password, for `users` in console.yml. It asks for it, or reads a line from a pipe.
+
+    Example:
+
+      barnabas console password
+    """
+    from barnabas.console.access.passwords import hash_of
+
+    given = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
+    made = str(hash_of(given or sys.stdin.readline().rstrip("\n")))
+    show_done(output, made, {"password": made})
+
+
+@app.command()
+def token(output: Output = OutputFormat.TABLE) -> None:
+    """Make a token for a program that uses the API, and its digest, for `tokens` in console.yml.
+
+    Example:
+
+      barnabas console token
+    """
+    from barnabas.console.access.api_tokens import new_token
+
+    made, digest = new_token()
+    text = (
+        f"token:  {made}  (it is not shown again: send it as `Authorization: Bearer TOKEN`)\ndigest: {digest}"
+    )
+    show_done(output, text, {"token": made, "digest": digest})
+
+
+def _read(config: Path) -> ConsoleSettings:
+    from barnabas.console.access.console_file import read_console_file
+
+    return read_console_file(config)
+
+
 def check_console() -> None:
     check_installed("console", "console", ("jinja2", "uvicorn", "pyarrow"))
+
+
+def _announce_exporter(url: str) -> None:
+    typer.echo(f"The exporter is ready on {url}")
+    sys.stdout.flush()
 
 
 def _announce(url: str) -> None:

@@ -107,13 +107,13 @@ def check_registry() -> None:
 def _tls(path: Path) -> Tls:
     from barnabas.client.security.references import read_properties
     from barnabas.config.setting import ConfigError
-    from barnabas.registry.server import server_tls
     from barnabas.security.secret import SecuritySettingError
+    from barnabas.security.tls.server import https_context
     from barnabas.security.tls.settings import parse_tls
 
     try:
         found = parse_tls(read_properties("--tls", path))
-        server_tls(found)  # before anything is started
+        https_context("the schema registry", found)  # before anything is started
         return found
     except (SecuritySettingError, ConfigError) as error:
         raise typer.BadParameter(str(error), param_hint="--tls") from None

@@ -58,6 +58,8 @@ class Client(Closing):
         self.request_timeout = request_timeout
         self.total_timeout = total_timeout
         self.metadata = ClusterMetadata()
+        self.bootstrap = bootstrap
+        self.security = security
         self._bootstrap = parse_addresses(bootstrap)
         self._guard = Guard(security)
         self._connections: dict[Address, BrokerConnection] = {}

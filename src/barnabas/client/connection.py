@@ -19,7 +19,7 @@ from barnabas.client.errors import (
     TlsError,
     UnsupportedApiError,
 )
-from barnabas.client.frames import FrameReceiver, TlsAlertError
+from barnabas.client.frames import FrameReceiver, TlsAlertError, write_parts
 from barnabas.client.security.guard import NO_GUARD, Guard
 from barnabas.client.security.session import Session
 from barnabas.client.security.tls import explain_handshake
@@ -188,12 +188,12 @@ class BrokerConnection:
         header = RequestHeader(message.api_key, version, self._next_id, self.client_id)
         frame = encode_request(header, message)
         if self._session is None or not self._session.holds(message.api_key, frame):
-            self._transport.writelines(frame)
+            write_parts(self._transport, frame)
         return self._next_id
 
     def _write_held(self, frames: list[Any]) -> None:
         if self._end is None and self._transport is not None:
-            self._transport.writelines(frames)
+            write_parts(self._transport, frames)
 
     def _on_frame(self, frame: memoryview) -> None:
         waiting = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)

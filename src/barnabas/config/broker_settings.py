@@ -167,6 +167,10 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             "HOST:PORT where metrics and health are served over HTTP; empty for none. Without HOST it is 127.0.0.1; "
             "* is every address.",
             Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),
+    Setting("barnabas.metrics.exporter", Kind.STRING, "auto",
+            "Whether barnabas.metrics.listen also serves kafka_exporter's metrics of the cluster: on, off or auto, "
+            "which is on for a node without ZooKeeper. Boards add them up, so of several brokers none or one should.",
+            OneOf("auto", "on", "off")),
     Setting("barnabas.metrics.users.file", Kind.STRING, "",
             "A file with lines NAME:PASSWORD: who may read metrics (HTTP Basic). It is read again when it changes. "
             "Without it and barnabas.metrics.tokens.file, everyone who reaches barnabas.metrics.listen may."),

@@ -17,6 +17,7 @@ from barnabas.console.errors import (
     BadInputError,
     BusyError,
     ConsoleError,
+    ElsewhereError,
     NotFoundError,
     RefusedError,
     TooLargeError,
@@ -99,18 +100,21 @@ class ConsoleApp:
             return
         request.match = match = self.table.find(head.method, head.path)
         visitor = await self.gate.visitor(head, match)
-        request.context = context = self._context(visitor, match)
+        request.context = context = self._context(request, visitor, match)
         given = await self._given(request)
         query = as_struct(match.route.query, match.path, given)
-        await self._check_rights(context, match, query)
+        await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
-    def _context(self, visitor: Visitor, match: Match) -> Context:
+    def _context(self, request: _Request, visitor: Visitor, match: Match) -> Context:
         name = match.path.get("cluster")
         if name is not None and name not in self.clusters:
             raise NotFoundError(f"The console knows no cluster {name!r}")
         current = None if name is None else self.clusters[name]
-        return Context(self.settings, visitor, self.clusters, self.table, current)
+        more = request.answering.more
+        return Context(
+            self.settings, visitor, self.clusters, self.table, current, request.head, self.gate, more
+        )
 
     async def _given(self, request: _Request) -> dict[str, Any]:
         if request.head.method != "POST":
@@ -123,7 +127,7 @@ class ConsoleApp:
             raise BadInputError("The request ended before its body") from None
         return read_body(request.head.headers.get("content-type", ""), body)
 
-    async def _check_rights(self, context: Context, match: Match, query: Any) -> None:
+    async def _check_rights(self, head: Head, context: Context, match: Match, query: Any) -> None:
         """By what the page will see, not by what was sent: a parameter may be sent twice."""
         if match.route.kind is Kind.ACTION and self.settings.read_only and not match.route.outside:
             raise RefusedError("This console is read-only: it was started so, and changes nothing")
@@ -131,6 +135,7 @@ class ConsoleApp:
         for need in match.route.needs.all_of:
             action = need.action(parameters)
             if not await context.visitor.may(context.cluster.name, action):
+                await self.audit.refused(head, context, match, action)
                 raise refusal(context.visitor, action)
 
     async def _serve(self, request: _Request, match: Match, context: Context, query: Any) -> None:
@@ -156,9 +161,11 @@ class ConsoleApp:
         if match.is_api:
             await request.answering.body(200, answers.JSON, answers.encode(done))
             return
-        see: str = getattr(done, "see", Done.see)
-        message = urllib.parse.urlencode({"message": done.message})
-        await request.answering.see(f"{context.url(see)}{'&' if '?' in see else '?'}{message}")
+        see: str = context.url(getattr(done, "see", Done.see))
+        if done.message:
+            message = urllib.parse.urlencode({"message": done.message})
+            see = f"{see}{'&' if '?' in see else '?'}{message}"
+        await request.answering.see(see)
 
     async def _stream(self, request: _Request, match: Match, context: Context, query: Any) -> None:
         if self._streams >= MOST_STREAMS:
@@ -189,6 +196,9 @@ class ConsoleApp:
             known = ConsoleError("This is a defect of the console; its log says more")
         if request.answering.started:
             _logger.info("%s ended early: %s", request.head.path, known.message)
+            return
+        if isinstance(known, ElsewhereError):
+            await request.answering.see(known.location)
             return
         if isinstance(known, UnauthorizedError) and not request.is_api and request.head.method == "GET":
             wanted = f"{request.head.path}?{request.query}" if request.query else request.head.path

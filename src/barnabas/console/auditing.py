@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from barnabas.console.context import Context
 from barnabas.console.gate import Head
 from barnabas.console.routes import Match
+from barnabas.security.authorizer import Action
 
 
 class Auditing(Protocol):
@@ -16,8 +16,6 @@ class Auditing(Protocol):
         """Around one action. An act that cannot be written down does not happen."""
         ...
 
-
-class NoAudit:
-    @asynccontextmanager
-    async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
-        yield
+    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+        """The visitor lacks a right."""
+        ...

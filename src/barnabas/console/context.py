@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from barnabas.client.cluster import Client
+from barnabas.client.security.settings import Security
+from barnabas.console.access.masking import NOTHING, Hidden, hidden_of
 from barnabas.console.errors import RefusedError
 from barnabas.console.settings import ConsoleSettings
 from barnabas.console.visitor import Visitor
@@ -15,6 +17,7 @@ from barnabas.security.authorizer import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.console.clusters import Cluster
+    from barnabas.console.gate import Gate, Head
     from barnabas.console.routes import RouteTable
 
 
@@ -26,6 +29,11 @@ class Context:
     table: RouteTable
     current: Cluster | None = None
     """None on pages of the console itself."""
+    head: Head | None = None
+    """The request, for the login."""
+    gate: Gate | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    """Of the answer, beside those that every answer has: a cookie."""
 
     @property
     def cluster(self) -> Cluster:
@@ -36,6 +44,17 @@ class Context:
     def client(self) -> Client:
         """The client that acts for the visitor."""
         return self.visitor.client(self.cluster.name) or self.cluster.client
+
+    @property
+    def security(self) -> Security:
+        """How other connections, those of a search process, log in for the visitor."""
+        return self.visitor.security(self.cluster.name) or self.cluster.settings.security
+
+    async def hidden(self, topic: str) -> Hidden:
+        """What this visitor may not see of the topic's records, nor search, sort, copy or export by."""
+        rules = self.settings.access.masks
+        found = hidden_of(rules, self.cluster.name, topic)
+        return NOTHING if not found or await self.visitor.unmasks(self.cluster.name) else found
 
     async def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return await self.visitor.may(self.cluster.name, Action(operation, resource_type, name))

@@ -25,6 +25,22 @@ class UnauthorizedError(ConsoleError):
     status = 401
 
 
+class ElsewhereError(ConsoleError):
+    """Nothing is wrong: the browser goes on elsewhere, to an identity provider for example."""
+
+    status = 303
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"See {location}")
+        self.location = location
+
+
+class TooManyError(ConsoleError):
+    """Of attempts to log in."""
+
+    status = 429
+
+
 class RefusedError(ConsoleError):
     status = 403
 

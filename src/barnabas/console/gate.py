@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.console.routes import Match
-from barnabas.console.visitor import Anyone, Visitor
+from barnabas.console.visitor import Visitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,3 @@ class Gate(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class OpenGate:
-    """No login: for loopback."""
-
-    def __init__(self) -> None:
-        self._anyone = Anyone()
-
-    def check(self, head: Head) -> None:
-        """Everybody is as good as the next one."""
-
-    async def visitor(self, head: Head, match: Match) -> Visitor:
-        return self._anyone
-
-    async def close(self) -> None:
-        """Nothing is kept."""

@@ -10,21 +10,28 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.client.addresses import Address
+from barnabas.console.access.audit import ConsoleAudit
+from barnabas.console.access.audit_topic import AuditTopic
+from barnabas.console.access.gates import gate_of
 from barnabas.console.app import ConsoleApp
-from barnabas.console.auditing import NoAudit
 from barnabas.console.clusters import Cluster
-from barnabas.console.gate import OpenGate
 from barnabas.console.pages import route_table
+from barnabas.console.scanning.pool import Pool
 from barnabas.console.settings import ConsoleSettings
 from barnabas.network.web import WebServer, bind
+from barnabas.security.tls.server import https_context
 
 
 class ConsoleServer:
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
-        self.clusters = {each.name: Cluster(each, settings) for each in settings.clusters}
-        self.gate = OpenGate()
-        self.app = ConsoleApp(settings, self.clusters, route_table(), self.gate, NoAudit())
+        self.pool = Pool()
+        self.clusters = {each.name: Cluster(each, settings, self.pool) for each in settings.clusters}
+        self._tls = None if settings.tls is None else https_context("the console", settings.tls)
+        self._audit_topic = self._topic_of_audit()
+        self.audit = ConsoleAudit(settings.data, settings.access.audit, self._audit_topic)
+        self.gate = gate_of(settings, self.audit)
+        self.app = ConsoleApp(settings, self.clusters, route_table(), self.gate, self.audit)
         self.port = settings.listen.port
         self._http: WebServer | None = None
 
@@ -39,7 +46,8 @@ class ConsoleServer:
 
     @property
     def url(self) -> str:
-        return f"http://{Address(self.settings.listen.host, self.port)}"
+        scheme = "http" if self._tls is None else "https"
+        return self.settings.url or f"{scheme}://{Address(self.settings.listen.host, self.port)}"
 
     async def start(self) -> None:
         """Returns when pages are served; the clusters may be away."""
@@ -48,7 +56,7 @@ class ConsoleServer:
             self.port = listening.getsockname()[1]
             for cluster in self.clusters.values():
                 await cluster.start()
-            self._http = WebServer(self.app)
+            self._http = WebServer(self.app, self._tls)
             await self._http.start(listening)
         except BaseException:
             listening.close()
@@ -59,6 +67,16 @@ class ConsoleServer:
         if self._http is not None:
             await self._http.stop()
             self._http = None
+        if self._audit_topic is not None:
+            await self._audit_topic.close()
         for cluster in self.clusters.values():
             await cluster.stop()
+        await self.pool.close()
         await self.gate.close()
+
+    def _topic_of_audit(self) -> AuditTopic | None:
+        wanted = self.settings.access.audit
+        if not wanted.topic:
+            return None
+        cluster = self.clusters[wanted.cluster or next(iter(self.clusters))]
+        return AuditTopic(cluster.client, wanted.topic)

@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from barnabas.client.addresses import Address
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, Security
+from barnabas.console.access.model import AccessSettings
+from barnabas.security.secret import Secret
+from barnabas.security.tls.settings import Tls
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8090)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryLogin:
+    user: str = ""
+    password: Secret = NO_PASSWORD
+    token: Secret = NO_PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +29,7 @@ class ClusterSettings:
     security: Security = PLAINTEXT
     registry: str = ""
     """The URL of its schema registry."""
+    registry_login: RegistryLogin = RegistryLogin()
     logs: tuple[str, ...] = ()
     """Topics with lines of logs."""
 
@@ -30,6 +41,15 @@ class ConsoleSettings:
     data: Path = field(default_factory=lambda: default_data())
     """Curves, logs and audit; everything in it but the audit can be removed."""
     read_only: bool = False
+    tls: Tls | None = None
+    """By https."""
+    url: str = ""
+    """Under which browsers reach it, if that is not where it listens."""
+    access: AccessSettings = field(default_factory=AccessSettings)
+    publish_metrics: str = ""
+    """The topic that metrics are written to, in each cluster; none if it is empty."""
+    silenced_alarms: frozenset[str] = frozenset()
+    """Names of alarms that are shown to nobody."""
 
 
 def default_data() -> Path:

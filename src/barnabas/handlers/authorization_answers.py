@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.handlers.authorized_operations import NOT_ASKED_FOR, OF_CLUSTER, OF_GROUP, OF_TOPIC
+from barnabas.handlers.authorized_operations import NOT_ASKED_FOR
 from barnabas.handlers.fetch.reading import AuthorizedReader
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value
@@ -24,6 +24,7 @@ from barnabas.protocol.messages.metadata import TopicRequest
 from barnabas.protocol.messages.share import ForgottenTopic
 from barnabas.protocol.schema import Message
 from barnabas.queues.sessions import SessionKey
+from barnabas.security.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
 from barnabas.security.authorizer import CLUSTER_NAME, Access, Action, Operation, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas.security.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
 from barnabas.security.authorizer import Operation
 
 NOT_ASKED_FOR = -0x80000000
@@ -13,23 +14,6 @@ NOT_ASKED_FOR = -0x80000000
 def bit_field(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in operations)
 
-
-_OF_BOTH = (
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-OF_TOPIC = (*_OF_BOTH, Operation.READ, Operation.WRITE, Operation.DELETE)
-OF_GROUP = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-OF_CLUSTER = (*_OF_BOTH, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE)
 
 # Without an authorizer everybody may do everything that can be done with a resource of the kind.
 ALL_OF_TOPIC = bit_field(OF_TOPIC)

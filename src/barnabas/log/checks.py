@@ -24,7 +24,6 @@ from barnabas.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    crc_is_right,
 )
 from barnabas.records.compression import HIGHEST_RATIO, Codec, begins_like
 from barnabas.records.record import InvalidRecords
@@ -158,7 +157,7 @@ def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"the leader sent offset {header.base_offset} to a log that already ends at {log_end}",
         )
-    if not crc_is_right(batch, 0, header.size):
+    if crc32c(batch[CRC_START:]) != header.crc:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} was damaged on its way"
         )

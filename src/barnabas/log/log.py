@@ -11,6 +11,7 @@ steps of log/pending.py, run elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -21,7 +22,6 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.files import FileSystem
 from barnabas.log import inspection
 from barnabas.log.checks import (
-    check_follows,
     check_from_client,
     check_in_transaction,
     checked_header,
@@ -30,6 +30,7 @@ from barnabas.log.checks import (
 )
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.durable_log import DurableLog
+from barnabas.log.follower_run import FollowerRun
 from barnabas.log.inspection import Inspected
 from barnabas.log.parts import LogParts
 from barnabas.log.producer import RememberedBatch
@@ -43,12 +44,14 @@ from barnabas.records.batch import (
     MAGIC,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    Walked,
     iterate_headers,
     read_header,
     stamp_log_append_time,
     unpack_header,
     write_stamp,
 )
+from barnabas.records.control import EndTransactionMarker
 from barnabas.records.walking import SMALLEST_RECORD
 from barnabas.types import TopicPartition, Uuid
 
@@ -281,38 +284,61 @@ class Log(DurableLog):
         if last_offset - offsets.recovery_point >= self._flush_messages:
             self._on_flush_wanted()
 
-    def append_as_follower(self, batches: memoryview, now_ms: int = 0) -> AppendResult:
-        """Append batches as the leader sent them: offsets, epochs and timestamps are its own."""
+    def append_as_follower(
+        self, batches: memoryview, now_ms: int = 0, walked: Walked | None = None
+    ) -> AppendResult:
+        """Append batches as the leader sent them: offsets, epochs and timestamps are its own.
+
+        `walked` are those that count, if somebody has walked through them. Those before one that is refused stay.
+        """
         self.disk.check(now_ms)
-        offsets = self.offsets
-        first_offset = offsets.end
-        for position, header in iterate_headers(batches):
-            batch = batches[position : position + header.size]
-            if header.base_offset < offsets.end <= header.last_offset and (
-                self.is_empty or not self.segments.size
-            ):
-                # DeleteRecords has moved the leader's log start into a batch; the batch is taken whole, as in Kafka.
-                self.truncate_fully_and_start_at(header.base_offset)
-            check_follows(batch, header, offsets.end)
-            marker = (
-                transaction_marker(batch, header) if header.is_control and header.producer_id >= 0 else None
-            )
-            writes = self.disk.writes
-            if writes is None:
-                self.write(batch, header.last_offset, header.max_timestamp, now_ms)
-            else:
-                writes.write(
-                    self, batch, header.last_offset, header.max_timestamp, header.producer_id, now_ms
-                )
-            self.epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                replay_batch(self.producers, self._noting(), header, header.base_offset, marker, now_ms)
-        if offsets.end == first_offset:
+        first_offset = self.offsets.end
+        run = FollowerRun(self, batches, now_ms)
+        try:
+            for position, header in iterate_headers(batches) if walked is None else walked:
+                run.add(position, header)
+        finally:
+            run.write()
+        if self.offsets.end == first_offset:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"there is no whole batch in the {len(batches)} bytes from the leader",
             )
-        return AppendResult(first_offset, offsets.end - 1, NO_APPEND_TIME, False)
+        return AppendResult(first_offset, self.offsets.end - 1, NO_APPEND_TIME, False)
+
+    def has_room_for(self, position: int, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Known without a closer look: this batch, at this position, still belongs in the active segment."""
+        segment, rolling = self.segments.active, self._rolling
+        return (
+            segment is rolling.segment
+            and segment.first_timestamp is rolling.first_timestamp
+            and position + size <= rolling.bytes
+            and max_timestamp <= rolling.timestamp
+            and last_offset <= rolling.offset
+        )
+
+    def write_run(self, batches: memoryview, headers: Sequence[BatchHeader]) -> None:
+        """As `write`, for batches that follow each other in the active segment, which has room for them: one write."""
+        segments = self.segments
+        position = segments.active.size
+        try:
+            segments.active.append_run(batches, headers, self._index_interval)
+        except OSError as error:
+            raise self.failed(error) from error
+        for header in headers:
+            segments.tail.add(header.last_offset, position)
+            position += header.size
+        offsets, last_offset = self.offsets, headers[-1].last_offset
+        offsets.append(last_offset + 1)
+        if last_offset - offsets.recovery_point >= self._flush_messages:
+            self._on_flush_wanted()
+
+    def note_followed(self, header: BatchHeader, marker: EndTransactionMarker | None, now_ms: int) -> None:
+        """A batch of the leader is in the log: what it says of epochs, producers and transactions."""
+        if header.leader_epoch != self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            replay_batch(self.producers, self._noting(), header, header.base_offset, marker, now_ms)
 
     def _noting(self) -> NotesAborted:
         """Where to note a transaction that the last append has aborted."""

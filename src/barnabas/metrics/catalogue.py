@@ -1,5 +1,5 @@
-"""Every metric that the broker serves: its name, its labels, and what it says. Those of sockets and of tiered storage
-are in `network_catalogue`, `tiering_catalogue` and `mirror_catalogue`.
+"""Every metric that the broker serves: its name, its labels, and what it says. Those of sockets, of tiered storage, of
+mirrors and of kafka_exporter are in `network_catalogue`, `tiering_catalogue`, `mirror_catalogue`, `exporter_catalogue`.
 
 Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them, and
 those of kafka_exporter, so that stock dashboards work unchanged. What only Barnabas has begins with `barnabas_`.
@@ -7,7 +7,7 @@ those of kafka_exporter, so that stock dashboards work unchanged. What only Barn
 
 from __future__ import annotations
 
-from barnabas.metrics import mirror_catalogue, network_catalogue, tiering_catalogue
+from barnabas.metrics import exporter_catalogue, mirror_catalogue, network_catalogue, tiering_catalogue
 from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
@@ -135,6 +135,9 @@ PARTITION_UNDER_MIN_ISR = gauge(
 PARTITION_AT_MIN_ISR = gauge(
     "kafka_cluster_partition_atminisr", "1 when the ISR is exactly min.insync.replicas.", *_PARTITION
 )
+PARTITION_REPLICAS_COUNT = gauge(
+    "kafka_cluster_partition_replicascount", "Replicas of a partition that this broker leads.", *_PARTITION
+)
 LOG_SIZE = gauge("kafka_log_log_size", "Bytes of a partition's log on this broker.", *_PARTITION)
 LOG_START = gauge("kafka_log_log_logstartoffset", "First offset of a partition's log.", *_PARTITION)
 LOG_END = gauge(
@@ -229,31 +232,6 @@ UNCLEAN_ELECTIONS = counter(
     "Elections of a leader that may lack acknowledged records.",
 )
 
-# As kafka_exporter has them
-BROKERS = gauge("kafka_brokers", "Brokers in the cluster.")
-TOPIC_PARTITIONS = gauge("kafka_topic_partitions", "Partitions of a topic.", "topic")
-CURRENT_OFFSET = gauge(
-    "kafka_topic_partition_current_offset",
-    "High watermark of a partition that this broker leads.",
-    *_PARTITION,
-)
-OLDEST_OFFSET = gauge(
-    "kafka_topic_partition_oldest_offset", "First offset of a partition that this broker leads.", *_PARTITION
-)
-PARTITION_LEADER = gauge(
-    "kafka_topic_partition_leader", "Broker that leads a partition; -1 for none.", *_PARTITION
-)
-PARTITION_LEADER_PREFERRED = gauge(
-    "kafka_topic_partition_leader_is_preferred", "1 when the preferred replica leads.", *_PARTITION
-)
-PARTITION_REPLICAS = gauge("kafka_topic_partition_replicas", "Replicas of a partition.", *_PARTITION)
-PARTITION_ISR = gauge(
-    "kafka_topic_partition_in_sync_replica", "Replicas of a partition in sync.", *_PARTITION
-)
-PARTITION_UNDER = gauge(
-    "kafka_topic_partition_under_replicated_partition", "1 when a replica is not in sync.", *_PARTITION
-)
-
 # Transactions that this broker coordinates
 TRANSACTIONAL_IDS = gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
 TRANSACTIONS_WITHOUT_TIMEOUT = gauge(
@@ -296,11 +274,20 @@ START_TIME = gauge("process_start_time_seconds", "When the broker started, in se
 CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")
 RESIDENT_MEMORY = gauge("process_resident_memory_bytes", "Resident memory of the process.")
 OPEN_FILES = gauge("process_open_fds", "Open file descriptors.")
+# Gauges in Kafka, although they only grow; without samples where the system does not count them.
+DISK_READ = gauge(
+    "kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes that the process had read from disks, on Linux."
+)
+DISK_WRITE = gauge(
+    "kafka_server_kafkaserver_linux_disk_write_bytes",
+    "Bytes that the process had written to disks, on Linux.",
+)
 
 CATALOGUE = (
     *metrics_among(globals()),
     *network_catalogue.CATALOGUE,
     *tiering_catalogue.CATALOGUE,
     *mirror_catalogue.CATALOGUE,
+    *exporter_catalogue.CATALOGUE,
 )
 """Every metric there is, for documentation and for the test that nothing is served that is not described."""

@@ -6,6 +6,11 @@ from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
 
 # Connections
 CONNECTIONS = gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")
+STRIMZI_CONNECTIONS = gauge(
+    "kafka_server_socket_server_metrics_connection_count",
+    "Open connections, under the name that Strimzi's rules give them.",
+    "listener",
+)
 CONNECTIONS_OPENED = counter(
     "kafka_server_socketservermetrics_connection_creation_total", "Connections accepted.", "listener"
 )

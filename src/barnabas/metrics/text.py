@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from barnabas.metrics.declarations import Metric
 from barnabas.metrics.registry import Registry, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -17,19 +18,26 @@ def render(registry: Registry) -> str:
 def render_lines(registry: Registry) -> Iterator[str]:
     """Yield all metrics line by line, for those who have other things to do in between."""
     for family in registry.families():
-        metric = family.metric
-        yield f"# HELP {metric.name} {_escape_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
+        yield header(family.metric)
         for sample in family.samples():
-            yield _line(metric.name, sample)
+            yield _line(family.metric.name, sample)
+
+
+def header(metric: Metric) -> str:
+    """What stands above the samples of a metric."""
+    return f"# HELP {metric.name} {_escape_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
 
 
 def _line(name: str, sample: Sample) -> str:
-    labels = ",".join([f'{label}="{_escape_label(text)}"' for label, text in sample.labels])
-    inside = f"{{{labels}}}" if labels else ""
-    return f"{name}{sample.suffix}{inside} {_number(sample.value)}\n"
+    return f"{name}{sample.suffix}{label_text(sample.labels)} {number_text(sample.value)}\n"
 
 
-def _number(value: float) -> str:
+def label_text(labels: Iterable[tuple[str, str]]) -> str:
+    inside = ",".join([f'{label}="{_escape_label(text)}"' for label, text in labels])
+    return f"{{{inside}}}" if inside else ""
+
+
+def number_text(value: float) -> str:
     if isinstance(value, int) or (math.isfinite(value) and value == int(value)):
         return str(int(value))
     if math.isnan(value):

@@ -7,10 +7,11 @@ the lanes, which carry the batches. A failure of one of the first two is reporte
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
@@ -40,12 +41,15 @@ from barnabas.mirror.store import MirrorStore
 ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.1
 LEADERS_SECONDS = 0.5
-START_SECONDS = 15.0
+AGAIN_SECONDS = 60.0
+"""How often it is said again that a cluster cannot be reached."""
 CLIENT_ID = "barnabas-mirror"
 FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
 """A right is missing, or another mirror of the same link runs."""
 
 _logger = safe_logger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +113,32 @@ class LinkRunner:
         return Lane(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
 
     async def run(self, stop: asyncio.Event) -> None:
+        try:
+            await unless_stopped(self._work(), stop)
+        finally:
+            await self._lanes.stop()
+
+    async def _work(self) -> None:
         await self._store.open()
-        # The first time whatever is wrong is the caller's to see, unless a broker has just gone.
-        await retry(self._refresh, Patience(START_SECONDS), self._note_start)
+        # The first time whatever is wrong is the caller's to see, unless a cluster cannot be reached.
+        await retry(self._refresh, Patience(math.inf), self._note_start)
         await self._attempt("orders", self.topics.obey)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
             asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
             asyncio.create_task(self._carry()),
         ]
-        stopping = asyncio.create_task(stop.wait())
         try:
-            done, _ = await asyncio.wait([stopping, *loops], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (stopping, *loops):
+            for task in loops:
                 task.cancel()
-            await asyncio.gather(stopping, *loops, return_exceptions=True)
-            await self._lanes.stop()
+            await asyncio.gather(*loops, return_exceptions=True)
 
     async def _note_start(self, error: Exception) -> None:
-        _logger.warning("link %s tries again: %s", self.name, error)
+        self._survive("refresh", error)
 
     async def _refresh(self) -> None:
         await self.topics.refresh()
@@ -206,13 +214,17 @@ def _has_leader(topic: Topic | None, index: int) -> bool:
 
 
 async def open_link(
-    source: SourceAddress, target: str, settings: MirrorSettings, security: Security = PLAINTEXT
+    source: SourceAddress,
+    target: str,
+    settings: MirrorSettings,
+    security: Security = PLAINTEXT,
+    say: Callable[[str], None] = _logger.warning,
 ) -> LinkRunner:
-    """Finds out what both sides are; raises what a person must put right."""
+    """Finds out what both sides are, when they can be reached; raises what a person must put right."""
     clients = Clients.of(source, target, security)
     try:
-        source_cluster = (await describe_cluster(clients.source)).cluster_id
-        target_cluster = (await describe_cluster(clients.target)).cluster_id
+        source_cluster = await _cluster_id(clients.source, f"the source {source.alias}", say)
+        target_cluster = await _cluster_id(clients.target, "the target", say)
         await check_speaks_topic_ids(clients.source)
         planner = Planner(settings.rules(source.alias), source_cluster, target_cluster)
         produces = settings.merge or not await has_mirrors(clients.target)
@@ -220,6 +232,32 @@ async def open_link(
     except BaseException:
         await clients.close()
         raise
+
+
+async def _cluster_id(client: Client, side: str, say: Callable[[str], None]) -> str:
+    """Waits for the cluster, and says so."""
+    due = 0.0
+
+    async def tell(error: Exception) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + AGAIN_SECONDS
+            say(f"Waiting for {side}: {error}")
+
+    cluster = await retry(lambda: describe_cluster(client), Patience(math.inf), tell)
+    return cluster.cluster_id
+
+
+async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T | None:
+    """What the work gives; None if `stop` was set before, and the work is cancelled."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working in done else None
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 async def run_links(links: Sequence[LinkRunner], stop: asyncio.Event) -> None:

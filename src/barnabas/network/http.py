@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -59,8 +59,11 @@ class MonitoringServer:
         registry: Registry,
         health: Health,
         limits: MonitoringLimits | None = None,
+        *,
+        lines: Callable[[], Iterator[str]] | None = None,
     ) -> None:
-        self._registry = registry
+        """`lines` gives what `/metrics` shows instead of the registry."""
+        self._lines = lines or (lambda: render_lines(registry))
         self._credentials = HttpCredentials()
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._health = health
@@ -164,7 +167,7 @@ class MonitoringServer:
 
     async def _metrics(self) -> str:
         lines: list[str] = []
-        for number, line in enumerate(render_lines(self._registry)):
+        for number, line in enumerate(self._lines()):
             lines.append(line)
             if number % LINES_PER_TURN == LINES_PER_TURN - 1:
                 await asyncio.sleep(0)
@@ -191,7 +194,7 @@ def _request_line(head: bytes) -> tuple[str, str]:
 def response(
     status: HTTPStatus, text: str, content_type: str = "text/plain; charset=utf-8", more: str = ""
 ) -> bytes:
-    body = text.encode()
+    body = text.encode("utf-8", "replace")
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"

@@ -29,6 +29,7 @@ def declare_network_metrics(
 
     connections = sockets.connections
     registry.computed(network_catalogue.CONNECTIONS, by_listener(connections.count_on))
+    registry.computed(network_catalogue.STRIMZI_CONNECTIONS, by_listener(connections.count_on))
     registry.computed(
         network_catalogue.CONNECTIONS_OPENED, by_listener(lambda name: connections.opened[name])
     )

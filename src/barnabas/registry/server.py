@@ -7,7 +7,6 @@ async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
 from __future__ import annotations
 
 import socket
-import ssl
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -25,8 +24,7 @@ from barnabas.registry.leadership import GROUP, Identity
 from barnabas.registry.service import SchemaService
 from barnabas.registry.store import SchemaStore, StoreSettings
 from barnabas.registry.topic import TOPIC
-from barnabas.security.secret import SecuritySettingError
-from barnabas.security.tls.server import ListenerTls, server_context
+from barnabas.security.tls.server import https_context
 from barnabas.security.tls.settings import Tls
 
 logger = safe_logger(__name__)
@@ -54,7 +52,7 @@ class RegistryServer:
         stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
         self.store = SchemaStore(stored)
         self.access = Access(settings.bootstrap, settings.security)
-        self._tls = None if settings.tls is None else server_tls(settings.tls)
+        self._tls = None if settings.tls is None else https_context("the schema registry", settings.tls)
         forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
         self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
@@ -111,12 +109,3 @@ class RegistryServer:
                 "who reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers ask (SASL)",
                 self.settings.listen,
             )
-
-
-def server_tls(tls: Tls) -> ssl.SSLContext:
-    """SecuritySettingError or ConfigError for settings and files that are none."""
-    if tls.certificate is None:
-        raise SecuritySettingError(
-            "ssl.keystore.location", "is missing: https needs a certificate and its key"
-        )
-    return server_context(ListenerTls("of the schema registry", tls))

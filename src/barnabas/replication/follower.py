@@ -15,25 +15,33 @@ from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
-from barnabas.records.batch import iterate_headers
+from barnabas.records.batch import Walked, iterate_headers
 from barnabas.replication.partition import NO_EPOCH, Partition
 
 logger = safe_logger(__name__)
 
-PIECE_BYTES = 32 << 10
-"""How much is appended in one turn of the loop: some milliseconds, even of the smallest batches."""
+PIECE_BYTES = 1 << 20
+PIECE_BATCHES = 128
+"""How much is appended in one turn of the loop: about a millisecond."""
 
 
-def pieces(batches: memoryview, piece_bytes: int = PIECE_BYTES) -> Iterator[memoryview]:
-    """Whole batches of about `piece_bytes`; a torn one at the end is left out."""
-    start = end = 0
-    for position, header in iterate_headers(batches):
-        if position + header.size - start > piece_bytes and position > start:
-            yield batches[start:position]
+def pieces(walked: Walked, piece_bytes: int = PIECE_BYTES) -> Iterator[Walked]:
+    """Batches of about `piece_bytes`, and not too many."""
+    first = start = 0
+    for number, (position, header) in enumerate(walked):
+        if number == first:
             start = position
-        end = position + header.size
-    if end > start:
-        yield batches[start:end]
+        elif position + header.size - start > piece_bytes or number - first >= PIECE_BATCHES:
+            yield walked[first:number]
+            first, start = number, position
+    if walked:
+        yield walked[first:]
+
+
+def size_of(piece: Walked) -> int:
+    """Bytes of batches that follow each other."""
+    last, header = piece[-1]
+    return last + header.size - piece[0][0]
 
 
 def take(
@@ -76,13 +84,12 @@ def lower_recovery_point(partition: Partition, data: PartitionData) -> None:
 
 def _append(partition: Partition, records: Records, now_ms: int, piece_bytes: int) -> Iterator[int]:
     batches = memoryview(records)
-    whole = False
-    for piece in pieces(batches, piece_bytes):
-        whole = True
-        partition.log.append_as_follower(piece, now_ms)
-        yield len(piece)
-    if not whole:
+    walked = list(iterate_headers(batches))
+    if not walked:
         partition.log.append_as_follower(batches, now_ms)  # which says what is wrong with them
+    for piece in pieces(walked, piece_bytes):
+        partition.log.append_as_follower(batches, now_ms, piece)
+        yield size_of(piece)
 
 
 def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:

@@ -19,8 +19,9 @@ from barnabas.log.dirs.move import Move, State
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.log_lines import limited_logger
+from barnabas.records.batch import iterate_headers
 from barnabas.replication.flusher import Flusher
-from barnabas.replication.follower import pieces
+from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.throttle import Throttle
@@ -160,18 +161,18 @@ class ReplicaMoves:
         """Copy what one read gives; how many bytes that was."""
         move.align()
         log, start, generation = move.log, move.future.log_end_offset, move.log.generation
-        batches = await self._read(log, start)
+        batches = memoryview(await self._read(log, start))
         taken = 0
-        for piece in pieces(memoryview(batches)):
+        for piece in pieces(list(iterate_headers(batches))):
             self._check(move)
             if log.generation != generation:
                 break  # it was cut meanwhile: what we have read may be gone
             try:
-                move.take(piece, self._broker.clock.now_ms())
+                move.take(batches, self._broker.clock.now_ms(), piece)
             except DiskFull as full:
                 logger.warning("%s waits with its move: %s", move.partition, full)
                 break
-            taken += len(piece)
+            taken += size_of(piece)
             await asyncio.sleep(0)
         return taken
 

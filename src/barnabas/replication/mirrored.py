@@ -11,45 +11,43 @@ from typing import NamedTuple
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.epochs import UNDEFINED
 from barnabas.log.log import Log
-from barnabas.records.batch import MAGIC, BatchHeader, iterate_headers
+from barnabas.records.batch import MAGIC, BatchHeader, Walked
 
 LARGEST_OFFSET = (1 << 63) - 2
 
 
 class Admitted(NamedTuple):
-    """The bytes from `start` to `end` are to be appended; `error` says what is wrong with what comes next."""
+    """These are to be appended; `error` says what is wrong with what comes next."""
 
-    start: int
-    end: int
+    walked: Walked
     error: KafkaError | None
 
 
-def admit(log: Log, leader_epoch: int, batches: memoryview, source_start: int = UNDEFINED) -> Admitted:
+def admit(log: Log, leader_epoch: int, walked: Walked, source_start: int = UNDEFINED) -> Admitted:
     """What of these batches follows the log. The checksums are not looked at yet.
 
     An empty log begins where the source's does; if that is not known, with the first batch.
     """
-    start = end = 0
+    first = 0
     log_end, last_epoch = log.log_end_offset, log.epochs.latest
     is_first = log.is_empty
-    for position, header in iterate_headers(batches):
-        behind = position + header.size
-        try:
-            _check_batch(header)
-            if header.last_offset < log_end and end == start:
-                _check_known(log, header)
-                start = end = behind
-                continue
-            _check_epoch(header, last_epoch, leader_epoch)
-            may_skip = log.config.compacted or (is_first and source_start == UNDEFINED)
-            _check_offset(header, log_end, is_first=is_first, may_skip=may_skip)
-        except KafkaError as error:
-            return Admitted(start, end, error)
-        log_end, last_epoch, end = header.last_offset + 1, header.leader_epoch, behind
-        is_first = False
-    if not end and len(batches):
-        return Admitted(0, 0, _corrupt(f"there is no whole batch in {len(batches)} bytes"))
-    return Admitted(start, end, None)
+    for number, (_, header) in enumerate(walked):
+        base_offset, _, epoch, magic, _, _, last_offset_delta, *_ = header
+        is_next = base_offset == log_end and epoch == last_epoch <= leader_epoch and not is_first
+        if not is_next or magic != MAGIC or not 0 <= last_offset_delta <= LARGEST_OFFSET - base_offset:
+            try:
+                _check_batch(header)
+                if header.last_offset < log_end and number == first:
+                    _check_known(log, header)
+                    first += 1
+                    continue
+                _check_epoch(header, last_epoch, leader_epoch)
+                may_skip = log.config.compacted or (is_first and source_start == UNDEFINED)
+                _check_offset(header, log_end, is_first=is_first, may_skip=may_skip)
+            except KafkaError as error:
+                return Admitted(walked[first:number], error)
+        log_end, last_epoch, is_first = base_offset + last_offset_delta + 1, epoch, False
+    return Admitted(walked[first:], None)
 
 
 def _check_batch(header: BatchHeader) -> None:

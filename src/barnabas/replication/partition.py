@@ -21,6 +21,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
+from barnabas.records.batch import Walked
 from barnabas.replication.in_sync_replicas import InSyncReplicas
 from barnabas.replication.progress import Alone, ClusterView, Follower, Followers, IsrProposal
 from barnabas.replication.watchers import CommitCallback
@@ -276,15 +277,15 @@ class Partition(InSyncReplicas):
 
     # -- of a mirror ----------------------------------------------------------------------------------
 
-    def append_mirrored(self, batches: memoryview, now_ms: int) -> None:
+    def append_mirrored(self, batches: memoryview, walked: Walked, now_ms: int) -> None:
         """Append batches as the source has them. KafkaError if one is damaged; those before it are appended."""
-        first = self.log.log_end_offset
+        first, size = self.log.log_end_offset, sum(header.size for _, header in walked)
         try:
-            self.log.append_as_follower(batches, now_ms)
+            self.log.append_as_follower(batches, now_ms, walked)
         finally:
-            self.counters.bytes_in.value += len(batches)
+            self.counters.bytes_in.value += size
             self.counters.messages_in.value += self.log.log_end_offset - first
-            self.log_has_grown(len(batches))
+            self.log_has_grown(size)
 
     def log_has_grown(self, size: int) -> None:
         """Something was appended to the log itself."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 import msgspec
+
+from barnabas.security.authorizer import Operation, ResourceType
 
 
 class PatternType(IntEnum):
@@ -44,3 +47,30 @@ class AclBinding(msgspec.Struct, frozen=True, array_like=True, order=True):
     """An address, a network such as 10.0.0.0/8 (KIP-1276), or WILDCARD."""
     operation: int
     permission: int
+
+
+# What can be allowed on which resource: Kafka's AclEntry.supportedOperations.
+_OF_BOTH = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+OF_TOPIC = (*_OF_BOTH, Operation.READ, Operation.WRITE, Operation.DELETE)
+OF_GROUP = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+OF_CLUSTER = (*_OF_BOTH, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE)
+SUPPORTED: Mapping[ResourceType, Sequence[Operation]] = {
+    ResourceType.TOPIC: OF_TOPIC,
+    ResourceType.GROUP: OF_GROUP,
+    ResourceType.CLUSTER: OF_CLUSTER,
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}

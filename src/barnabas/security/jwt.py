@@ -38,6 +38,8 @@ class Token(NamedTuple):
     subject: str
     expires_ms: int
     scope: frozenset[str]
+    claims: dict[str, Any]
+    """All that it says."""
 
 
 class Keys(Protocol):
@@ -85,7 +87,7 @@ def _claims(claims: dict[str, Any], rules: Rules, now: float) -> Token:
     if not isinstance(subject, str) or not subject.strip():
         raise InvalidTokenError(f"it does not say whose it is ({rules.subject_claim})")
     scope = _words(claims.get(rules.scope_claim), split=True)
-    return Token(subject, int(expires * 1000), scope)
+    return Token(subject, int(expires * 1000), scope, claims)
 
 
 def _seconds(claims: dict[str, Any], name: str) -> float:

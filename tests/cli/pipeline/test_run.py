@@ -76,17 +76,19 @@ def make(cli: Cli, tmp_path: Path) -> Callable[..., Path]:
     return pipeline
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.extended)])
 def test_sparks_own_runner_runs_the_folder_as_it_is_and_runs_it_again(
-    cli: Cli, make: Callable[..., Path]
+    cli: Cli, make: Callable[..., Path], times: int
 ) -> None:
-    folder = make("own-runner")
-    for _ in range(2):
+    folder = make(f"own-runner-{times}")
+    for _ in range(times):
         cli.ok("pipeline", "feed", str(folder), "--records", str(RECORDS))
         ended = run(folder, "spark-pipelines", "run")
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-4000:]
         assert "Run is COMPLETED" in ended.stdout + ended.stderr
 
 
+@pytest.mark.extended
 def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_path: Path) -> None:
     """In one Python and one JVM: what costs most is to start them."""
     benches = {name: for_sparks_runner(name, tmp_path / name, cli.bootstrap) for name in OTHER_TEMPLATES}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.ingest.agent_file.document import AgentFileError
-from barnabas.ingest.agent_file.reading import ConfiguredAgent, read_agent
+from barnabas.ingest.agent_file.reading import AgentFileError, ConfiguredAgent, read_agent
 from barnabas.ingest.files.source import FilesSource
 from barnabas.ingest.host.source import HostSource
 from barnabas.ingest.http import HttpSource

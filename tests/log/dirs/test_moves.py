@@ -15,7 +15,6 @@ from barnabas.log import names
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.log import Log
-from barnabas.replication.follower import pieces
 from barnabas.testing.files import FaultyFileSystem, PowerLost
 from barnabas.types import TopicPartition
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
@@ -38,8 +37,7 @@ def copy_all(move: Move) -> None:
     while move.lag:
         found = move.log.read(move.future.log_end_offset, 300, move.log.log_end_offset)
         assert isinstance(found, FileSlice)
-        for piece in pieces(memoryview(found.read())):
-            move.take(piece, NOW)
+        move.take(memoryview(found.read()), NOW)
 
 
 def take_over(logs: LogManager, move: Move) -> None:
@@ -122,7 +120,7 @@ def stopped_half_way(scene: Scene) -> None:
     move = scene.begin()
     found = scene.log.read(0, 300, scene.log.log_end_offset)
     assert isinstance(found, FileSlice)
-    move.take(next(pieces(memoryview(found.read()))), NOW)
+    move.take(memoryview(found.read()), NOW)
     scene.logs.close()
 
 

@@ -38,6 +38,8 @@ INPUTS = {
     "enrich": (enrich.ORDERS, enrich.CUSTOMERS),
 }
 ICEBERG = "warehouse as iceberg"
+# A state, a join with one, and files: what a checkpoint has to keep in step. The others are made of the same parts.
+KEEPING_STATE = ("activity", "enrich", "warehouse")
 FIRST_RESULTS = {
     "activity": "activity.traffic",
     "operations": "operations.services",
@@ -49,10 +51,15 @@ Made = list[Generated]
 
 
 @pytest.mark.timeout(2 * PATIENCE + 60)
-def test_templates_go_on_after_kill_9_and_take_each_record_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names", [KEEPING_STATE, pytest.param((*INPUTS, ICEBERG), marks=pytest.mark.extended)]
+)
+def test_templates_go_on_after_kill_9_and_take_each_record_once(
+    spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
+) -> None:
     """All in one process: what costs most is to start it."""
     with EmbeddedBroker() as broker:
-        benches = _all_templates(tmp_path, broker.bootstrap_servers)
+        benches = _templates(names, tmp_path, broker.bootstrap_servers)
         made = {name: bench.generate(COUNT, per_second=PER_SECOND) for name, bench in benches.items()}
         for name, bench in benches.items():
             bench.create_inputs(*INPUTS[bench.template])
@@ -66,13 +73,17 @@ def test_templates_go_on_after_kill_9_and_take_each_record_once(spark: SparkSess
                 CHECKS[name](bench, made[name])
 
 
-def _all_templates(folder: Path, servers: str) -> dict[str, Workbench]:
+def _templates(names: tuple[str, ...], folder: Path, servers: str) -> dict[str, Workbench]:
     settings = {
         "warehouse": {warehouse.TOPIC: "to-parquet"},  # `enrich` reads orders too
         "logs": {"logs.idle": "1 day"},  # however long the test is away, no entry is over because of it
     }
-    benches = {name: Workbench(name, folder / name, servers, settings.get(name, {})) for name in INPUTS}
-    if iceberg_jars():
+    benches = {
+        name: Workbench(name, folder / name, servers, settings.get(name, {}))
+        for name in names
+        if name != ICEBERG
+    }
+    if ICEBERG in names and iceberg_jars():
         iceberg = {warehouse.TOPIC: "to-iceberg", "warehouse.format": "iceberg"}
         benches[ICEBERG] = Workbench("warehouse", folder / "iceberg", servers, iceberg)
     return benches

@@ -10,6 +10,7 @@ from barnabas.log.log import Log
 from barnabas.log.tiers import rebuilding
 from barnabas.log.tiers.markers import write_lost_markers
 from barnabas.log_lines import safe_logger
+from barnabas.records.batch import iterate_headers
 from barnabas.replication.follower import pieces
 from barnabas.tiering.reading.remote_log import RemoteLog
 from barnabas.tiering.stores.store import StoreError
@@ -28,10 +29,11 @@ async def take_back(
     )
     rebuilding.begin(log)
     async for batches in remote.all_batches():
-        for piece in pieces(memoryview(batches)):
+        view = memoryview(batches)
+        for piece in pieces(list(iterate_headers(view))):
             if not is_ours():
                 raise StoreError(f"{log.topic_partition} is not led here any more")
-            log.append_as_follower(piece, clock.now_ms())
+            log.append_as_follower(view, clock.now_ms(), piece)
             await asyncio.sleep(0)  # requests go on
     if log.log_end_offset != found.tiered_end:
         raise StoreError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +13,7 @@ from barnabas.cli.output import count, show_done, show_json, show_rows
 from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
-    from barnabas.cli.access.acl_words import Pattern
+    from barnabas.client.access.acl_words import Pattern
     from barnabas.client.cluster import Client
     from barnabas.security.acl_filters import AclFilter
     from barnabas.security.acls import AclBinding
@@ -50,6 +52,17 @@ Hosts = Annotated[
     list[str] | None,
     typer.Option("--host", metavar="ADDRESS", help="Only from this address or network (10.0.0.0/8)."),
 ]
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Words that mean nothing are a wrong use of the command."""
+    from barnabas.client.access.acl_words import WordsError
+
+    try:
+        yield
+    except WordsError as error:
+        raise typer.BadParameter(str(error), param_hint=f"--{error.field}" if error.field else None) from None
 
 
 @app.command()
@@ -128,17 +141,18 @@ def _add(
     cluster: bool,
     hosts: list[str] | None,
 ) -> None:
-    from barnabas.cli.access import acl_words as words
+    from barnabas.client.access import acl_words as words
     from barnabas.client.access import acls
     from barnabas.security.acls import Permission
 
-    wanted = words.bindings(
-        words.check_principal(principal),
-        words.operations(operations),
-        words.patterns(*named, cluster=cluster),
-        words.check_hosts(hosts),
-        Permission[permission],
-    )
+    with usage():
+        wanted = words.bindings(
+            words.check_principal(principal),
+            words.operations(operations),
+            words.patterns(*named, cluster=cluster),
+            words.check_hosts(hosts),
+            Permission[permission],
+        )
     with_client(bootstrap, lambda client: acls.create_acls(client, wanted))
     show_rows(output, [words.row(acl) for acl in wanted], COLUMNS)
 
@@ -165,7 +179,7 @@ def list_acls(
 
       barnabas acls list --topic orders.eu
     """
-    from barnabas.cli.access import acl_words as words
+    from barnabas.client.access import acl_words as words
     from barnabas.client.access import acls
 
     rules = with_client(
@@ -213,13 +227,14 @@ def remove(
 
       barnabas acls remove User:alice --yes
     """
-    from barnabas.cli.access import acl_words as words
+    from barnabas.client.access import acl_words as words
     from barnabas.client.access import acls
     from barnabas.security.acl_filters import AclFilter
 
-    on = words.patterns(topics, groups, transactional_ids, users, cluster=cluster)
-    numbers = [] if operations is None else words.operations(operations)
-    filters = _exactly(words.check_principal(principal), on, numbers)
+    with usage():
+        on = words.patterns(topics, groups, transactional_ids, users, cluster=cluster)
+        numbers = [] if operations is None else words.operations(operations)
+        filters = _exactly(words.check_principal(principal), on, numbers)
 
     async def find(client: Client) -> list[AclBinding]:
         found = await acls.describe_acls(client, AclFilter(principal=principal))
@@ -273,9 +288,12 @@ def explain(
 
       barnabas acls explain User:alice read payments --kind group --host 10.0.0.7
     """
-    from barnabas.cli.access.explaining import explained
+    from barnabas.client.access.explaining import explained
 
-    facts = with_client(bootstrap, lambda client: explained(client, principal, operation, kind, name, host))
+    with usage():
+        facts = with_client(
+            bootstrap, lambda client: explained(client, principal, operation, kind, name, host)
+        )
     if output is OutputFormat.JSON:
         show_json(facts)
     else:

@@ -161,9 +161,11 @@ def _secret(text: str) -> str:
 
 
 def _principal(text: str) -> str:
-    from barnabas.cli.access.acl_words import check_principal
+    from barnabas.cli.access.acls import usage
+    from barnabas.client.access.acl_words import check_principal
 
-    return check_principal(text)
+    with usage():
+        return check_principal(text)
 
 
 def _milliseconds(text: str | None, unset: int) -> int:

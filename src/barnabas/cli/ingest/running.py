@@ -41,7 +41,10 @@ def run_agent(
     exit_at_end: bool = False,
 ) -> None:
     """Until Ctrl-C or SIGTERM, or with `exit_at_end` until all is read; then say how much it was."""
+    from barnabas.allocation import keep_freed_memory
+
     address = _address(metrics)
+    keep_freed_memory()  # a transaction of some MiB comes and goes many times a second
 
     async def work(client: Client) -> Agent:
         return await _run(client, name, sources, reads, address, exit_at_end=exit_at_end)

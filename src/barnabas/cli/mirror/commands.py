@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from barnabas.cli.mirror import control
+from barnabas.cli.mirror import control, options
 from barnabas.cli.options import DEFAULT_BOOTSTRAP
 from barnabas.cli.output import say
 
 if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
     from barnabas.client.security.settings import Security
     from barnabas.mirror.runner import LinkRunner
     from barnabas.mirror.settings import MirrorSettings, SourceAddress
@@ -24,68 +26,20 @@ control.add_to(app)
 
 @app.command()
 def run(
-    sources: Annotated[
-        list[str],
-        typer.Option("--from", metavar="[ALIAS=]HOST:PORT", help="A cluster to mirror; may be repeated."),
-    ],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            "--bootstrap-server",
-            "-b",
-            envvar="BARNABAS_BOOTSTRAP",
-            metavar="HOST:PORT",
-            help="Where to.",
-        ),
-    ] = DEFAULT_BOOTSTRAP,
-    topics: Annotated[
-        str, typer.Option("--topics", metavar="RE2", help="Only topics whose whole name matches.")
-    ] = ".*",
-    groups: Annotated[
-        str, typer.Option("--groups", metavar="RE2", help="Only groups whose whole name matches.")
-    ] = ".*",
-    rename: Annotated[
-        str, typer.Option("--rename", help="Names in the target, as '{alias}.{topic}'.")
-    ] = "{topic}",
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Several sources into the same topics, with offsets of their own.")
-    ] = False,
-    keep_deleted: Annotated[
-        bool,
-        typer.Option("--keep-deleted", help="Keep what the source deletes; the target's retention decides."),
-    ] = False,
-    on_truncation: Annotated[
-        control.Reaction,
-        typer.Option(
-            "--on-truncation", help="When the source has lost records: stop, or cut the target too."
-        ),
-    ] = control.Reaction.STOP,
-    on_gap: Annotated[
-        control.Reaction,
-        typer.Option(
-            "--on-gap", help="When the source has deleted records too early: stop, or begin behind them."
-        ),
-    ] = control.Reaction.STOP,
-    no_acls: Annotated[bool, typer.Option("--no-acls", help="Leave the ACLs of the target alone.")] = False,
-    replication_factor: Annotated[
-        int, typer.Option("--replication-factor", help="Of new topics. [the target's default]")
-    ] = -1,
-    every: Annotated[
-        str,
-        typer.Option(
-            "--every", metavar="TIME", help="How often topics, settings, ACLs and groups are compared."
-        ),
-    ] = "5s",
-    from_config: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from-config", metavar="FILE", help="TLS and SASL of the sources: one for all, or one each."
-        ),
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus.")
-    ] = None,
+    sources: options.Sources,
+    target: options.Target = DEFAULT_BOOTSTRAP,
+    topics: options.Topics = ".*",
+    groups: options.Groups = ".*",
+    rename: options.Rename = "{topic}",
+    merge: options.Merge = False,
+    keep_deleted: options.KeepDeleted = False,
+    on_truncation: options.OnTruncation = options.Reaction.STOP,
+    on_gap: options.OnGap = options.Reaction.STOP,
+    no_acls: options.NoAcls = False,
+    replication_factor: options.ReplicationFactor = -1,
+    every: options.Every = "5s",
+    from_config: options.FromConfigs = None,
+    metrics: options.Metrics = None,
 ) -> None:
     """Mirror topics until it is stopped. It may be killed and started again at any time.
 
@@ -99,11 +53,13 @@ def run(
     """
     import asyncio
 
+    from barnabas.allocation import keep_freed_memory
     from barnabas.cli.command_config import command_security
     from barnabas.durations import seconds_of
     from barnabas.mirror.partition import Following
     from barnabas.mirror.settings import MirrorSettings
 
+    follow = options.Reaction.FOLLOW
     settings = MirrorSettings(
         topics=topics,
         groups=groups,
@@ -113,11 +69,10 @@ def run(
         acls=not no_acls,
         replication_factor=replication_factor,
         refresh=seconds_of(every),
-        following=Following(
-            truncation=on_truncation is control.Reaction.FOLLOW, gaps=on_gap is control.Reaction.FOLLOW
-        ),
+        following=Following(truncation=on_truncation is follow, gaps=on_gap is follow),
     )
     parsed = _parse_sources(sources, from_config or [])
+    keep_freed_memory()  # an answer of some MiB comes and goes many times a second
     asyncio.run(_run(parsed, target, settings, command_security(), metrics))
 
 
@@ -154,21 +109,29 @@ async def _run(
     import signal
 
     from barnabas.mirror.plan import PlanError
-    from barnabas.mirror.runner import open_link, run_links
+    from barnabas.mirror.runner import open_link, unless_stopped
     from barnabas.patterns import PatternError
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        links = [await open_link(source, target, settings, security) for source in sources]
+        opened = (open_link(source, target, settings, security, say) for source in sources)
+        links = await unless_stopped(asyncio.gather(*opened), stop)
     except (PlanError, PatternError) as error:
         raise typer.BadParameter(str(error)) from None
-    for link in links:
+    for link in links or ():
         kind = "produced again" if link.produces else "identical"
         say(
             f"{link.name} is mirrored to {target}: topics {settings.topics}, {kind} records. Ctrl-C stops it."
         )
+    if links:
+        await _run_links(links, stop, metrics)
+
+
+async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str | None) -> None:
+    from barnabas.mirror.runner import run_links
+
     server = await _serve_metrics(links, metrics) if metrics else None
     try:
         await run_links(links, stop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -28,11 +27,6 @@ FromConfig = Annotated[
 ]
 
 COLUMNS = ("topic", "link", "state", "partitions", "lag", "lag_ms", "reason")
-
-
-class Reaction(StrEnum):
-    STOP = "stop"
-    FOLLOW = "follow"
 
 
 class Stoppable(Protocol):

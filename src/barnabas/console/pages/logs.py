@@ -159,6 +159,7 @@ async def show_line(context: Context, query: LineQuery) -> LinePage:
     allowed = await context.allowed(
         Operation.READ, ResourceType.TOPIC, {line.topic for line in (*found.before, *found.after)}
     )
+    allowed = {name for name in allowed if not await context.hidden(name)}
     lines = [_line(line, ()) for line in found.before if line.topic in allowed]
     lines += [_line(found.line, (), here=True)]
     lines += [_line(line, ()) for line in found.after if line.topic in allowed]
@@ -180,15 +181,12 @@ async def _readable(context: Context, archive: LogArchive) -> set[str]:
             f"{context.visitor.name} may not read log lines: that needs READ on a topic that has some. Ask whoever "
             "administers the cluster or the console's roles"
         )
-    return {name for name in allowed if not await _is_masked(context, name)}
-
-
-async def _is_masked(context: Context, name: str) -> bool:
-    return False
+    return {name for name in allowed if not await context.hidden(name)}
 
 
 async def _refuse_masked(context: Context, name: str) -> None:
-    if await _is_masked(context, name):
+    """A line may repeat what is masked in a field: of a topic with masks there are no lines at all."""
+    if await context.hidden(name):
         raise RefusedError(
             f"Values of {name} are masked for {context.visitor.name}, and so are its log lines"
         )

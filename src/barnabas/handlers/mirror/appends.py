@@ -1,13 +1,16 @@
 """AppendMirrored, version 0: batches of another cluster are appended with their offsets and epochs.
 
-Each partition by itself. What was appended is acknowledged when it is as safe as acks=all (`replication/safety`). Many
-small batches are appended in turns, between which others run: each looks again at who leads and where the log ends.
+Each partition by itself. What was appended is acknowledged when it is as safe as acks=all (`replication/safety`).
+About a MiB is appended at once, from where it was received. More, or many small batches, is copied and appended in
+turns, between which others run: each looks again at who leads and where the log ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Coroutine, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.clock import Clock
 from barnabas.errors import ErrorCode, KafkaError
@@ -20,18 +23,20 @@ from barnabas.protocol.messages.mirror import (
     MirroredPartition,
     MirroredTopic,
 )
-from barnabas.records.batch import read_header
-from barnabas.replication.follower import pieces
+from barnabas.records.batch import Walked, iterate_headers
+from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
 from barnabas.replication.mirrored import admit
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
+from barnabas.steps import Steps, finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 LONGEST_WAIT = 60.0  # seconds, whatever a client asks for
 NOT_STARTED = -1
+EMPTY = memoryview(b"")
 
 
 class MirrorNeeds(HasReplicas, Protocol):
@@ -45,22 +50,68 @@ class MirrorNeeds(HasReplicas, Protocol):
     def safety(self) -> Safety: ...
 
 
-async def append_mirrored(
+def append_mirrored(
     broker: MirrorNeeds, request: Request, message: AppendMirroredRequest
-) -> AppendMirroredResponse:
+) -> AppendMirroredResponse | Coroutine[Any, Any, AppendMirroredResponse]:
+    walks = _walk_small(message)
+    if walks is None:
+        return _append_in_turns(broker, message)
+    answers = finish(_append_all(broker, message, walks))
+    unsafe = _unsafe(broker, answers)
+    return _when_safe(broker, message, answers, unsafe) if unsafe else AppendMirroredResponse(topics=answers)
+
+
+def _walk_small(message: AppendMirroredRequest) -> list[Walked] | None:
+    """The batches for each partition in turn; None if they are too many for one turn of the loop."""
+    bytes_left, batches_left = PIECE_BYTES, PIECE_BATCHES
+    walks: list[Walked] = []
+    for data in _partitions(message):
+        records = data.records or EMPTY
+        bytes_left -= len(records)
+        if bytes_left < 0:
+            return None
+        walked = list(islice(iterate_headers(records), batches_left + 1))
+        batches_left -= len(walked)
+        if batches_left < 0:
+            return None
+        walks.append(walked)
+    return walks
+
+
+def _partitions(message: AppendMirroredRequest) -> Iterator[MirroredPartition]:
+    return (data for topic in message.topics for data in topic.partitions)
+
+
+async def _append_in_turns(broker: MirrorNeeds, message: AppendMirroredRequest) -> AppendMirroredResponse:
+    for data in _partitions(message):
+        if data.records is not None:  # the receive buffer is used again while we wait
+            data.records = memoryview(bytes(data.records))
+    walks = (list(iterate_headers(data.records or EMPTY)) for data in _partitions(message))
+    steps = _append_all(broker, message, walks)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answers: list[AppendedTopic] = end.value
+            return await _when_safe(broker, message, answers, _unsafe(broker, answers))
+        await asyncio.sleep(0)
+
+
+def _append_all(
+    broker: MirrorNeeds, message: AppendMirroredRequest, walks: Iterable[Walked]
+) -> Steps[list[AppendedTopic]]:
+    answers, walked = [], iter(walks)
     for topic in message.topics:
+        answer = AppendedTopic(topic.topic_id, [])
         for data in topic.partitions:
-            if data.records is not None:  # the receive buffer is used again while we wait
-                data.records = memoryview(bytes(data.records))
-    answers = [
-        AppendedTopic(topic.topic_id, [await _append(broker, topic, data) for data in topic.partitions])
-        for topic in message.topics
-    ]
-    await _until_safe(broker, answers, min(max(message.timeout_ms, 0) / 1000, LONGEST_WAIT))
-    return AppendMirroredResponse(topics=answers)
+            answer.partitions.append((yield from _append(broker, topic, data, next(walked))))
+        answers.append(answer)
+    return answers
 
 
-async def _append(broker: MirrorNeeds, topic: MirroredTopic, data: MirroredPartition) -> AppendedPartition:
+def _append(
+    broker: MirrorNeeds, topic: MirroredTopic, data: MirroredPartition, walked: Walked
+) -> Steps[AppendedPartition]:
     answer = AppendedPartition(index=data.index)
     partition = broker.replicas.by_id.get(topic.topic_id, {}).get(data.index)
     if partition is None:
@@ -69,7 +120,7 @@ async def _append(broker: MirrorNeeds, topic: MirroredTopic, data: MirroredParti
     try:
         _check_state(partition, topic, data)
         _move_log(partition, data)
-        await _append_records(broker, partition, data)
+        yield from _append_records(broker, partition, data, walked)
         _follow_source(broker, partition, data)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message or None
@@ -149,26 +200,30 @@ def _follow_source(broker: MirrorNeeds, partition: Partition, data: MirroredPart
 # -- appending -----------------------------------------------------------------------------------------
 
 
-async def _append_records(broker: MirrorNeeds, partition: Partition, data: MirroredPartition) -> None:
+def _append_records(
+    broker: MirrorNeeds, partition: Partition, data: MirroredPartition, walked: Walked
+) -> Steps[None]:
     batches = data.records
     if not batches:
         return
-    admitted = admit(partition.log, partition.leader_epoch, batches, data.source_log_start_offset)
-    _begin_with(partition, batches[admitted.start : admitted.end])
+    if not walked:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"there is no whole batch in {len(batches)} bytes")
+    admitted = admit(partition.log, partition.leader_epoch, walked, data.source_log_start_offset)
+    _begin_with(partition, admitted.walked)
     end = NOT_STARTED
-    for piece in pieces(batches[admitted.start : admitted.end]):
+    for piece in pieces(admitted.walked):
         if end != NOT_STARTED:
-            await asyncio.sleep(0)
+            yield
             _check_unchanged(partition, data.leader_epoch, end)
-        partition.append_mirrored(piece, broker.clock.now_ms())
+        partition.append_mirrored(batches, piece, broker.clock.now_ms())
         end = partition.log.log_end_offset
     if admitted.error is not None:
         raise admitted.error
 
 
-def _begin_with(partition: Partition, batches: memoryview) -> None:
+def _begin_with(partition: Partition, walked: Walked) -> None:
     """If nothing is left of a log, and its start lies within the first batch, it begins again with that."""
-    first = read_header(batches).base_offset if batches else partition.log.log_end_offset
+    first = walked[0][1].base_offset if walked else partition.log.log_end_offset
     if first < partition.log.log_end_offset:
         partition.cut_mirrored(first)
 
@@ -186,24 +241,36 @@ def _check_unchanged(partition: Partition, leader_epoch: int, end: int) -> None:
 # -- answering -----------------------------------------------------------------------------------------
 
 
-async def _until_safe(broker: MirrorNeeds, answers: list[AppendedTopic], seconds: float) -> None:
-    """Wait until all that the answers tell is safe; what is not in time is REQUEST_TIMED_OUT."""
-    waiting: dict[asyncio.Future[ErrorCode], AppendedPartition] = {}
+Unsafe = list[tuple[Partition, AppendedPartition]]
+
+
+def _unsafe(broker: MirrorNeeds, answers: list[AppendedTopic]) -> Unsafe:
+    """What the answers tell and is not safe yet."""
+    found: Unsafe = []
     for topic in answers:
+        partitions = broker.replicas.by_id.get(topic.topic_id, {})
         for answer in topic.partitions:
-            partition = broker.replicas.by_id.get(topic.topic_id, {}).get(answer.index)
+            partition = partitions.get(answer.index)
             if partition is None or answer.log_end_offset < 0:
                 continue
             if not broker.safety.is_safe(partition, answer.log_end_offset):
-                waiting[_safe(broker, partition, answer.log_end_offset)] = answer
-    if not waiting:
-        return
-    await asyncio.wait(waiting, timeout=seconds)
+                found.append((partition, answer))
+    return found
+
+
+async def _when_safe(
+    broker: MirrorNeeds, message: AppendMirroredRequest, answers: list[AppendedTopic], unsafe: Unsafe
+) -> AppendMirroredResponse:
+    """What is not safe in time is REQUEST_TIMED_OUT."""
+    waiting = {_safe(broker, partition, answer.log_end_offset): answer for partition, answer in unsafe}
+    if waiting:
+        await asyncio.wait(waiting, timeout=min(max(message.timeout_ms, 0) / 1000, LONGEST_WAIT))
     for future, answer in waiting.items():
         error = future.result() if future.done() else ErrorCode.REQUEST_TIMED_OUT
         if error and not answer.error_code:
             answer.error_code = error
         future.cancel()
+    return AppendMirroredResponse(topics=answers)
 
 
 def _safe(broker: MirrorNeeds, partition: Partition, end: int) -> asyncio.Future[ErrorCode]:

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from barnabas.config.document import Node, read_document
 from barnabas.ingest.agent import Source
-from barnabas.ingest.agent_file.document import Node, read_document
 from barnabas.ingest.agent_file.kinds import KINDS, Common
 from barnabas.ingest.agent_file.words import AgentWords, SourceWords
+from barnabas.ingest.errors import IngestError
+
+
+class AgentFileError(IngestError):
+    """Something in the file is wrong; the text begins with the file and the line."""
 
 
 class ConfiguredAgent(NamedTuple):
@@ -20,7 +25,7 @@ class ConfiguredAgent(NamedTuple):
 
 def read_agent(path: Path, host: str) -> ConfiguredAgent:
     """AgentFileError for anything that is wrong in it, with the line."""
-    document = read_document(path)
+    document = read_document(path, AgentFileError, needs="sources")
     words = document.value(AgentWords)
     sources: dict[str, Source] = {}
     nodes = document.fields["sources"][1].items

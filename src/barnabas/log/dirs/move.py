@@ -28,6 +28,7 @@ from barnabas.log.checkpoints import read_if_there
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.log import Log
 from barnabas.log_lines import safe_logger
+from barnabas.records.batch import Walked
 from barnabas.types import TopicPartition, Uuid, uuid_to_text
 
 logger = safe_logger(__name__)
@@ -84,11 +85,11 @@ class Move:
         else:
             self.future.start_at(start, log.log_start_offset, log.epochs.entries, log.snapshots.at(start))
 
-    def take(self, batches: memoryview, now_ms: int) -> None:
-        """Append what was read from the log at the end of the copy."""
+    def take(self, batches: memoryview, now_ms: int, walked: Walked | None = None) -> None:
+        """Append what was read from the log at the end of the copy, or those batches of it that are named."""
         log, future = self.log, self.future
         if batches:
-            future.append_as_follower(batches, now_ms)
+            future.append_as_follower(batches, now_ms, walked)
         future.advance_high_watermark(log.high_watermark)
         future.advance_log_start(min(log.log_start_offset, future.high_watermark))
 

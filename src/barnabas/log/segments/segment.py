@@ -6,6 +6,8 @@ files and indexes are opened when somebody asks, and given back when many others
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from barnabas.files import Bytes, FileSystem
 from barnabas.log import names
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
@@ -139,9 +141,9 @@ class Segment(SegmentFile):
                 raise IndexFileError("a segment with records has a largest timestamp")
         except (IndexFileError, FileNotFoundError):
             return self.rebuild_indexes()
-        self._offset_index, self._time_index = offsets, times
         _ = self.file  # so that the indexes are given back when the file is
-        return offsets, times
+        indexes = self._offset_index, self._time_index = offsets, times
+        return indexes
 
     def rebuild_indexes(self, interval: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
         """Walk the whole segment. What lies behind a bad batch stays out of the indexes."""
@@ -177,8 +179,7 @@ class Segment(SegmentFile):
         self._bytes_since_index_entry += size
 
     def _note_largest_timestamp(self) -> None:
-        timestamp, offset = self.largest_timestamp
-        times = self.time_index
+        (timestamp, offset), times = self.largest_timestamp, self.time_index
         if timestamp >= 0 and not (times and times.timestamps[-1] >= timestamp):
             times.append(timestamp, offset - self.base_offset)
             self._unsaved = True
@@ -193,10 +194,9 @@ class Segment(SegmentFile):
 
     def seal_if_unsaved(self) -> bool:
         """Keep what recovery found when it walked through, or what was appended since; False if that was nothing."""
-        if not self._unsaved:
-            return False
-        self.seal()
-        return True
+        if is_unsaved := self._unsaved:
+            self.seal()
+        return is_unsaved
 
     def seal(self) -> None:
         """Nothing will be appended any more. Kafka ends a time index with the largest timestamp."""
@@ -251,7 +251,7 @@ class Segment(SegmentFile):
     def _entry_on_disk(self) -> tuple[int, int] | None:
         """Without loading the indexes: retention asks this of every sealed segment."""
         entry = read_last_time_entry(self._fs, self.path(names.TIME_INDEX))
-        return None if entry is None else (entry[0], self.base_offset + entry[1])
+        return (entry[0], self.base_offset + entry[1]) if entry else None
 
     def _largest_by_walking(self) -> tuple[int, int]:
         self.rebuild_indexes()
@@ -290,6 +290,15 @@ class Segment(SegmentFile):
         file.append(batch)
         self.size = position + size
         self._index(position, size, last_offset, max_timestamp, index_interval)
+
+    def append_run(self, batches: Bytes, headers: Iterable[BatchHeader], index_interval: int) -> None:
+        """The same for several, one behind the other."""
+        position = self.size
+        self.file.append(batches)
+        self.size = position + len(batches)
+        for header in headers:
+            self.note_batch(position, header, index_interval)
+            position += header.size
 
     def note_write(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
         """A thread has appended a batch to the file."""
@@ -337,12 +346,7 @@ class Segment(SegmentFile):
 
     def _last_offset_before(self, position: int) -> int:
         last = self.base_offset - 1
-        index = self.offset_index
-        start = 0
-        for entry in reversed(index.positions):
-            if entry < position:
-                start = entry
-                break
+        start = next((entry for entry in reversed(self.offset_index.positions) if entry < position), 0)
         for _, header in walk_headers(self.file, start, position):
             last = header.last_offset
         return last
@@ -362,9 +366,7 @@ class Segment(SegmentFile):
         super().release()
         if not self._unsaved:
             self._offset_index = self._time_index = None
-            if (
-                self._aborted is not NOTHING_ABORTED
-            ):  # or every fetch would ask the disk whether there are any
+            if self._aborted is not NOTHING_ABORTED:  # or every fetch would ask the disk for some
                 self._aborted = None
 
     def close(self) -> None:

@@ -69,14 +69,14 @@ class Strings:
 
 def decode(planned: Planned, wanted: Collection[str], first: int, until: int) -> Iterator[Columns]:
     """Pieces with the records first <= offset < until; InvalidRecords when bytes are no records."""
-    bits = sum(BITS[name] for name in wanted)
     for piece in open_pieces(planned):
-        columns = _decode_piece(piece, planned, bits, first, until)
+        columns = decode_piece(piece, planned, wanted, first, until)
         if columns.rows:
             yield columns
 
 
-def _decode_piece(piece: Piece, planned: Planned, bits: int, first: int, until: int) -> Columns:
+def decode_piece(piece: Piece, planned: Planned, wanted: Collection[str], first: int, until: int) -> Columns:
+    bits = sum(BITS[name] for name in wanted)
     most, size = piece.most_rows, len(piece.source)
 
     def strings(bit: int, rows: int) -> Strings:

@@ -82,6 +82,15 @@ def server_context(wanted: ListenerTls) -> ssl.SSLContext:
         raise of_listener(wanted.listener, error) from None
 
 
+def https_context(service: str, tls: Tls) -> ssl.SSLContext:
+    """For a service beside brokers. SecuritySettingError or ConfigError for settings and files that are none."""
+    if tls.certificate is None:
+        raise SecuritySettingError(
+            "ssl.keystore.location", "is missing: https needs a certificate and its key"
+        )
+    return server_context(ListenerTls(f"of {service}", tls))
+
+
 def _context(wanted: ListenerTls) -> ssl.SSLContext:
     tls = wanted.tls
     assert tls.certificate is not None

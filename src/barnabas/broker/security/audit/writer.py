@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from barnabas.broker.security.audit.file import AuditFile, lines_of
 from barnabas.broker.security.audit.topic import AuditTopic, TopicNeeds
 from barnabas.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.security.audit import AuditLog, AuditPolicy, Event, Selection
+from barnabas.security.audit_file import AuditFile, lines_of
 
 T = TypeVar("T")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import typer
-
-from barnabas.handlers.authorized_operations import OF_CLUSTER, OF_GROUP, OF_TOPIC
 from barnabas.security.acl_hosts import is_valid_host
-from barnabas.security.acls import ALL_OPERATIONS, WILDCARD, AclBinding, PatternType, Permission
+from barnabas.security.acls import ALL_OPERATIONS, SUPPORTED, WILDCARD, AclBinding, PatternType, Permission
 from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 ALL = "all"
@@ -17,15 +14,13 @@ WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {
     each.name.lower().replace("_", "-"): each.value for each in Operation
 }
 
-# What can be allowed on which resource: Kafka's AclEntry.supportedOperations.
-SUPPORTED: Mapping[ResourceType, Sequence[Operation]] = {
-    ResourceType.TOPIC: OF_TOPIC,
-    ResourceType.GROUP: OF_GROUP,
-    ResourceType.CLUSTER: OF_CLUSTER,
-    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
+
+class WordsError(ValueError):
+    """What somebody wrote means no ACL; `field` is where it stands, if that is known."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
 
 
 class Pattern(NamedTuple):
@@ -62,7 +57,7 @@ def patterns(
 def check_principal(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
-        raise typer.BadParameter(f"{text!r} is no principal: write it as User:alice, or User:* for everyone")
+        raise WordsError(f"{text!r} is no principal: write it as User:alice, or User:* for everyone")
     return text
 
 
@@ -70,9 +65,9 @@ def check_hosts(hosts: Iterable[str] | None) -> list[str]:
     wanted = list(hosts or [WILDCARD])
     for host in wanted:
         if not is_valid_host(host):
-            raise typer.BadParameter(
+            raise WordsError(
                 f"{host!r} is no address: write one as 10.0.0.1, or a network as 10.0.0.0/8",
-                param_hint="--host",
+                "host",
             )
     return wanted
 
@@ -82,9 +77,7 @@ def operations(text: str) -> list[int]:
     words = [word.strip().lower().replace("_", "-") for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in WORDS]
     if unknown or not words:
-        raise typer.BadParameter(
-            f"{', '.join(unknown) or 'nothing'} is no operation; there are {', '.join(WORDS)}"
-        )
+        raise WordsError(f"{', '.join(unknown) or 'nothing'} is no operation; there are {', '.join(WORDS)}")
     return [WORDS[word] for word in words]
 
 
@@ -93,11 +86,11 @@ def bindings(
 ) -> list[AclBinding]:
     """A rule for each operation on each resource that knows it. An operation that none of them knows is refused."""
     if not on:
-        raise typer.BadParameter("say on what: --topic, --group, --transactional-id, --user or --cluster")
+        raise WordsError("say on what: --topic, --group, --transactional-id, --user or --cluster")
     for operation in wanted:
         if not any(_fits(operation, each) for each in on):
             kinds = ", ".join(sorted({each.resource_type.name.lower() for each in on}))
-            raise typer.BadParameter(f"{operation_word(operation)} is nothing that is done with a {kinds}")
+            raise WordsError(f"{operation_word(operation)} is nothing that is done with a {kinds}")
     return [
         AclBinding(*each, principal, host, operation, permission)
         for each in on

@@ -1,13 +1,12 @@
-"""`barnabas acls explain`: the brokers' own decision, taken here on their rules and settings."""
+"""May this principal do that? The brokers' own decision, taken here on their rules and settings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from barnabas.cli.access import acl_words as words
 from barnabas.client import admin
+from barnabas.client.access import acl_words as words
+from barnabas.client.access.acl_words import WordsError
 from barnabas.client.access.acls import describe_acls
 from barnabas.security.acl_filters import AclFilter
 from barnabas.security.acl_index import NO_ACLS
@@ -47,13 +46,13 @@ def _action(operation: str, kind: str, name: str | None) -> Action:
     (number, *others) = words.operations(operation)
     kinds = {each.name.lower().replace("_", "-"): each for each in ResourceType}
     if others or number not in list(Operation):
-        raise typer.BadParameter("ask for one operation at a time, such as read")
+        raise WordsError("ask for one operation at a time, such as read")
     if kind not in kinds:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(kinds)}", param_hint="--kind")
+        raise WordsError(f"{kind!r} is none of {', '.join(kinds)}", "kind")
     if kinds[kind] is ResourceType.CLUSTER:
         return Action(Operation(number), ResourceType.CLUSTER, CLUSTER_NAME)
     if not name:
-        raise typer.BadParameter(f"say which {kind}")
+        raise WordsError(f"say which {kind}")
     return Action(Operation(number), kinds[kind], name)
 
 

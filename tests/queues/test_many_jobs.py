@@ -21,7 +21,6 @@ from barnabas.testing import EmbeddedBroker
 from tests.queues.job_worker import GIVEN_BACK_OF_100, LOCK_SECONDS, REJECTED_OF_100, is_dead_letter
 from tests.queues.test_with_clients import publish, set_group
 
-JOBS = 100_000
 WORKERS = 3
 PATIENCE_S = 240.0
 # A partition may be assigned to members that have crashed and to nobody else, until they are missed: soon, here.
@@ -111,7 +110,9 @@ async def drain(bootstrap: str, topic: str, slowly: list[int]) -> list[int]:
 
 
 @pytest.mark.timeout(PATIENCE_S + 60)
-def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [30_000, pytest.param(100_000, marks=pytest.mark.extended)])
+def test_each_of_many_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path, jobs: int) -> None:
+    """30,000 have crashes, dawdlers, rejected and given back ones; 100,000 have more of the same."""
     with EmbeddedBroker(settings=SETTINGS) as broker:
         bootstrap, topic = broker.bootstrap_servers, broker.create_topic(partitions=4)
         broker.create_topic(DEAD, configs={"errors.deadletterqueue.group.enable": "true"})
@@ -125,7 +126,7 @@ def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -
             errors_deadletterqueue_topic_name=DEAD,
             errors_deadletterqueue_copy_record_enable="true",
         )
-        publish(bootstrap, topic, [str(number) for number in range(JOBS)])
+        publish(bootstrap, topic, [str(number) for number in range(jobs)])
         workers = [Worker(bootstrap, topic, tmp_path) for _ in range(WORKERS)]
         slowly: list[int] = []
         try:
@@ -135,9 +136,9 @@ def test_each_of_100_000_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path) -
                 worker.stop()
     done = Counter(number for worker in workers for number in worker.done) + Counter(slowly)
     unsure = {number for worker in workers for number in worker.unsure}
-    assert sum(worker.crashes for worker in workers) == JOBS // 10_000
+    assert sum(worker.crashes for worker in workers) == jobs // 10_000
     assert not [number for number, times in done.items() if times > 1]
     assert not done.keys() & set(dead)
-    assert done.keys() | set(dead) | unsure == set(range(JOBS))
-    given_up = {n for n in range(JOBS) if n % 100 in (REJECTED_OF_100, GIVEN_BACK_OF_100)}
+    assert done.keys() | set(dead) | unsure == set(range(jobs))
+    given_up = {n for n in range(jobs) if n % 100 in (REJECTED_OF_100, GIVEN_BACK_OF_100)}
     assert given_up <= set(dead) | unsure

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
-from barnabas.ingest.errors import IngestError
+from barnabas.config.setting import ConfigError
 
 MOST_BYTES = 1024 * 1024
 T = TypeVar("T", bound=msgspec.Struct)
@@ -18,25 +18,29 @@ _WHERE = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
-class AgentFileError(IngestError):
+class DocumentError(ConfigError):
     """Something in the file is wrong; the text begins with the file and the line."""
 
 
 class Node:
     """A part of the file: what it says, and where."""
 
-    def __init__(self, path: str, node: Any) -> None:
+    def __init__(self, path: str, node: Any, error: type[Exception] = DocumentError) -> None:
         self._path = path
         self._node = node
+        self._error = error
 
     def fail(self, text: str) -> NoReturn:
-        raise AgentFileError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+        raise self._error(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+
+    def _part(self, node: Any) -> Node:
+        return Node(self._path, node, self._error)
 
     @property
     def items(self) -> list[Node]:
         if not isinstance(self._node, yaml.SequenceNode):
             self.fail("a list is expected here, each line with a dash.")
-        return [Node(self._path, each) for each in self._node.value]
+        return [self._part(each) for each in self._node.value]
 
     @property
     def fields(self) -> dict[str, tuple[Node, Node]]:
@@ -45,16 +49,16 @@ class Node:
             self.fail("words with values are expected here, as `topic: logs`.")
         found: dict[str, tuple[Node, Node]] = {}
         for word, value in self._node.value:
-            node = Node(self._path, word)
+            node = self._part(word)
             if not isinstance(word, yaml.ScalarNode):
                 node.fail("a word is expected here.")
             if word.value in found:
                 node.fail(f"`{word.value}` stands here twice.")
-            found[word.value] = (node, Node(self._path, value))
+            found[word.value] = (node, self._part(value))
         return found
 
     def value(self, kind: type[T]) -> T:
-        """As this Struct; AgentFileError names the line of what does not fit."""
+        """As this Struct; the error names the line of what does not fit."""
         self._check_words(kind)
         try:
             return msgspec.convert(self._plain(), kind, strict=True)
@@ -76,8 +80,16 @@ class Node:
         for name, (word, value) in self.fields.items():
             self.known(word, name, list(inner))
             section = inner[name]
-            if section is not None and isinstance(value._node, yaml.MappingNode):
-                value._check_words(section)
+            if section is not None:
+                value._check_sections(section)
+
+    def _check_sections(self, kind: type[msgspec.Struct]) -> None:
+        """Of one section, or of each in a list."""
+        if isinstance(self._node, yaml.MappingNode):
+            self._check_words(kind)
+        elif isinstance(self._node, yaml.SequenceNode):
+            for each in self.items:
+                each._check_sections(kind)
 
     def _plain(self) -> Any:
         constructor = yaml.constructor.SafeConstructor()
@@ -98,34 +110,35 @@ class Node:
 
 
 def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
-    """The Struct in `Struct | None`."""
+    """The Struct in `Struct | None` or `list[Struct]`."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return annotation
     inner = (_struct_in(part) for part in getattr(annotation, "__args__", ()))
     return next((found for found in inner if found is not None), None)
 
 
-def read_document(path: Path) -> Node:
+def read_document(path: Path, error: type[Exception] = DocumentError, needs: str = "") -> Node:
+    """`error` is raised for what is wrong. `needs` is what stands in the file at least."""
     data = path.read_bytes()
     if len(data) > MOST_BYTES:
-        raise AgentFileError(f"{path} has {len(data)} bytes; the file of an agent has at most {MOST_BYTES}.")
+        raise error(f"{path} has {len(data)} bytes; such a file has at most {MOST_BYTES}.")
     try:
         text = data.decode()
-        _refuse_aliases(text, path)
+        _refuse_aliases(text, path, error)
         node = yaml.compose(text, yaml.SafeLoader)
     except UnicodeDecodeError:
-        raise AgentFileError(f"{path} is no text in UTF-8.") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
+        raise error(f"{path} is no text in UTF-8.") from None
+    except (yaml.YAMLError, RecursionError) as problem:
+        mark = getattr(problem, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
-        raise AgentFileError(f"{where}: this is no YAML: {getattr(error, 'problem', error)}.") from None
+        raise error(f"{where}: this is no YAML: {getattr(problem, 'problem', problem)}.") from None
     if node is None:
-        raise AgentFileError(f"{path} is empty; it needs at least `sources`.")
-    return Node(str(path), node)
+        raise error(f"{path} is empty; it needs at least `{needs}`.")
+    return Node(str(path), node, error)
 
 
-def _refuse_aliases(text: str, path: Path) -> None:
+def _refuse_aliases(text: str, path: Path, error: type[Exception]) -> None:
     """A few lines of them can stand for gigabytes."""
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise AgentFileError(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not taken.")
+            raise error(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not taken.")

@@ -1,0 +1,180 @@
+"""kafka_exporter's metrics on a broker that is alone, read when somebody looks (`barnabas.metrics.exporter`).
+
+In a cluster every broker knows the whole image, and boards add up what they scrape: there `barnabas console` serves
+them, with the lag in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from barnabas.broker.coordinators import Coordinators
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.config.broker import BrokerConfig
+from barnabas.groups.classic.group import ClassicGroup
+from barnabas.groups.group import Group
+from barnabas.groups.modern import ModernGroup
+from barnabas.groups.shard import GroupShard
+from barnabas.metrics import exporter_catalogue as catalogue
+from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.partition import Partition
+
+MAX_OFFSETS = 100_000
+"""Committed offsets that are shown by partition, some 20 MB of text. Sums are of all of them."""
+
+
+class Alone(Protocol):
+    """A broker, as far as these metrics look at it."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+def serves_exporter_metrics(config: BrokerConfig) -> bool:
+    wanted = config["barnabas.metrics.exporter"]
+    return not config["zookeeper.connect"] if wanted == "auto" else bool(wanted == "on")
+
+
+def declare_exporter_metrics(registry: Registry, broker: Alone) -> None:
+    _declare_topics(registry, broker)
+    groups = _Groups(broker)
+    registry.computed(catalogue.GROUP_OFFSET, lambda: groups.by_partition(lambda each: each.offset))
+    registry.computed(catalogue.GROUP_LAG, lambda: groups.by_partition(lambda each: each.lag))
+    registry.computed(catalogue.GROUP_OFFSET_SUM, lambda: groups.by_topic(lambda each: each.offset))
+    registry.computed(catalogue.GROUP_LAG_SUM, lambda: groups.by_topic(lambda each: each.lag))
+    registry.computed(catalogue.GROUP_MEMBERS, groups.members)
+
+
+# Brokers and topics
+
+
+def _declare_topics(registry: Registry, broker: Alone) -> None:
+    of_states: dict[Metric, Callable[[PartitionState], int]] = {
+        catalogue.LEADER_IS_PREFERRED: lambda state: state.leader == state.preferred_leader,
+        catalogue.REPLICAS: lambda state: len(state.replicas),
+        catalogue.IN_SYNC_REPLICAS: lambda state: len(state.isr),
+        catalogue.UNDER_REPLICATED: lambda state: len(state.isr) < len(state.replicas),
+    }
+    of_led: dict[Metric, Callable[[Partition], int]] = {
+        catalogue.CURRENT_OFFSET: lambda partition: partition.log.high_watermark,
+        catalogue.OLDEST_OFFSET: lambda partition: partition.log.log_start_offset,
+    }
+    registry.read_by(catalogue.BROKERS, lambda: len(broker.image.brokers))
+    registry.computed(catalogue.BROKER_INFO, lambda: _brokers(broker.image))
+    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partition_counts(broker.image))
+    registry.computed(catalogue.LEADER, lambda: _leaders(broker.image))
+    for metric, of_state in of_states.items():
+        registry.computed(metric, _each_state(broker, of_state))
+    for metric, of_partition in of_led.items():
+        registry.computed(metric, _each_led(broker, of_partition))
+
+
+def _brokers(image: MetadataImage) -> Iterator[Sample]:
+    for broker in image.brokers.values():
+        for endpoint in broker.endpoints[:1]:
+            labels = (("id", str(broker.id)), ("address", f"{endpoint.host}:{endpoint.port}"))
+            yield Sample("", labels, 1)
+
+
+def _partition_counts(image: MetadataImage) -> Iterator[Sample]:
+    for name, topic in image.topics.items():
+        yield Sample("", (("topic", name),), len(topic.partitions))
+
+
+def _leaders(image: MetadataImage) -> Iterator[Sample]:
+    """A partition without a leader has no sample."""
+    for topic, index, state in image.partitions():
+        if state.leader >= 0:
+            yield Sample("", (("topic", topic.name), ("partition", str(index))), state.leader)
+
+
+def _each_state(broker: Alone, read: Callable[[PartitionState], int]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for topic, index, state in broker.image.partitions():
+            yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
+
+    return samples
+
+
+def _each_led(broker: Alone, read: Callable[[Partition], int]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        for partition in list(broker.replicas):
+            if partition.is_leader:
+                labels = (("topic", partition.topic), ("partition", str(partition.index)))
+                yield Sample("", labels, read(partition))
+
+    return samples
+
+
+# Groups
+
+
+class _Position(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    lag: int
+
+
+class _Groups:
+    """The groups that this broker coordinates, with what they have committed of partitions that it leads."""
+
+    def __init__(self, broker: Alone) -> None:
+        self._broker = broker
+
+    def by_partition(self, read: Callable[[_Position], int]) -> Iterator[Sample]:
+        return islice(self._by_partition(read), MAX_OFFSETS)
+
+    def _by_partition(self, read: Callable[[_Position], int]) -> Iterator[Sample]:
+        for group, position in self._all():
+            labels = (
+                ("consumergroup", group),
+                ("topic", position.topic),
+                ("partition", str(position.partition)),
+            )
+            yield Sample("", labels, read(position))
+
+    def by_topic(self, read: Callable[[_Position], int]) -> Iterator[Sample]:
+        for shard in self._shards():
+            for group in shard.offsets.groups():
+                sums: defaultdict[str, int] = defaultdict(int)
+                for position in self._positions(shard, group):
+                    sums[position.topic] += read(position)
+                for topic, total in sums.items():
+                    yield Sample("", (("consumergroup", group), ("topic", topic)), total)
+
+    def members(self) -> Iterator[Sample]:
+        for shard in self._shards():
+            for group in list(shard.groups.values()):
+                yield Sample("", (("consumergroup", group.group_id),), _member_count(group))
+
+    def _all(self) -> Iterator[tuple[str, _Position]]:
+        for shard in self._shards():
+            for group in shard.offsets.groups():
+                for position in self._positions(shard, group):
+                    yield group, position
+
+    def _positions(self, shard: GroupShard, group: str) -> Iterator[_Position]:
+        for (topic, index), committed in list(shard.offsets.of_group(group).items()):
+            partition = self._broker.replicas.find(topic, index)
+            if partition is not None and partition.is_leader:
+                lag = partition.log.high_watermark - committed.offset
+                yield _Position(topic, index, committed.offset, lag)
+
+    def _shards(self) -> Iterator[GroupShard]:
+        return (shard for _, shard in self._broker.coordinators.groups.runtime.shards())
+
+
+def _member_count(group: Group) -> int:
+    return len(group.members) if isinstance(group, ClassicGroup | ModernGroup) else 0

@@ -1,0 +1,105 @@
+"""Who is logged in: opaque random ids in cookies, everything else in the memory of this process.
+
+A session ends when its visitor logs out, has done nothing for a while, or has been there for long. Kept is the digest
+of an id: what is read out of memory opens nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Generic, TypeVar
+
+IDLE_SECONDS = 30 * 60.0
+ABSOLUTE_SECONDS = 12 * 3600.0
+MOST_SESSIONS = 10_000
+ID_BYTES = 32
+
+W = TypeVar("W")
+
+
+@dataclass(slots=True)
+class _Session(Generic[W]):
+    who: W
+    ends: float
+    seen: float
+
+
+@dataclass(slots=True)
+class Sessions(Generic[W]):
+    """`who` is what a session is about. Times are monotonic seconds."""
+
+    idle: float = IDLE_SECONDS
+    absolute: float = ABSOLUTE_SECONDS
+    most: int = MOST_SESSIONS
+    now: Callable[[], float] = time.monotonic
+    _found: dict[bytes, _Session[W]] = field(default_factory=dict)
+
+    def open(self, who: W, within: float | None = None) -> str:
+        """The new session's id, which nobody is told but the visitor; it ends `within` seconds at the latest."""
+        self._end_old()
+        while len(self._found) >= self.most:
+            del self._found[next(iter(self._found))]  # the one that was used least lately
+        session = secrets.token_urlsafe(ID_BYTES)
+        now = self.now()
+        ends = now + min(self.absolute, self.absolute if within is None else within)
+        self._found[_digest(session)] = _Session(who, ends, now)
+        return session
+
+    def find(self, session: str) -> W | None:
+        key = _digest(session)
+        found = self._found.pop(key, None)
+        if found is None or self._is_over(found):
+            return None
+        found.seen = self.now()
+        self._found[key] = found  # to the end of the line
+        return found.who
+
+    def close(self, session: str) -> W | None:
+        """Whose it was."""
+        found = self._found.pop(_digest(session), None)
+        return None if found is None else found.who
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def _is_over(self, session: _Session[W]) -> bool:
+        return self.now() >= min(session.ends, session.seen + self.idle)
+
+    def _end_old(self) -> None:
+        for key in [key for key, session in self._found.items() if self._is_over(session)]:
+            del self._found[key]
+
+
+def _digest(session: str) -> bytes:
+    return hashlib.sha256(session.encode("utf-8", "surrogateescape")).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """`__Host-` binds a cookie to this host and to https; browsers refuse it elsewhere."""
+
+    name: str
+    is_secure: bool
+
+    @property
+    def full_name(self) -> str:
+        return f"__Host-{self.name}" if self.is_secure else self.name
+
+    def value(self, headers: Mapping[str, str]) -> str:
+        """What the request brings, or nothing."""
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.full_name)
+        except CookieError:
+            return ""
+        return "" if morsel is None else morsel.value
+
+    def setting(self, value: str, seconds: int | None = None) -> tuple[str, str]:
+        """The header that sets it, for the life of the browser or so many seconds; 0 takes it away."""
+        secure = "; Secure" if self.is_secure else ""
+        age = "" if seconds is None else f"; Max-Age={seconds}"
+        return "set-cookie", f"{self.full_name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}{age}"

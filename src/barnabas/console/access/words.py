@@ -1,0 +1,94 @@
+"""The words of `console.yml`. Unknown ones are refused with their line (`config/document`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Words(msgspec.Struct, forbid_unknown_fields=True):
+    """Texts may refer to secrets elsewhere: `${env:NAME}`, `${file:PATH:KEY}`."""
+
+
+class RegistryWords(Words):
+    url: str
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+
+class ClusterWords(Words):
+    name: str
+    bootstrap: str
+    settings: dict[str, str] = {}
+    schema_registry: RegistryWords | None = None
+    logs: list[str] = []
+
+
+class UserWords(Words):
+    name: str
+    password: str
+
+
+class OidcWords(Words):
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    scopes: list[str] = ["openid", "profile"]
+    name_claim: str = "sub"
+    groups_claim: str = "groups"
+
+
+class LoginWords(Words):
+    kind: Literal["none", "kafka", "service"] = "none"
+    users: list[UserWords] = []
+    oidc: OidcWords | None = None
+    idle: str = "30m"
+    absolute: str = "12h"
+
+
+class RoleWords(Words):
+    role: Literal["viewer", "reader", "developer", "operator", "admin"]
+    users: list[str] = []
+    groups: list[str] = []
+    clusters: list[str] = ["*"]
+    names: list[str] = ["*"]
+
+
+class MaskWords(Words):
+    topics: list[str]
+    clusters: list[str] = ["*"]
+    fields: list[str] = []
+    headers: list[str] = []
+    key: bool = False
+
+
+class TokenWords(Words):
+    name: str
+    digest: str
+    role: Literal["viewer", "reader", "developer", "operator", "admin"]
+    clusters: list[str] = ["*"]
+    names: list[str] = ["*"]
+    expires: str = ""
+
+
+class AuditWords(Words):
+    topic: str = ""
+    cluster: str = ""
+    max_bytes: int = 100 * 1024 * 1024
+    files: int = 10
+
+
+class ConsoleWords(Words):
+    clusters: list[ClusterWords]
+    listen: str = "127.0.0.1:8090"
+    url: str = ""
+    tls: dict[str, str] = {}
+    data: str = ""
+    read_only: bool = False
+    login: LoginWords = msgspec.field(default_factory=LoginWords)
+    roles: list[RoleWords] = []
+    masks: list[MaskWords] = []
+    tokens: list[TokenWords] = []
+    audit: AuditWords = msgspec.field(default_factory=AuditWords)

@@ -1,0 +1,88 @@
+"""`barnabas console --exporter-only`: the exporter's page of one cluster, and nothing else of the console.
+
+It needs none of the extra `console`. `/health` says whether the figures are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from barnabas.client.addresses import Address
+from barnabas.client.cluster import Client
+from barnabas.console.exporter.exporter import Exporter
+from barnabas.console.exporter.publishing import Publisher
+from barnabas.console.exporter.watch import Watch
+from barnabas.console.sampling.sampler import Sampler
+from barnabas.console.settings import ClusterSettings
+from barnabas.log_lines import safe_logger
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.text import render_lines
+from barnabas.network.exposure import is_loopback
+from barnabas.network.http import MonitoringServer
+from barnabas.network.http_credentials import HttpCredentials
+
+CLIENT_ID = "barnabas-exporter"
+
+_logger = safe_logger(__name__)
+
+
+class ExporterServer:
+    """`tokens_file` has a line for each bearer that is let in; without it, everybody is."""
+
+    def __init__(
+        self, cluster: ClusterSettings, listen: Address, tokens_file: str = "", publish_metrics: str = ""
+    ) -> None:
+        self._client = Client(cluster.bootstrap, client_id=CLIENT_ID, security=cluster.security)
+        self.sampler = Sampler(self._client)
+        self.watch = Watch(self.sampler, self._client)
+        self.exporter = Exporter(self.watch)
+        self._listen = listen
+        self._registry = Registry()
+        self._http = MonitoringServer(self._registry, self.health, lines=self._lines)
+        self._http.secure(HttpCredentials(tokens_file=tokens_file), None)
+        self._is_open = not tokens_file
+        if publish_metrics:
+            publisher = Publisher(self._client, publish_metrics, cluster.name)
+            self.watch.followers.append(publisher.publish)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"http://{Address(self._listen.host, self._http.port)}/metrics"
+
+    async def start(self) -> None:
+        """Returns when the page is served; the cluster may be away."""
+        if self._is_open and not is_loopback(self._listen.host):
+            _logger.warning(
+                "%s can be reached from other machines, and everybody who reaches it can read the names of topics "
+                "and groups. Give it --tokens FILE, or listen on 127.0.0.1.",
+                self._listen,
+            )
+        await self._http.start(*self._listen)
+        self.sampler.start()
+        self.watch.start()
+
+    async def stop(self) -> None:
+        await self._http.stop()
+        await self.watch.close()
+        await self.sampler.close()
+        await self._client.close()
+
+    def health(self) -> tuple[bool, Mapping[str, object]]:
+        known = self.watch.known
+        status = "down" if known.is_stale else "up"
+        return not known.is_stale, {"status": status, "age": known.age, "error": known.snapshot.error}
+
+    def _lines(self) -> Iterator[str]:
+        return chain(self.exporter.lines(), render_lines(self._registry))

@@ -1,0 +1,58 @@
+"""Follows the sampler, asks for what it leaves out, and tells those who want to know: alarms, publishing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.status import Status, read_statuses
+from barnabas.console.exporter.known import Known
+from barnabas.console.exporter.members import MemberCounts
+from barnabas.console.sampling.sampler import Sampler
+from barnabas.errors import KafkaError
+
+Follower = Callable[[Known], Awaitable[None]]
+
+
+class Watch:
+    """`start` begins, `close` ends. All methods belong to one event loop."""
+
+    def __init__(self, sampler: Sampler, client: Client) -> None:
+        self._sampler = sampler
+        self._client = client
+        self._members = MemberCounts(client)
+        self._statuses: tuple[Status, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+        self.followers: list[Follower] = []
+        """Called after every tick, one after the other; they do not raise."""
+
+    @property
+    def known(self) -> Known:
+        snapshot = self._sampler.snapshot
+        return Known(snapshot, snapshot.age, self._members.counts, self._statuses)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._follow(), name="watch")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _follow(self) -> None:
+        async for snapshot in self._sampler.ticks():
+            if not snapshot.error:  # otherwise the cluster is away, or half of it
+                await self._members.refresh(snapshot)
+                await self._read_statuses()
+            for follower in self.followers:
+                await follower(self.known)
+
+    async def _read_statuses(self) -> None:
+        """Without the right to read them, or while their leader is away, there are none, or the last ones."""
+        with suppress(ClientError, KafkaError, OSError, TimeoutError):
+            self._statuses = tuple(await read_statuses(self._client))

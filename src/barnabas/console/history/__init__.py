@@ -1,0 +1,1 @@
+"""Curves that survive a restart: one row a tick in SQLite."""

@@ -1,0 +1,1 @@
+"""Records of a topic: search, one record, tail, export, report, and producing them."""

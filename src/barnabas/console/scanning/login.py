@@ -1,0 +1,32 @@
+"""As whom a search process logs in to a cluster."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+
+from barnabas.client.cluster import Client
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.security.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    bootstrap: str
+    security: Security = PLAINTEXT
+
+
+async def login_of(client: Client) -> bytes:
+    """For a pipe to a process of ours. A token that a coroutine gives is taken now: it cannot be sent."""
+    security = client.security
+    if security.sasl is not None and callable(security.sasl.token):
+        token = Secret(await security.sasl.token())
+        security = replace(security, sasl=replace(security.sasl, token=token))
+    return pickle.dumps(Login(client.bootstrap, security))
+
+
+def unpack(data: bytes) -> Login:
+    """Only what the process that started this one has sent."""
+    found = pickle.loads(data)
+    assert isinstance(found, Login)
+    return found

@@ -1,0 +1,1 @@
+"""Pages of the console in a real browser: Debian's Chromium, driven by Playwright, with axe-core."""

@@ -1,0 +1,123 @@
+"""A cluster full of what strangers may write: names, ids, keys, values and headers that are no plain text.
+
+Whatever of it were taken for markup or for a script would leave a mark: `window.injected`, or an element of the class
+`injected`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from barnabas.testing import EmbeddedBroker
+
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+PATIENCE = 30.0
+
+SCRIPT = "<script>window.injected = 1</script>"
+IMAGE = '"\'><img class=injected src=x onerror="window.injected = 1">'
+LINK = "javascript:window.injected=1"
+TEMPLATE = "{{ 7 * 191 }}${7 * 191}"
+BACKWARDS = "\u202egnp.exe\u202c \u0645\u0631\u062d\u0628\u0627"
+CONTROLS = "bell \x07 null \x00 escape \x1b[31m new\nline"
+PATHS = "a/b?c=d#e%2F..&f=+g"
+
+ORDERS, HOSTILE = "orders", "..."
+LONG = "x" * 249
+# All that Kafka allows: letters, digits, dot, underscore, hyphen. Some are words of JavaScript or of paths.
+TOPICS = (ORDERS, HOSTILE, LONG, "__proto__", "constructor", "create", "-rf", "null")
+GROUPS = (SCRIPT, IMAGE, LINK, TEMPLATE, BACKWARDS, PATHS, "plain")
+CLIENT = "<b class=injected>client</b>"
+TEXTS = (SCRIPT, IMAGE, LINK, TEMPLATE, BACKWARDS, CONTROLS, PATHS)
+BYTES = (b"\xff\xfe\x80 no UTF-8 \xc0\xaf", bytes(range(256)), b"", b"\xed\xa0\x80")
+LARGE = b"<i class=injected>" * 55_000  # a little below 1 MiB, the most that a broker takes by default
+
+
+@contextmanager
+def hostile_broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(SETTINGS) as broker:
+        servers = broker.bootstrap_servers
+        _create_topics(servers)
+        _write_records(servers)
+        with _groups(servers):
+            _create_rights(servers)
+            yield broker
+
+
+def _create_topics(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(name, 2) for name in TOPICS]).values():
+        future.result(PATIENCE)
+
+
+def _write_records(servers: str) -> None:
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 2_000_000})
+    for number in range(300):
+        order = {"id": number, "amount": number * 7 % 100 / 4, "city": ["Rome", "Oslo", "Lima"][number % 3]}
+        producer.produce(ORDERS, json.dumps(order), f"customer-{number % 20}")
+    for text in TEXTS:
+        producer.produce(HOSTILE, text, text, headers=[(text, text.encode())])
+        producer.produce(HOSTILE, json.dumps({text: [text, {text: text}]}), text)
+    for data in BYTES:
+        producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
+    producer.produce(HOSTILE, None, "deleted")
+    producer.produce(HOSTILE, LARGE, b"large")
+    assert producer.flush(PATIENCE) == 0
+
+
+@contextmanager
+def _groups(servers: str) -> Iterator[None]:
+    """Groups with offsets and without members, and one with a member."""
+    for name in GROUPS:
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": name})
+        offsets = [TopicPartition(topic, 0, 1) for topic in (ORDERS, HOSTILE)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+    member = Consumer({"bootstrap.servers": servers, "group.id": "members", "client.id": CLIENT})
+    member.subscribe([ORDERS, HOSTILE])
+    try:
+        while not member.assignment():
+            member.poll(0.1)
+        yield
+    finally:
+        member.close()
+
+
+def _create_rights(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    acls = [
+        AclBinding(
+            ResourceType.GROUP,
+            name,
+            ResourcePatternType.LITERAL,
+            f"User:{name}",
+            "*",
+            AclOperation.READ,
+            AclPermissionType.ALLOW,
+        )
+        for name in GROUPS
+    ]
+    for future in admin.create_acls(acls).values():
+        future.result(PATIENCE)
+    secret = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    changes = [UserScramCredentialUpsertion(name, secret, b"secret") for name in (SCRIPT, IMAGE, "alice")]
+    for future in admin.alter_user_scram_credentials(changes).values():
+        future.result(PATIENCE)
