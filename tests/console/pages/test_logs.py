@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.console.access.model import AccessSettings, MaskRule
 from barnabas.console.visitor import Anyone
 from barnabas.security.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
@@ -210,3 +211,21 @@ def test_links_keep_what_was_asked(web: Web) -> None:
         "service": ["shop.log"],
         "live": ["true"],
     }
+
+
+def test_of_a_topic_with_masks_there_are_no_lines(tmp_path: Path) -> None:
+    access = AccessSettings(masks=(MaskRule(("logs.*",), fields=("card",)),))
+    with EmbeddedBroker() as broker:
+        broker.create_topic("logs.info")
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("logs.info", entry("card 4000 1234", "info", NOW))
+        assert producer.flush(30) == 0
+        with (
+            running_console(broker.bootstrap_servers, tmp_path, access=access) as running,
+            running.web() as web,
+        ):
+            page = eventually(
+                lambda: (found := web.api("/logs").json)["notes"][0].startswith("Lines of") and found, ""
+            )
+            assert (page["matched"], page["total"], page["topics"]) == (0, 0, [])
+            assert web.api("/logs/logs.info/0/0").status == 403
