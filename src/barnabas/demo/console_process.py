@@ -15,7 +15,7 @@ from pathlib import Path
 LISTEN = ("127.0.0.1", 8090)
 NEEDED = ("jinja2", "uvicorn", "pyarrow")
 READY = "The console is ready on "
-END_SECONDS = 10.0
+END_SECONDS = 30.0
 
 
 class ConsoleProcess:
