@@ -26,7 +26,11 @@ from benchmarks.rows import (
     tables,
     transactions,
 )
+<<<<<<< HEAD
 from benchmarks.rows.console import search
+=======
+from benchmarks.rows.console import logs as console_logs
+>>>>>>> main
 from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
@@ -60,7 +64,11 @@ ALL_ROWS: tuple[Row, ...] = (
     *restore.ROWS,
     *mirror.ROWS,
     *tables.ROWS,
+<<<<<<< HEAD
     *search.ROWS,
+=======
+    *console_logs.ROWS,
+>>>>>>> main
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

@@ -1,1 +1,1 @@
-"""Rows about the console."""
+"""The web console."""
