@@ -26,11 +26,8 @@ from benchmarks.rows import (
     tables,
     transactions,
 )
-<<<<<<< HEAD
-from benchmarks.rows.console import search
-=======
 from benchmarks.rows.console import logs as console_logs
->>>>>>> main
+from benchmarks.rows.console import search as console_search
 from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
@@ -64,11 +61,8 @@ ALL_ROWS: tuple[Row, ...] = (
     *restore.ROWS,
     *mirror.ROWS,
     *tables.ROWS,
-<<<<<<< HEAD
-    *search.ROWS,
-=======
+    *console_search.ROWS,
     *console_logs.ROWS,
->>>>>>> main
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,
