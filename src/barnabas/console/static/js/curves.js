@@ -67,6 +67,12 @@ async function draw(figure, anew) {
   else plot(figure, data);
 }
 
+// Of data that a page has already: times in milliseconds, one list of values for each name.
+export async function drawData(figure, times, curves, names) {
+  await loadPlot();
+  plot(figure, [times.map((ms) => ms / 1000), ...curves], names);
+}
+
 export function drawAll() {
   const figures = [...document.querySelectorAll("figure.curve[data-series]")];
   const seen = new Set();
