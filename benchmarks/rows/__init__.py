@@ -26,6 +26,7 @@ from benchmarks.rows import (
     tables,
     transactions,
 )
+from benchmarks.rows.console import cluster as console_cluster
 from benchmarks.rows.console import logs as console_logs
 from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
@@ -60,6 +61,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *restore.ROWS,
     *mirror.ROWS,
     *tables.ROWS,
+    *console_cluster.ROWS,
     *console_logs.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
