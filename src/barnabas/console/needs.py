@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 
+ADMINISTER = Action(Operation.ALTER, ResourceType.USER)
+"""Of the console's role admin: access of others, and what is masked. Brokers know no such right; with a login as
+oneself it is ALTER on the cluster, with which one can change ACLs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -22,6 +26,8 @@ class Need:
         return Action(self.operation, self.resource_type, name)
 
     def __str__(self) -> str:
+        if self.action({self.parameter: ""}) == ADMINISTER:
+            return "the role admin"
         named = "the cluster" if self.resource_type is ResourceType.CLUSTER else self.name
         on = f"{{{self.parameter}}}" if self.parameter else named
         kind = "" if self.resource_type is ResourceType.CLUSTER else f"{self.resource_type.name} "
@@ -62,6 +68,11 @@ def transactional_id(operation: Operation, parameter: str = "transactional_id") 
 
 def cluster(operation: Operation) -> Needs:
     return Needs((Need(operation, ResourceType.CLUSTER),))
+
+
+def administer() -> Needs:
+    """Beside the right that the brokers want."""
+    return Needs((Need(ADMINISTER.operation, ADMINISTER.resource_type),))
 
 
 SHOWN = Needs(note="a login; what may not be described is left out")
