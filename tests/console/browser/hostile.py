@@ -7,9 +7,11 @@ Whatever of it were taken for markup or for a script would leave a mark: `window
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -24,6 +26,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status
 from barnabas.testing import EmbeddedBroker
 
 SETTINGS = {
@@ -59,6 +62,7 @@ def hostile_broker() -> Iterator[EmbeddedBroker]:
         _write_records(servers)
         with _groups(servers):
             _create_rights(servers)
+            _report(servers)
             yield broker
 
 
@@ -99,6 +103,25 @@ def _groups(servers: str) -> Iterator[None]:
         yield
     finally:
         member.close()
+
+
+def _report(servers: str) -> None:
+    """A pipeline, a connector and an agent for each text."""
+    now = int(time.time() * 1000)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(STATUS_TOPIC, 1)])[STATUS_TOPIC].result(PATIENCE)
+    producer = Producer({"bootstrap.servers": servers})
+    kinds: tuple[Kind, ...] = ("pipeline", "connector", "agent")
+    for number, text in enumerate(TEXTS * 2):
+        for kind in kinds:
+            part = Part(
+                text, "running", text, 7, {text: 1, "rows": number}, text, [text], [text], {text: 3}, text
+            )
+            status = Status(
+                kind, text, "running", text, 1, now, now + number, 5.0, text, [text], {text: 1}, [part]
+            )
+            producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
+    assert producer.flush(PATIENCE) == 0
 
 
 def _create_rights(servers: str) -> None:

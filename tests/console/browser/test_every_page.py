@@ -27,6 +27,7 @@ PARAMETERS = {
     "group": hostile.IMAGE,
     "broker": "1",
     "id": "1",
+    "name": hostile.IMAGE,
     "partition": "0",
     "offset": "0",
 }
