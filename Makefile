@@ -227,7 +227,7 @@ prometheus-boards: bytecode java  ## Prometheus on three brokers and the exporte
 
 # What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
 # mark have targets of their own, above.
-EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/network tests/pipelines/library \
+EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/ingest tests/network tests/pipelines/library \
     tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/queues
 .PHONY: extended
 counterparts: extended

@@ -112,9 +112,8 @@ class ConsoleApp:
             raise NotFoundError(f"The console knows no cluster {name!r}")
         current = None if name is None else self.clusters[name]
         more = request.answering.more
-        return Context(
-            self.settings, visitor, self.clusters, self.table, current, request.head, self.gate, more
-        )
+        own = (request.head, self.gate, self.audit, more)
+        return Context(self.settings, visitor, self.clusters, self.table, current, *own)
 
     async def _given(self, request: _Request) -> dict[str, Any]:
         if request.head.method != "POST":

@@ -11,11 +11,13 @@ from barnabas.client.cluster import Client
 from barnabas.client.security.settings import Security
 from barnabas.console.access.masking import NOTHING, Hidden, hidden_of
 from barnabas.console.errors import RefusedError
+from barnabas.console.needs import ADMINISTER
 from barnabas.console.settings import ConsoleSettings
 from barnabas.console.visitor import Visitor
 from barnabas.security.authorizer import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
+    from barnabas.console.auditing import Auditing
     from barnabas.console.clusters import Cluster
     from barnabas.console.gate import Gate, Head
     from barnabas.console.routes import RouteTable
@@ -32,6 +34,7 @@ class Context:
     head: Head | None = None
     """The request, for the login."""
     gate: Gate | None = None
+    audit: Auditing | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     """Of the answer, beside those that every answer has: a cookie."""
 
@@ -79,7 +82,10 @@ class Context:
 
 def refusal(visitor: Visitor, action: Action) -> RefusedError:
     kind = action.resource_type.name.lower().replace("_", " ")
+    right = (
+        f"{action.operation.name} on the {kind} {action.name}" if action != ADMINISTER else "the role admin"
+    )
     return RefusedError(
-        f"{visitor.name} may not do this: it needs {action.operation.name} on the {kind} {action.name}. "
+        f"{visitor.name} may not do this: it needs {right}. "
         "Ask whoever administers the cluster or the console's roles"
     )

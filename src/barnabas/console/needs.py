@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 
+ADMINISTER = Action(Operation.ALTER, ResourceType.USER)
+"""Of the console's role admin: access of others, and what is masked. Brokers know no such right; with a login as
+oneself it is ALTER on the cluster, with which one can change ACLs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -14,13 +18,18 @@ class Need:
     resource_type: ResourceType
     parameter: str = ""
     """The parameter that names the resource; nothing for the cluster itself."""
+    name: str = CLUSTER_NAME
+    """Of the resource, where no parameter names it."""
 
     def action(self, parameters: Mapping[str, object]) -> Action:
-        name = str(parameters[self.parameter]) if self.parameter else CLUSTER_NAME
+        name = str(parameters[self.parameter]) if self.parameter else self.name
         return Action(self.operation, self.resource_type, name)
 
     def __str__(self) -> str:
-        on = f"{{{self.parameter}}}" if self.parameter else "the cluster"
+        if self.action({self.parameter: ""}) == ADMINISTER:
+            return "the role admin"
+        named = "the cluster" if self.resource_type is ResourceType.CLUSTER else self.name
+        on = f"{{{self.parameter}}}" if self.parameter else named
         kind = "" if self.resource_type is ResourceType.CLUSTER else f"{self.resource_type.name} "
         return f"{self.operation.name} on {kind}{on}"
 
@@ -44,6 +53,11 @@ def topic(operation: Operation, parameter: str = "topic") -> Needs:
     return Needs((Need(operation, ResourceType.TOPIC, parameter),))
 
 
+def topic_named(operation: Operation, name: str) -> Needs:
+    """Always the same one."""
+    return Needs((Need(operation, ResourceType.TOPIC, name=name),))
+
+
 def group(operation: Operation, parameter: str = "group") -> Needs:
     return Needs((Need(operation, ResourceType.GROUP, parameter),))
 
@@ -54,6 +68,11 @@ def transactional_id(operation: Operation, parameter: str = "transactional_id") 
 
 def cluster(operation: Operation) -> Needs:
     return Needs((Need(operation, ResourceType.CLUSTER),))
+
+
+def administer() -> Needs:
+    """Beside the right that the brokers want."""
+    return Needs((Need(ADMINISTER.operation, ADMINISTER.resource_type),))
 
 
 SHOWN = Needs(note="a login; what may not be described is left out")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client import admin
 from barnabas.client.access import acl_words as words
 from barnabas.client.access.acl_words import WordsError
 from barnabas.client.access.acls import describe_acls
 from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acl_index import NO_ACLS
-from barnabas.security.acls import PatternType
+from barnabas.security.acl_index import NO_ACLS, AclIndex
+from barnabas.security.acls import SUPPORTED, PatternType
 from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.security.standard_authorizer import Policy, Verdict, judge
 
@@ -23,7 +23,7 @@ SUPER_USERS, OPEN = "super.users", "allow.everyone.if.no.acl.found"
 async def explained(
     client: Client, principal: str, operation: str, kind: str, name: str | None, host: str
 ) -> dict[str, Any]:
-    action = _action(operation, kind, name)
+    action = action_of(operation, kind, name)
     words.check_principal(principal)
     rules = await describe_acls(
         client,
@@ -37,12 +37,12 @@ async def explained(
         "name": action.name,
         "host": host,
         "allowed": verdict.is_allowed,
-        "because": _because(verdict, action),
+        "because": because(verdict, action),
         "rule": None if verdict.rule is None else words.row(verdict.rule),
     }
 
 
-def _action(operation: str, kind: str, name: str | None) -> Action:
+def action_of(operation: str, kind: str, name: str | None) -> Action:
     (number, *others) = words.operations(operation)
     kinds = {each.name.lower().replace("_", "-"): each for each in ResourceType}
     if others or number not in list(Operation):
@@ -56,18 +56,51 @@ def _action(operation: str, kind: str, name: str | None) -> Action:
     return Action(Operation(number), kinds[kind], name)
 
 
+class Judge(NamedTuple):
+    """All rules of a cluster at one moment."""
+
+    policy: Policy
+    rules: AclIndex
+    shows_super_users: bool
+    """Apache Kafka's brokers tell nobody who their super.users are."""
+
+    def verdict(self, principal: str, host: str, action: Action) -> Verdict:
+        return judge(self.policy, self.rules, principal, host, action)
+
+    def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> list[Operation]:
+        """Those that are allowed."""
+        return [
+            each
+            for each in SUPPORTED[kind]
+            if self.verdict(principal, host, Action(each, kind, name)).is_allowed
+        ]
+
+
+async def judge_of(client: Client) -> Judge:
+    rules = await describe_acls(client, AclFilter())
+    found = await _settings(client)
+    return Judge(_policy_of(found), NO_ACLS.changed((), rules), found.get(SUPER_USERS) is not None)
+
+
 async def _policy(client: Client) -> Policy:
-    """As the broker that is asked has it in its settings."""
+    return _policy_of(await _settings(client))
+
+
+async def _settings(client: Client) -> dict[str, str | None]:
+    """As the broker that is asked has them."""
     await client.refresh([])
     broker_id = min(client.metadata.brokers)
-    found = {
+    return {
         each.name: each.value for each in await admin.describe_configs(client, admin.BROKER, str(broker_id))
     }
+
+
+def _policy_of(found: dict[str, str | None]) -> Policy:
     users = frozenset(each.strip() for each in (found.get(SUPER_USERS) or "").split(";") if each.strip())
     return Policy(users, (found.get(OPEN) or "").lower() == "true")
 
 
-def _because(verdict: Verdict, action: Action) -> str:
+def because(verdict: Verdict, action: Action) -> str:
     if verdict.is_super_user:
         return "it is one of super.users, who may do everything"
     if verdict.rule is not None:

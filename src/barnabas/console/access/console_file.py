@@ -31,7 +31,8 @@ from barnabas.console.settings import ClusterSettings, ConsoleSettings, Registry
 from barnabas.durations import seconds_of
 from barnabas.security.endpoints import problem_with
 from barnabas.security.secret import Secret, SecuritySettingError
-from barnabas.security.tls.settings import parse_tls
+from barnabas.security.tls.server import https_context
+from barnabas.security.tls.settings import Tls, parse_tls
 
 T = TypeVar("T")
 _FORBIDDEN_IN_NAMES = frozenset("/\\\0")
@@ -62,7 +63,7 @@ class _Reader:
         said = self._words
         clusters = tuple(self._each("clusters", said.clusters, _cluster))
         self._at("clusters", lambda: _once([each.name for each in clusters], "cluster"))
-        tls = self._at("tls", lambda: parse_tls(said.tls)) if said.tls else None
+        tls = self._at("tls", lambda: _tls(said.tls)) if said.tls else None
         return ConsoleSettings(
             clusters,
             self._at("listen", lambda: parse_address(said.listen)),
@@ -137,7 +138,14 @@ def _cluster(said: words.ClusterWords) -> ClusterSettings:
     if registry is not None:
         login = RegistryLogin(registry.user, Secret(registry.password), Secret(registry.token))
     url = "" if registry is None else registry.url
-    return ClusterSettings(said.name, said.bootstrap, security, url, login, tuple(said.logs))
+    return ClusterSettings(said.name, said.bootstrap, security, url, login, said.logs)
+
+
+def _tls(said: dict[str, str]) -> Tls:
+    """Its files are read once now, so that the line is known if one is wrong."""
+    found = parse_tls(said)
+    https_context("the console", found)
+    return found
 
 
 def _login(said: words.LoginWords, url: str) -> Login:
@@ -164,7 +172,7 @@ def _oidc(said: words.OidcWords, url: str) -> Oidc:
         raise ValueError("`scopes` must have openid")
     secret = Secret(said.client_secret) if said.client_secret else None
     redirect = f"{url.rstrip('/')}/login/oidc/callback"
-    scopes = tuple(said.scopes)
+    scopes = said.scopes
     return Oidc(said.issuer, said.client_id, redirect, secret, scopes, said.name_claim, said.groups_claim)
 
 
@@ -173,12 +181,12 @@ def _grant(said: words.RoleWords) -> Grant:
         raise ValueError("a role needs `users` or `groups`; `*` is everybody who is logged in")
     _check_patterns([*said.names, *said.clusters])
     role = Role[said.role.upper()]
-    return Grant(role, tuple(said.users), tuple(said.groups), (), tuple(said.clusters), tuple(said.names))
+    return Grant(role, said.users, said.groups, (), said.clusters, said.names)
 
 
 def _grant_of_token(said: words.TokenWords) -> Grant:
     role = Role[said.role.upper()]
-    return Grant(role, (), (), (said.name,), tuple(said.clusters), tuple(said.names))
+    return Grant(role, (), (), (said.name,), said.clusters, said.names)
 
 
 def _token(said: words.TokenWords) -> ApiToken:
@@ -205,9 +213,7 @@ def _mask(said: words.MaskWords) -> MaskRule:
     for path in said.fields:
         if not all(path.split(".")):
             raise ValueError(f"{path!r} is no path of fields: write it as card.number")
-    return MaskRule(
-        tuple(said.topics), tuple(said.clusters), tuple(said.fields), tuple(said.headers), said.key
-    )
+    return MaskRule(said.topics, said.clusters, said.fields, said.headers, said.key)
 
 
 def _audit(said: words.AuditWords, clusters: list[str]) -> AuditSettings:

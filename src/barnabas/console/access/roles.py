@@ -1,7 +1,7 @@
 """Roles as sets of ACL operations, which the brokers' own authorizer judges.
 
-Each role adds to the one before it. Rights on topics, groups and transactional ids are for the names of the grant; what
-only concerns the cluster has no name.
+Each role adds to the one before it. Rights on topics, groups and transactional ids are for the names of the grant. The
+cluster has no name: whose grant is for some names only may look at it, and not change it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from barnabas.console.access.model import EVERY, Grant, Role, fits
 from barnabas.security.acl_index import NO_ACLS
 from barnabas.security.acls import WILDCARD, AclBinding, PatternType, Permission
-from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authorizer import Action, Operation, ResourceType
 from barnabas.security.standard_authorizer import Policy, judge
 
 _ADDED: Mapping[Role, Mapping[ResourceType, tuple[Operation, ...]]] = {
@@ -36,16 +36,13 @@ _ADDED: Mapping[Role, Mapping[ResourceType, tuple[Operation, ...]]] = {
         ),
         ResourceType.GROUP: (Operation.ALTER_CONFIGS,),
         ResourceType.TRANSACTIONAL_ID: (Operation.WRITE,),
+        ResourceType.CLUSTER: (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS),
     },
-    Role.ADMIN: {
-        ResourceType.CLUSTER: (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE),
-    },
+    Role.ADMIN: {ResourceType.USER: (Operation.ALTER,)},
 }
-UNMASK = Action(Operation.ALTER, ResourceType.CLUSTER)
-"""Who may see what is masked: admins, and with a login as oneself whoever may change ACLs."""
-
 _ANYWHERE = "*"
 _NO_POLICY = Policy()
+_HARMLESS = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.IDEMPOTENT_WRITE)
 
 
 def rights_of(role: Role) -> list[tuple[ResourceType, Operation]]:
@@ -75,15 +72,18 @@ def _acls(grant: Grant, most: Role) -> list[AclBinding]:
     return [
         AclBinding(kind, name, pattern, principal, WILDCARD, operation, Permission.ALLOW)
         for kind, operation in rights_of(min(grant.role, most))
-        for name, pattern in _patterns(kind, grant.names)
+        for name, pattern in _patterns(kind, operation, grant.names)
         for principal in grant.principals
     ]
 
 
-def _patterns(kind: ResourceType, names: tuple[str, ...]) -> list[tuple[str, PatternType]]:
-    if kind is ResourceType.CLUSTER:
-        return [(CLUSTER_NAME, PatternType.LITERAL)]
-    return [_pattern(name) for name in names]
+def _patterns(
+    kind: ResourceType, operation: Operation, names: tuple[str, ...]
+) -> list[tuple[str, PatternType]]:
+    if kind not in (ResourceType.CLUSTER, ResourceType.USER):
+        return [_pattern(name) for name in names]
+    is_for_all = operation in _HARMLESS or EVERY in names
+    return [(WILDCARD, PatternType.LITERAL)] if is_for_all else []
 
 
 def _pattern(name: str) -> tuple[str, PatternType]:

@@ -9,8 +9,9 @@ from barnabas.client.access.logins import KafkaUser, KafkaUsers
 from barnabas.client.cluster import Client
 from barnabas.client.errors import SecurityError
 from barnabas.client.security.settings import Sasl, Security
-from barnabas.console.access.roles import UNMASK, Roles
+from barnabas.console.access.roles import Roles
 from barnabas.console.errors import RefusedError
+from barnabas.console.needs import ADMINISTER
 from barnabas.security.authorizer import Action, Operation, ResourceType
 
 
@@ -36,7 +37,7 @@ class RoleVisitor:
         }
 
     async def unmasks(self, cluster: str) -> bool:
-        return await self.may(cluster, UNMASK)
+        return await self.may(cluster, ADMINISTER)
 
     def client(self, cluster: str) -> Client | None:
         return None
@@ -71,6 +72,8 @@ class KafkaVisitor:
         return self._met[cluster]
 
     async def may(self, cluster: str, action: Action) -> bool:
+        if action == ADMINISTER:
+            action = Action(Operation.ALTER, ResourceType.CLUSTER)
         return await (await self._known(cluster)).may(action)
 
     async def allowed(
@@ -79,7 +82,7 @@ class KafkaVisitor:
         return await (await self._known(cluster)).allowed(operation, resource_type, names)
 
     async def unmasks(self, cluster: str) -> bool:
-        return await self.may(cluster, UNMASK)
+        return await self.may(cluster, ADMINISTER)
 
     def client(self, cluster: str) -> Client | None:
         if cluster not in self._met:

@@ -23,7 +23,7 @@ class ClusterWords(Words):
     bootstrap: str
     settings: dict[str, str] = {}
     schema_registry: RegistryWords | None = None
-    logs: list[str] = []
+    logs: tuple[str, ...] = ()
 
 
 class UserWords(Words):
@@ -35,7 +35,7 @@ class OidcWords(Words):
     issuer: str
     client_id: str
     client_secret: str = ""
-    scopes: list[str] = ["openid", "profile"]
+    scopes: tuple[str, ...] = ("openid", "profile")
     name_claim: str = "sub"
     groups_claim: str = "groups"
 
@@ -50,17 +50,17 @@ class LoginWords(Words):
 
 class RoleWords(Words):
     role: Literal["viewer", "reader", "developer", "operator", "admin"]
-    users: list[str] = []
-    groups: list[str] = []
-    clusters: list[str] = ["*"]
-    names: list[str] = ["*"]
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ("*",)
+    names: tuple[str, ...] = ("*",)
 
 
 class MaskWords(Words):
-    topics: list[str]
-    clusters: list[str] = ["*"]
-    fields: list[str] = []
-    headers: list[str] = []
+    topics: tuple[str, ...]
+    clusters: tuple[str, ...] = ("*",)
+    fields: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
     key: bool = False
 
 
@@ -68,8 +68,8 @@ class TokenWords(Words):
     name: str
     digest: str
     role: Literal["viewer", "reader", "developer", "operator", "admin"]
-    clusters: list[str] = ["*"]
-    names: list[str] = ["*"]
+    clusters: tuple[str, ...] = ("*",)
+    names: tuple[str, ...] = ("*",)
     expires: str = ""
 
 

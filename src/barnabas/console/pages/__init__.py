@@ -7,9 +7,25 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
-    from barnabas.console.pages import alarms, metrics, places
+    from barnabas.console.pages import (
+        alarms,
+        curves,
+        flows,
+        group_offsets,
+        groups,
+        logs,
+        metrics,
+        overview,
+        places,
+        topics,
+    )
+    from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
+    from barnabas.console.pages.cluster.table import routes as of_the_cluster
     from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
+    from barnabas.console.pages.topic.table import routes as of_a_topic
 
+    figures = (places, overview, topics, groups, group_offsets, curves, alarms, metrics)
     records = (listing, one, tail, exporting, chart, producing)
-    modules = (places.routes, alarms.routes, metrics.routes, *(each.routes for each in records))
-    return RouteTable(modules)
+    access = (login, acls, may, users, quotas, audit, settings, api)
+    subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]
+    return RouteTable([*subjects, of_a_topic, of_the_cluster])
