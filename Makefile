@@ -219,9 +219,15 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OBJECT_STORES))" \
 	    -Dartifact=com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec
 
+.PHONY: prometheus-boards
+counterparts: prometheus-boards
+prometheus-boards: bytecode java  ## Prometheus on three brokers and the exporter: boards of others have data, and sums are true
+	@tools/unpack-packages $(PROMETHEUS)
+	$(BIN)/pytest -m extended tests/console/exporter/test_prometheus_boards.py
+
 # What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
 # mark have targets of their own, above.
-EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/network tests/pipelines/library \
+EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/ingest tests/network tests/pipelines/library \
     tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/queues
 .PHONY: extended
 counterparts: extended

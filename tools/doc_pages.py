@@ -4,15 +4,19 @@ A page is a function that returns its text. `make docs` writes them, `make check
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from barnabas.config import definitions
 from barnabas.config.setting import Setting
 from barnabas.config.unused_settings import is_without_effect_yet
+from barnabas.console.alarms.alarm import Area
 from tools.doc_apis import compatibility_page
 from tools.doc_commands import commands_page
 from tools.doc_marks import GENERATED, ROOT
 from tools.doc_metrics import metrics_page
+from tools.monitoring.boards import board
+from tools.monitoring.rules import rules_file
 
 
 def configuration_page() -> str:
@@ -71,4 +75,6 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "commands.md": commands_page,
     ROOT / "docs" / "metrics.md": metrics_page,
     ROOT / "COMPATIBILITY.md": compatibility_page,
+    ROOT / "monitoring" / "rules.yml": rules_file,
+    **{ROOT / "monitoring" / "grafana" / f"{area.value}.json": partial(board, area) for area in Area},
 }

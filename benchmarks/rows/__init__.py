@@ -26,6 +26,7 @@ from benchmarks.rows import (
     tables,
     transactions,
 )
+from benchmarks.rows.console import logs as console_logs
 from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
@@ -59,6 +60,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *restore.ROWS,
     *mirror.ROWS,
     *tables.ROWS,
+    *console_logs.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,

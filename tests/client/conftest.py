@@ -11,19 +11,26 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 
+# Members are told what has changed when they send a heartbeat: here soon, instead of every five seconds.
+SETTINGS = {
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "500",
+}
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker(SETTINGS) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     folder: Path = tmp_path_factory.mktemp("kafka")
-    with ApacheKafka(folder, heap="256m") as kafka:
+    with ApacheKafka(folder, heap="256m", settings=SETTINGS) as kafka:
         yield kafka
 
 

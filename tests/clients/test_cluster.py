@@ -163,7 +163,7 @@ def test_zookeeper_restarts_under_load(cluster: EmbeddedCluster) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["cut", "freeze"])
+@pytest.mark.parametrize("fault", ["freeze", pytest.param("cut", marks=pytest.mark.extended)])
 def test_a_leader_that_is_cut_off_from_zookeeper_is_fenced_and_comes_back(fault: str) -> None:
     require_zookeeper()
     cluster = EmbeddedCluster(brokers=3, settings=SHORT_SESSIONS)

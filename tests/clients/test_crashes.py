@@ -61,7 +61,7 @@ class SteadyProducer:
             self.acknowledged[int(value)] = offset
 
 
-@pytest.mark.parametrize("fsync", ["never", "auto"])
+@pytest.mark.parametrize("fsync", ["never", pytest.param("auto", marks=pytest.mark.extended)])
 def test_acknowledged_records_survive_kill_9_under_load(tmp_path: Path, fsync: str) -> None:
     with BrokerProcess(tmp_path, f"barnabas.acks.all.fsync={fsync}") as broker:
         produce(broker.bootstrap_servers, "load", [b"-1"])

@@ -194,7 +194,9 @@ class JavaConsumer:
         self._reader.join(60)
 
 
-@pytest.mark.parametrize("assignor", ["RangeAssignor", "CooperativeStickyAssignor"])
+@pytest.mark.parametrize(
+    "assignor", ["CooperativeStickyAssignor", pytest.param("RangeAssignor", marks=pytest.mark.extended)]
+)
 def test_java_consumers_come_and_go_under_load(broker: EmbeddedBroker, bootstrap: str, assignor: str) -> None:
     topic = broker.create_topic(partitions=PARTITIONS)
     processed = Processed()

@@ -117,7 +117,9 @@ def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, to
     bounces.leave()
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    "strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.extended)]
+)
 def test_a_group_goes_on_after_kill_9_of_the_broker(tmp_path: Path, strategy: str) -> None:
     with BrokerProcess(tmp_path, "group.initial.rebalance.delay.ms=0", "num.partitions=6") as process:
         processed = Processed()

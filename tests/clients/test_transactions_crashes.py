@@ -56,7 +56,7 @@ def committed_offset(bootstrap: str, topic: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["confluent", "aiokafka"])
+@pytest.mark.parametrize("library", ["confluent", pytest.param("aiokafka", marks=pytest.mark.extended)])
 def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerProcess, library: str) -> None:
     bootstrap = process.bootstrap_servers
     values = fill(bootstrap, "input", COUNT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +41,8 @@ async def listen(talk: TalkT, scenario: Callable[[TalkT], Awaitable[None]]) -> l
 def assert_same_answers(
     addresses: Addresses, begin: Callable[[str], TalkT], scenario: Callable[[TalkT], Awaitable[None]]
 ) -> None:
-    theirs, ours = (asyncio.run(listen(begin(address), scenario)) for address in addresses)
+    """Both at once: a scenario waits for sessions to end, and for what the broker does by itself."""
+    with ThreadPoolExecutor(2) as threads:
+        theirs, ours = threads.map(lambda address: asyncio.run(listen(begin(address), scenario)), addresses)
     for (question, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
         assert our_answer == their_answer, question

@@ -17,7 +17,7 @@ from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
 from barnabas.clock import Clock
 from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
-from barnabas.cluster.image import MetadataImage, PartitionState, effective_min_isr
+from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, effective_min_isr
 from barnabas.config.setting import ConfigError
 from barnabas.groups.metrics import declare_group_metrics
 from barnabas.metrics import catalogue
@@ -40,6 +40,7 @@ from barnabas.security.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
+from barnabas.types import TopicPartition
 
 
 class Monitored(Bounded, Protocol):
@@ -168,24 +169,41 @@ class Monitoring:
 
 
 def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
+    """Boards add up over brokers, so only the controller counts what is there once, as Kafka's does with ZooKeeper."""
+
+    def is_controller() -> bool:
+        return broker.image.controller_id == broker.node_id
+
     def states() -> Iterator[PartitionState]:
-        return (state for _, _, state in broker.image.partitions())
+        return (state for _, _, state in broker.image.partitions() if is_controller())
+
+    def brokers() -> Iterator[BrokerState]:
+        return (other for other in broker.image.brokers.values() if is_controller())
 
     numbers: dict[Metric, Callable[[], int]] = {
-        catalogue.ACTIVE_CONTROLLER: lambda: int(broker.image.controller_id == broker.node_id),
-        catalogue.TOPIC_COUNT: lambda: len(broker.image.topics),
+        catalogue.ACTIVE_CONTROLLER: lambda: int(is_controller()),
+        catalogue.TOPIC_COUNT: lambda: len(broker.image.topics) if is_controller() else 0,
         catalogue.ALL_PARTITIONS: lambda: sum(1 for _ in states()),
         catalogue.OFFLINE_PARTITIONS: lambda: (
-            sum(state.leader < 0 for state in states()) + len(broker.replicas.offline)
+            sum(state.leader < 0 for state in states()) + _failed_leaders(broker)
         ),
         catalogue.PREFERRED_IMBALANCE: lambda: sum(
             state.leader != state.preferred_leader for state in states()
         ),
-        catalogue.ACTIVE_BROKERS: lambda: sum(not other.fenced for other in broker.image.brokers.values()),
-        catalogue.FENCED_BROKERS: lambda: sum(other.fenced for other in broker.image.brokers.values()),
+        catalogue.ACTIVE_BROKERS: lambda: sum(not other.fenced for other in brokers()),
+        catalogue.FENCED_BROKERS: lambda: sum(other.fenced for other in brokers()),
     }
     for metric, read in numbers.items():
         registry.read_by(metric, read)
+
+
+def _failed_leaders(broker: Monitored) -> int:
+    """Partitions that this broker leads and cannot serve: their disk has failed."""
+    failed = broker.replicas.offline
+    return sum(
+        state.leader == broker.node_id and TopicPartition(topic.name, index) in failed
+        for topic, index, state in (broker.image.partitions() if failed else ())
+    )
 
 
 # Replicas of this broker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,9 @@ def console(
     if not exporter_only:
         check_console()
     log_to_stderr()
+    # A refresh of a large cluster makes 100,000 objects that live on: looking at all of them, as Python does each time
+    # there are a quarter more, takes longer than a page may wait.
+    gc.set_threshold(20_000, 20, 100)
     security = command_security()
     if companion:
         bootstrap, security = read_greeting()

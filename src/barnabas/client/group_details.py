@@ -119,7 +119,7 @@ async def _find(client: Client, name: str) -> GroupDetails:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            frozenset(_assigned(member) if consumes else ()),
+            frozenset(assigned_partitions(member) if consumes else ()),
         )
         for member in classic.members
     ]
@@ -137,7 +137,7 @@ async def _find_consumer_group(client: Client, name: str) -> GroupDetails:
 async def _find_streams_group(client: Client, name: str) -> GroupDetails:
     """Members have tasks; shown are the partitions that these read."""
     coordinator, group = await groups.describe_streams_group(client, name)
-    inputs = _inputs(group)
+    inputs = topology_inputs(group)
     known = await client.all_topics()
 
     def partitions(member: StreamsMember) -> Iterator[TopicPartition]:
@@ -151,7 +151,7 @@ async def _find_streams_group(client: Client, name: str) -> GroupDetails:
     return GroupDetails(name, group.group_state, kind, kind, "sticky", coordinator, 0, [], members)
 
 
-def _inputs(group: StreamsGroup) -> dict[str, list[str]]:
+def topology_inputs(group: StreamsGroup) -> dict[str, list[str]]:
     """The topics that each subtopology reads."""
     subtopologies = (group.topology.subtopologies or []) if group.topology is not None else []
     return {
@@ -170,7 +170,8 @@ def _partitions(member: ConsumerMember) -> Iterator[TopicPartition]:
         yield from (TopicPartition(topic.topic_name, index) for index in topic.partitions)
 
 
-def _assigned(member: DescribedGroupMember) -> Iterator[TopicPartition]:
+def assigned_partitions(member: DescribedGroupMember) -> Iterator[TopicPartition]:
+    """Of a classic group of consumers."""
     try:
         assignment = decode_versioned(ConsumerProtocolAssignment, member.member_assignment)
     except (ProtocolError, ValueError):  # nothing assigned yet, or an assignor with a format of its own

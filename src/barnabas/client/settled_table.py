@@ -35,7 +35,7 @@ async def create_if_missing(client: Client, topic: str, partitions: int, configs
 
 
 class SettledTable:
-    """The values of the keys that are wanted, as far as they were read. A missing topic is created."""
+    """The values of the keys that are wanted, as far as they were read. A missing topic is created, if so wanted."""
 
     def __init__(
         self,
@@ -45,7 +45,9 @@ class SettledTable:
         *,
         partitions: int = 1,
         configs: Mapping[str, str],
+        creates: bool = True,
     ) -> None:
+        self._creates = creates
         self._client = client
         self._place = place
         self._wanted = wanted
@@ -74,7 +76,8 @@ class SettledTable:
 
     async def catch_up(self) -> None:
         async def recover(error: Exception) -> None:
-            if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            is_missing = isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_missing and self._creates:
                 await create_if_missing(self._client, self._place.topic, self._partitions, self._configs)
             await self._client.refresh_quietly([self._place.topic])
 

@@ -139,21 +139,41 @@ class StatusReporter:
             await producer.send(STATUS_TOPIC, msgspec.json.encode(status), status.key, partition=0)
 
 
+class StatusTable:
+    """What is in the topic; each `read` reads what was added since the one before. The topic is never created."""
+
+    def __init__(self, client: Client, kind: Kind | None = None) -> None:
+        self._client = client
+        self._prefix = b"" if kind is None else f"{kind}/".encode()
+        self._table = self._empty()
+
+    async def read(self) -> list[Status]:
+        """The newest of each, by name; an empty list if none were ever written."""
+        metadata = await self._client.refresh([STATUS_TOPIC])
+        if metadata.topics[STATUS_TOPIC].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._table = self._empty()
+            return []
+        await self._table.catch_up()
+        now, found = time.time(), []
+        for value in self._table.values.values():
+            with suppress(msgspec.MsgspecError):  # written by a newer version
+                found.append(msgspec.json.decode(value, type=Status).as_seen(now))
+        return sorted(found, key=lambda status: (status.kind, status.name))
+
+    def _empty(self) -> SettledTable:
+        place = TopicPartition(STATUS_TOPIC, 0)
+        return SettledTable(
+            self._client,
+            place,
+            lambda key: key.startswith(self._prefix),
+            configs=TOPIC_SETTINGS,
+            creates=False,
+        )
+
+
 async def read_statuses(client: Client, kind: Kind | None = None) -> list[Status]:
     """The newest of each, by name. None were ever written: an empty list, and no topic is created."""
-    metadata = await client.refresh([STATUS_TOPIC])
-    if metadata.topics[STATUS_TOPIC].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return []
-    prefix = b"" if kind is None else f"{kind}/".encode()
-    table = SettledTable(
-        client, TopicPartition(STATUS_TOPIC, 0), lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
-    )
-    await table.catch_up()
-    now, found = time.time(), []
-    for value in table.values.values():
-        with suppress(msgspec.MsgspecError):  # written by a newer version
-            found.append(msgspec.json.decode(value, type=Status).as_seen(now))
-    return sorted(found, key=lambda status: (status.kind, status.name))
+    return await StatusTable(client, kind).read()
 
 
 async def forget_status(client: Client, kind: Kind, name: str) -> None:

@@ -10,11 +10,13 @@ from barnabas.console.exporter.exporter import Exporter
 from barnabas.console.exporter.publishing import Publisher
 from barnabas.console.exporter.watch import Watch
 from barnabas.console.history.history import History
+from barnabas.console.logs.service import LogService
 from barnabas.console.sampling.sampler import Sampler
 from barnabas.console.scanning.messages import Registry
 from barnabas.console.scanning.pool import Pool
 from barnabas.console.scanning.scanner import Scanner
 from barnabas.console.settings import ClusterSettings, ConsoleSettings
+from barnabas.console.statuses import StatusBoard
 
 CLIENT_ID = "barnabas-console"
 
@@ -34,18 +36,28 @@ class Cluster:
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        who = settings.registry_login
-        self.scanner = Scanner(pool, Registry(settings.registry, who.user, who.password.text, who.token.text))
+        self.statuses = StatusBoard(self.client)
+        self.logs = LogService(self.client, self.folder / "logs", settings.logs, self.statuses)
+        self.scanner = Scanner(pool, registry_of(settings))
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""
         await self.history.open()
         self.sampler.start()
         self.watch.start()
+        self.statuses.start()
+        self.logs.start()
 
     async def stop(self) -> None:
+        await self.logs.close()
+        await self.statuses.close()
         await self.watch.close()
         await self.exporter.close()
         await self.sampler.close()
         await self.history.close()
         await self.client.close()
+
+
+def registry_of(settings: ClusterSettings) -> Registry:
+    login = settings.registry_login
+    return Registry(settings.registry, login.user, login.password.text, login.token.text)

@@ -18,15 +18,18 @@ class Need:
     resource_type: ResourceType
     parameter: str = ""
     """The parameter that names the resource; nothing for the cluster itself."""
+    name: str = CLUSTER_NAME
+    """Of the resource, where no parameter names it."""
 
     def action(self, parameters: Mapping[str, object]) -> Action:
-        name = str(parameters[self.parameter]) if self.parameter else CLUSTER_NAME
+        name = str(parameters[self.parameter]) if self.parameter else self.name
         return Action(self.operation, self.resource_type, name)
 
     def __str__(self) -> str:
         if self.action({self.parameter: ""}) == ADMINISTER:
             return "the role admin"
-        on = f"{{{self.parameter}}}" if self.parameter else "the cluster"
+        named = "the cluster" if self.resource_type is ResourceType.CLUSTER else self.name
+        on = f"{{{self.parameter}}}" if self.parameter else named
         kind = "" if self.resource_type is ResourceType.CLUSTER else f"{self.resource_type.name} "
         return f"{self.operation.name} on {kind}{on}"
 
@@ -48,6 +51,11 @@ class Needs:
 
 def topic(operation: Operation, parameter: str = "topic") -> Needs:
     return Needs((Need(operation, ResourceType.TOPIC, parameter),))
+
+
+def topic_named(operation: Operation, name: str) -> Needs:
+    """Always the same one."""
+    return Needs((Need(operation, ResourceType.TOPIC, name=name),))
 
 
 def group(operation: Operation, parameter: str = "group") -> Needs:

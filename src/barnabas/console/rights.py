@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.client.status import STATUS_TOPIC
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.security.acls import AclBinding
 from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 
@@ -14,6 +15,7 @@ _NEEDED = {
     (ResourceType.GROUP, ALL): (Operation.DESCRIBE,),
     (ResourceType.TRANSACTIONAL_ID, ALL): (Operation.DESCRIBE,),
     (ResourceType.TOPIC, STATUS_TOPIC): (Operation.READ,),
+    (ResourceType.TOPIC, CONSUMER_OFFSETS): (Operation.READ,),  # why groups were rebalanced
 }
 
 

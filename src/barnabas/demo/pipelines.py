@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.status import Status
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles, read_pipeline
 from barnabas.pipelines.definitions.settings import AlarmRule
@@ -15,6 +16,8 @@ from barnabas.pipelines.definitions.templates import copy_template
 from barnabas.pipelines.jvm import end_jvm
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.sessions import pipeline_session
+from barnabas.pipelines.running.status import as_reported, new_status
+from barnabas.pipelines.running.status_reports import Reported, Reports
 
 if TYPE_CHECKING:
     from barnabas.pipelines.running.runner import Runner
@@ -58,6 +61,7 @@ class Pipelines:
         self._hear = hear
         self._java_options = java_options
         self._runners: list[Runner] = []
+        self._reports = Reports([self._reported(each) for each in files])
         self._opened = ExitStack()
         self._work = ThreadPoolExecutor(1, "pipelines")
         self._session = ThreadPoolExecutor(1, "spark")
@@ -65,10 +69,12 @@ class Pipelines:
     def __enter__(self) -> Pipelines:
         self.session: Future[Any] = self._session.submit(self._open_session)
         self.started: Future[None] = self._work.submit(self._start)
+        self._reports.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
+            self._reports.stop()
             for runner in self._runners:
                 runner.close()
             self._opened.close()
@@ -98,6 +104,19 @@ class Pipelines:
         """PipelineError when a flow has failed."""
         for runner in list(self._runners):
             runner.look()
+
+    def _reported(self, files: PipelineFiles) -> Reported:
+        """As `barnabas pipeline run` reports: the console shows it."""
+
+        def look() -> Status:
+            for runner in list(self._runners):
+                if runner.files.name == files.name:
+                    status = new_status(files.name, "running", list(runner.flows.values()))
+                    status.alarms = runner.firing_alarms()
+                    return as_reported(status)
+            return Status("pipeline", files.name, "starting")
+
+        return Reported(f"pipeline-{files.name}", files.configuration, look)
 
     def finish(self) -> Future[None]:
         """Everything that is in the topics now."""

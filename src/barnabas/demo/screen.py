@@ -28,6 +28,7 @@ class Screen(LiveScreen):
         self._began = began
         self._told = began
         self._step = "Spark is starting"
+        self._console_at = ""
         self.first_figures: float | None = None
         """Seconds from the beginning to the first counts."""
         self.alarms: list[AlarmEvent] = []
@@ -41,6 +42,12 @@ class Screen(LiveScreen):
         self._step = step
         if self._live is None and step:
             self._line(Text(f"{self.elapsed:4.0f} s  {step}"))
+
+    def tell_console(self, where: str) -> None:
+        """The console's address, or why there is none; from any thread."""
+        self._console_at = where
+        if self._live is None:
+            self._line(Text(f"{self.elapsed:4.0f} s  {where}"))
 
     def hear(self, events: Sequence[AlarmEvent]) -> None:
         self.alarms += events
@@ -75,7 +82,7 @@ class Screen(LiveScreen):
         width, height = self._console.size
         return Group(
             self._headline(sent, results),
-            Text(f"        {self._step}", "dim"),
+            Text.assemble("        ", (self._console_at, "bold"), "  ", (self._step, "dim"), no_wrap=True),
             "",
             all_tables(results, list(self.alarms), flows, width, height),
         )

@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.client.status import StatusReporter
 from barnabas.ingest.agent import Agent
 from barnabas.ingest.files.source import FilesSettings, FilesSource
+from barnabas.ingest.metrics import status_of
 
 AGENT = "demo"
 
@@ -78,4 +80,10 @@ class ServiceLog:
         async with Client(self._servers, client_id="demo-agent") as client:
             self._agent = Agent(client, AGENT, [self._source])
             self._ready.set()
-            await self._agent.run(self._stop)
+            agent = self._agent
+            reporting = asyncio.create_task(StatusReporter(client, lambda: status_of(agent)).run())
+            try:
+                await agent.run(self._stop)
+            finally:
+                reporting.cancel()
+                await asyncio.gather(reporting, return_exceptions=True)

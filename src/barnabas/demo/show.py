@@ -17,6 +17,7 @@ from barnabas.demo.checking import (
     operations_checks,
     warehouse_checks,
 )
+from barnabas.demo.console_process import ConsoleProcess
 from barnabas.demo.feeding import RATE, Feeder
 from barnabas.demo.pipelines import SHORT_LIVED, Pipelines, copy_pipelines
 from barnabas.demo.results import Results
@@ -59,7 +60,10 @@ class Show:
                 f"A broker is ready on {broker.bootstrap_servers}. The shop writes {RATE:,} events a second; an hour "
                 "passes in a minute.\n"
             )
-            with Pipelines(files, self._screen.say, self._screen.hear, self._java_options) as pipelines:
+            with (
+                ConsoleProcess(broker.bootstrap_servers, folder / "console", self._screen.tell_console),
+                Pipelines(files, self._screen.say, self._screen.hear, self._java_options) as pipelines,
+            ):
                 feeder = Feeder(broker.bootstrap_servers, TOPICS, self._seconds, SEED, folder)
                 checks = self._play(pipelines, feeder, broker.bootstrap_servers, folder)
                 late = {flow.name: flow.late for flow in pipelines.flows if flow.late}

@@ -210,14 +210,18 @@ COMPACTIONS = counter("barnabas_compactions_total", "Compactions of a log that c
 COMPACTION_READ = counter("barnabas_compaction_read_bytes_total", "Bytes of segments that were compacted.")
 COMPACTION_REMOVED = counter("barnabas_compaction_removed_bytes_total", "Bytes that compaction removed.")
 
-# The cluster, as its metadata says
+# The cluster, as its metadata says; on the controller, and 0 on others
 ACTIVE_CONTROLLER = gauge(
     "kafka_controller_kafkacontroller_activecontrollercount", "1 on the broker that is the controller."
 )
 OFFLINE_PARTITIONS = gauge(
-    "kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions of the cluster without a leader."
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    "Partitions of the cluster without a leader, on the controller; elsewhere those that a failed disk has.",
 )
-TOPIC_COUNT = gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.")
+TOPIC_COUNT = gauge(
+    "kafka_controller_kafkacontroller_globaltopiccount",
+    "Topics of the cluster, on the controller; otherwise 0, as of the next ones.",
+)
 ALL_PARTITIONS = gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.")
 ACTIVE_BROKERS = gauge(
     "kafka_controller_kafkacontroller_activebrokercount", "Brokers that are registered and not fenced."
@@ -225,7 +229,7 @@ ACTIVE_BROKERS = gauge(
 FENCED_BROKERS = gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Brokers that are fenced.")
 PREFERRED_IMBALANCE = gauge(
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
-    "Partitions led by another replica than their preferred one.",
+    "Partitions of the cluster led by another replica than their preferred one.",
 )
 UNCLEAN_ELECTIONS = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -13,14 +14,17 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.addresses import Address
+from barnabas.client.cluster import Client
+from barnabas.client.groups import commit_offsets
 from barnabas.console.exporter.server import ExporterServer
 from barnabas.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.loop_thread import LoopThread
+from barnabas.types import TopicPartition
 from tests.apache_kafka import ApacheKafka, run_tool
 
 PATIENCE = 60.0
@@ -78,12 +82,15 @@ def _fill(bootstrap: str) -> None:
     for number in range(30):
         producer.produce("orders", str(number).encode(), partition=number % 3)
     producer.flush()
-    # A consumer waits for the coordinator, which a new cluster has not got yet.
-    consumer = Consumer({**given, "group.id": "billing"})
-    consumer.commit(
-        offsets=[TopicPartition("orders", 0, 4), TopicPartition("orders", 1, 10)], asynchronous=False
+    asyncio.run(
+        _commit(bootstrap, "billing", {TopicPartition("orders", 0): 4, TopicPartition("orders", 1): 10})
     )
-    consumer.close()
+
+
+async def _commit(bootstrap: str, group: str, offsets: dict[TopicPartition, int]) -> None:
+    """Tries again until there is a coordinator, which a new cluster has not got yet."""
+    async with Client(bootstrap) as client:
+        await commit_offsets(client, group, offsets)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from barnabas.console.logs.archive import Found, LogArchive
 from barnabas.console.logs.columns import LEVELS
 from barnabas.console.logs.query import Cursor, Term, Wanted, quoted, read_cursor, read_text
 from barnabas.console.logs.store import Store
+from barnabas.console.logs.topics import LogTopics
 from barnabas.types import TopicPartition
 from tests.console.logs.making import NOW_MS, PLACE, store_of
 
@@ -34,7 +35,7 @@ LINES = st.lists(
 @contextmanager
 def archive_of(store: Store) -> Iterator[LogArchive]:
     """One that is not connected to anything."""
-    archive = LogArchive(Client("127.0.0.1:1"), store.folder / "unused")
+    archive = LogArchive(Client("127.0.0.1:1"), store.folder / "unused", LogTopics())
     archive.store.close()
     archive.store = store
     try:

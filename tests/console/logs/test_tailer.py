@@ -19,7 +19,7 @@ from barnabas.client.producer import Producer
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.query import Wanted, read_text
 from barnabas.console.logs.store import Store, StoreSettings
-from barnabas.console.logs.topics import topics_of_agents
+from barnabas.console.logs.topics import LogTopics, topics_of_agents
 from barnabas.ingest.files.source import FilesSettings, FilesSource
 from barnabas.ingest.metrics import status_of
 from barnabas.testing import EmbeddedBroker
@@ -58,7 +58,9 @@ def grep(path: Path, *arguments: str) -> int:
 async def kept(bootstrap: str, folder: Path, topic: str, chunk_rows: int = 1000) -> LogArchive:
     """Everything that is in the topic now."""
     client = Client(bootstrap)
-    archive = LogArchive(client, folder, [topic], StoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows))
+    archive = LogArchive(
+        client, folder, LogTopics([topic]), StoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows)
+    )
     await archive.tailer.catch_up()
     await client.close()
     return archive
@@ -108,10 +110,11 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.store import StoreSettings
+from barnabas.console.logs.topics import LogTopics
 
 async def main(bootstrap, folder, topic):
     settings = StoreSettings(keep_seconds=1e9, chunk_rows=300)
-    archive = LogArchive(Client(bootstrap), Path(folder), [topic], settings)
+    archive = LogArchive(Client(bootstrap), Path(folder), LogTopics([topic]), settings)
     await archive.run()
 
 asyncio.run(main(*sys.argv[1:]))

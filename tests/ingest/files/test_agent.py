@@ -119,7 +119,14 @@ def _ended(agent: AgentProcess) -> int | None:
     return agent._process.poll()
 
 
-@pytest.mark.parametrize("directive", ["create", "copytruncate", "compress", "copytruncate compress"])
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "create",
+        "copytruncate compress",
+        *(pytest.param(one, marks=pytest.mark.extended) for one in ("copytruncate", "compress")),
+    ],
+)
 def test_logrotate_itself_loses_and_doubles_nothing(directive: str, tmp_path: Path) -> None:
     (logrotate,) = find("logrotate")
     log, topic = tmp_path / "app.log", "logs"

@@ -154,7 +154,8 @@ ALARMS = (
         Severity.CRITICAL,
         "Records were deleted before a group had read them.",
         "Lengthen retention.ms of the topic until the group has caught up, and see why it is late.",
-        f"kafka_consumergroup_current_offset < {_PARTITION} group_left () kafka_topic_partition_oldest_offset",
+        f"kafka_consumergroup_current_offset < {_PARTITION} group_left () kafka_topic_partition_oldest_offset and "
+        f"{_GROUP} kafka_consumergroup_members > 0",
         0,
         conditions.lost_records,
     ),

@@ -130,9 +130,9 @@ def abandoned_groups(known: Known) -> Iterator[Finding]:
 
 
 def lost_records(known: Known) -> Iterator[Finding]:
-    """What retention has deleted before a group read it."""
+    """What retention has deleted before a group read it, if somebody reads."""
     for group in known.snapshot.groups.values():
-        for read in group.topics:
+        for read in group.topics if group.state != EMPTY else ():
             topic = known.snapshot.topics.get(read.topic)
             lost = _lost(read, topic) if topic is not None else 0
             if lost:

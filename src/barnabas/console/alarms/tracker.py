@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.console.alarms.alarm import Alarm, Finding
@@ -33,15 +34,20 @@ class AlarmTracker:
         self._now_ms = 0
 
     def update(self, known: Known, now_ms: int) -> None:
+        for alarm in self._due(known, now_ms):
+            self._look(alarm, known, now_ms)
+
+    def _due(self, known: Known, now_ms: int) -> Iterator[Alarm]:
+        """Of a cluster that does not answer nothing else is known; what was wrong before stays."""
         self._now_ms = now_ms
-        for alarm in self._alarms:
-            # Of a cluster that does not answer nothing else is known; what was wrong before stays.
-            if alarm.name == "FiguresAreOld" or not known.is_stale:
-                self._look(alarm, known, now_ms)
+        return (alarm for alarm in self._alarms if alarm.name == "FiguresAreOld" or not known.is_stale)
 
     async def follow(self, known: Known) -> None:
-        """As a follower of a watch."""
-        self.update(known, time.time_ns() // 1_000_000)
+        """As a follower of a watch. A large cluster takes a while: others have their turn between two alarms."""
+        now_ms = time.time_ns() // 1_000_000
+        for alarm in self._due(known, now_ms):
+            self._look(alarm, known, now_ms)
+            await asyncio.sleep(0)
 
     @property
     def firing(self) -> list[Raised]:

@@ -92,13 +92,12 @@ class LogArchive:
         self,
         client: Client,
         folder: Path,
-        topics: Iterable[str] = (),
+        topics: LogTopics,
         settings: StoreSettings | None = None,
         budget: float = BUDGET_SECONDS,
     ) -> None:
         self.store = Store(folder, settings)
-        self.topics = LogTopics(topics)
-        self.tailer = Tailer(client, self.store, self.topics)
+        self.tailer = Tailer(client, self.store, topics)
         self._budget = budget
         self._threads = max(1, min(MOST_THREADS, os.cpu_count() or 1))
         self._pool = ThreadPoolExecutor(self._threads, "logs")

@@ -18,7 +18,7 @@ from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.console.logs.lines import WANTED, rows_of
 from barnabas.console.logs.store import Store
 from barnabas.console.logs.topics import LogTopics
-from barnabas.errors import KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.records.columnar.decode import decode
 from barnabas.types import TopicPartition
@@ -44,6 +44,8 @@ class TailerStatus(msgspec.Struct):
     behind: int = 0
     """Records that are in the topics and not here yet."""
     error: str = ""
+    refused: list[str] = []
+    """Topics that the console may not read."""
     lost: str = ""
     """What retention removed before it was read."""
     read: int = 0
@@ -76,8 +78,8 @@ class Tailer:
         """One round over all partitions; False if there was nothing to read."""
         await self._look_for_topics()
         ranges = await self._news()
-        if ranges:
-            await self._read(ranges)
+        for topic in {each.place.topic for each in ranges}:
+            await self._read_topic(topic, [each for each in ranges if each.place.topic == topic])
         if self._store.is_due:
             await asyncio.to_thread(self._store.flush)
         return bool(ranges)
@@ -93,6 +95,7 @@ class Tailer:
         self._topics = await self._choice.find(self._client)
         self._looked = time.monotonic()
         self.status.topics = sorted(self._topics)
+        self.status.refused = []
 
     async def _news(self) -> list[OffsetRange]:
         places = [
@@ -136,6 +139,15 @@ class Tailer:
 
     def _id(self, topic: str) -> str:
         return str(self._topics[topic].id)
+
+    async def _read_topic(self, topic: str, ranges: Sequence[OffsetRange]) -> None:
+        try:
+            await self._read(ranges)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            del self._topics[topic]  # until the next look
+            self.status.refused.append(topic)
 
     async def _read(self, ranges: Sequence[OffsetRange]) -> None:
         fetcher = RangeFetcher(self._client, ranges, FETCH, STALLED_SECONDS, self._lose)

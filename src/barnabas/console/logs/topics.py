@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from barnabas.client.cluster import Client
@@ -16,16 +16,15 @@ DEAD_LETTERS = ".dead-letters"
 
 
 class LogTopics:
-    """`names` may have `*`; none of them: the topics of agents and of the template."""
+    """`names` may have `*`; none of them: the topics of agents, which `statuses` tells, and of the template."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), statuses: Callable[[], Iterable[Status]] = tuple) -> None:
         self._names = tuple(names)
-        self.agents: tuple[str, ...] = ()
-        """What agents say that they write lines to; whoever reads their reports sets it."""
+        self._statuses = statuses
 
     async def find(self, client: Client) -> dict[str, Topic]:
-        """Those that there are and that may be read; what is missing now may come later."""
-        wanted = self._names or (*LEVEL_TOPICS, *self.agents)
+        """Those that there are; what is missing now may come later."""
+        wanted = self._names or (*LEVEL_TOPICS, *topics_of_agents(self._statuses()))
         has_patterns = any("*" in name for name in wanted)
         found = (await client.refresh(None if has_patterns else dict.fromkeys(wanted))).topics
         return {

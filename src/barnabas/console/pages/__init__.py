@@ -7,11 +7,23 @@ from barnabas.console.routes import RouteTable
 
 def route_table() -> RouteTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
-    from barnabas.console.pages import places
+    from barnabas.console.pages import (
+        alarms,
+        curves,
+        flows,
+        group_offsets,
+        groups,
+        logs,
+        metrics,
+        overview,
+        places,
+        topics,
+    )
     from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
     from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
 
+    figures = (places, overview, topics, groups, group_offsets, curves, alarms, metrics)
     records = (listing, one, tail, exporting, chart, producing)
     access = (login, acls, may, users, quotas, audit, settings, api)
-    modules = (places.routes, *(each.routes for each in (*records, *access)))
-    return RouteTable(modules)
+    modules = (*figures, *records, logs, flows, *access)
+    return RouteTable(module.routes for module in modules)

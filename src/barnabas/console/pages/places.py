@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from barnabas.console.context import Context
@@ -38,15 +40,19 @@ async def find_places(context: Context, query: PlacesQuery) -> Places:
         for entry, route in context.table.entries
         if _fits(query.q, entry.word)
     ]
-    topics = sorted(name for name in await _topic_names(context) if _fits(query.q, name))
-    shown = sorted(topics, key=len)[:MOST_PLACES]
-    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, shown)
-    found = [Place("topic", name, context.url(f"/topics/{quote(name)}")) for name in shown if name in allowed]
+    snapshot = context.cluster.sampler.snapshot
+    topics = await _places(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
+    groups = await _places(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
+    found = sorted(topics + groups, key=lambda place: len(place.name))
     return Places(query.q, (pages + found)[:MOST_PLACES])
 
 
-async def _topic_names(context: Context) -> list[str]:
-    return list((await context.client.refresh(None)).topics)
+async def _places(
+    context: Context, part: str, kind: str, resource: ResourceType, names: Iterable[str]
+) -> list[Place]:
+    shown = sorted((name for name in names if _fits(part, name)), key=len)[:MOST_PLACES]
+    allowed = await context.allowed(Operation.DESCRIBE, resource, shown)
+    return [Place(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown if name in allowed]
 
 
 def _fits(part: str, name: str) -> bool:

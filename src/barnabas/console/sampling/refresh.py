@@ -14,6 +14,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.clock import Clock
+from barnabas.console.sampling.broker_health import UNKNOWN_HEALTH, HealthReader
 from barnabas.console.sampling.commits import NO_GROUPS, NOWHERE, Groups, read_groups
 from barnabas.console.sampling.end_times import EndTimes
 from barnabas.console.sampling.lag import committed_between, measure_group, worse
@@ -48,6 +49,7 @@ class Refresh:
         self._clock = clock
         self._count = 0
         self._times = EndTimes()
+        self._health = HealthReader(client)
         self._groups: Groups = NO_GROUPS
         self._ends: Numbers = {}
         self._starts: Numbers = {}
@@ -162,6 +164,7 @@ class Refresh:
     async def _measure_brokers(self, topology: Topology, failures: Failures) -> dict[int, BrokerSample]:
         leaders: dict[int, int] = defaultdict(int)
         replicas: dict[int, int] = defaultdict(int)
+        health = await self._health.read(topology.brokers)
         slices = Slices()
         for layout in topology.topics.values():
             for place in layout.partitions:
@@ -174,6 +177,8 @@ class Refresh:
                 *(broker, leaders[broker_id], replicas[broker_id]),
                 log_dirs=self._sizes.log_dirs.get(broker_id, ()),
                 error=failures.get(broker_id, ""),
+                loop_busy=health.get(broker_id, UNKNOWN_HEALTH).loop_busy,
+                produce_p99_ms=health.get(broker_id, UNKNOWN_HEALTH).produce_p99_ms,
             )
             for broker_id, broker in sorted(topology.brokers.items())
         }

@@ -52,6 +52,10 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
     for broker_id, broker in snapshot.brokers.items():
         yield f"broker/{broker_id}/bytes", sum(log_dir.used for log_dir in broker.log_dirs)
         yield f"broker/{broker_id}/leaders", broker.leaders
+        if broker.loop_busy is not None:
+            yield f"broker/{broker_id}/loop_busy", broker.loop_busy
+        if broker.produce_p99_ms is not None:
+            yield f"broker/{broker_id}/p99", broker.produce_p99_ms
 
 
 def _of_group(group: GroupSample) -> Iterator[tuple[str, float]]:

@@ -162,6 +162,9 @@ class BrokerSample(msgspec.Struct, frozen=True):
     log_dirs: tuple[LogDirSample, ...]
     error: str
     """A sentence when it did not answer; what is told of it is then what it said last."""
+    loop_busy: float | None = None
+    """Per cent of the time, if it is Barnabas and serves metrics."""
+    produce_p99_ms: float | None = None
 
 
 class WorstLag(NamedTuple):

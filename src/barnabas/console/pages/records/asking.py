@@ -67,7 +67,7 @@ async def search_of(context: Context, asked: Asked, limit: int, continue_at: str
 
 async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
     """What is hidden from this visitor."""
-    hidden = await context.hidden(topic) if hasattr(context, "hidden") else None
+    hidden = await context.hidden(topic)
     return (Mask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
 
 

@@ -20,6 +20,7 @@ from barnabas.console.pages.records.one import NotNegative, RecordQuery, refuse_
 from barnabas.console.rendering import quote
 from barnabas.console.routes import Routes
 from barnabas.console.scanning.model import RawRecord
+from barnabas.console.settings import ClusterSettings
 from barnabas.records.record import Header
 from barnabas.registry.serdes import Encoder, UnfitValueError
 from barnabas.security.authorizer import Operation, ResourceType
@@ -157,15 +158,16 @@ async def _value(context: Context, form: ProduceForm) -> bytes:
     except msgspec.MsgspecError as error:
         raise BadInputError(f"The value is no JSON: {error}", "value") from None
     try:
-        return await asyncio.to_thread(
-            _by_schema, context.cluster.settings.registry, f"{form.topic}-value", value
-        )
+        settings = context.cluster.settings
+        return await asyncio.to_thread(_by_schema, settings, f"{form.topic}-value", value)
     except (RegistryError, UnfitValueError) as error:
         raise BadInputError(str(error), "value") from None
 
 
-def _by_schema(url: str, subject: str, value: Any) -> bytes:
-    with SchemaClient(url) as client:
+def _by_schema(settings: ClusterSettings, subject: str, value: Any) -> bytes:
+    login = settings.registry_login
+    user, password, token = login.user, login.password.text, login.token.text
+    with SchemaClient(settings.registry, user=user, password=password, token=token) as client:
         return Encoder(client, subject)(value)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import OffsetRange
@@ -133,6 +132,8 @@ class _Csv:
 
 class _Parquet:
     def __init__(self) -> None:
+        import pyarrow.parquet as pq  # here, so that the process starts without it
+
         self._out = io.BytesIO()
         self._writer = pq.ParquetWriter(self._out, _SCHEMA, compression="zstd")
 

@@ -1,0 +1,117 @@
+"""Log lines in the console's files, and how long a search of them takes, with histogram and facets.
+
+python -m benchmarks.clients.console.log_search --fill FOLDER --lines 10000000
+python -m benchmarks.clients.console.log_search --search FOLDER
+
+The first writes the same lines as a plain file, too, for grep. The second prints seconds and CPU seconds, the median of
+five: of a word that is in every twentieth line, and of a regular expression.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from barnabas.client.cluster import Client
+from barnabas.console.logs.archive import LogArchive
+from barnabas.console.logs.lines import rows_of
+from barnabas.console.logs.query import Wanted, read_text
+from barnabas.console.logs.store import StoreSettings
+from barnabas.console.logs.topics import LogTopics
+from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
+from barnabas.types import TopicPartition
+
+PIECE, PIECES = 8192, 16
+DAY_MS = 86_400_000
+WORD = "timeout"
+PATTERN = r"user\d*7 .* took 99\d ms"
+ROUNDS = 5
+SETTINGS = StoreSettings(keep_seconds=1e9)
+
+
+def lines_of(chance: random.Random) -> list[bytes]:
+    return [_line(chance) for _ in range(PIECE)]
+
+
+def _line(chance: random.Random) -> bytes:
+    level = chance.choices(("INFO", "DEBUG", "WARN", "ERROR"), (80, 10, 7, 3))[0]
+    what = "payment timeout" if chance.random() < 0.05 else "request served"
+    return (
+        f"{level} [pool-{chance.randrange(16)}] shop.web.Checkout {what} for user{chance.randrange(10_000)} "
+        f"session={chance.getrandbits(64):016x} path=/shoes/{chance.randrange(500)} took {chance.randrange(1000)} ms"
+    ).encode()
+
+
+def columns_of(lines: list[bytes], host: bytes, first: int, times: list[int]) -> Columns:
+    headers = [{"key": "host", "value": host}, {"key": "path", "value": b"/var/log/shop.log"}]
+    return Columns(
+        len(lines),
+        {
+            "offset": pa.array(np.arange(first, first + len(lines))),
+            "timestamp": pa.array(np.array(times, np.int64) * 1000).view(TIMESTAMP),
+            "key": pa.array([host + b":/var/log/shop.log"] * len(lines), pa.binary()),
+            "value": pa.array(lines, pa.binary()),
+            "headers": pa.array([headers] * len(lines), HEADERS),
+        },
+    )
+
+
+def fill(folder: Path, count: int) -> None:
+    """A day of lines of twenty hosts."""
+    chance = random.Random(1)
+    pieces = [lines_of(chance) for _ in range(PIECES)]
+    archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
+    start, place = int(time.time() * 1000) - DAY_MS, TopicPartition("app.logs", 0)
+    with (folder / "plain.log").open("wb") as plain:
+        for first in range(0, count, PIECE):
+            lines = pieces[first // PIECE % PIECES][: count - first]
+            times = [start + (first + number) * DAY_MS // count for number in range(len(lines))]
+            host = b"web-%d" % (first // PIECE % 20)
+            archive.store.add(place.topic, "id", 0, rows_of(place, columns_of(lines, host, first, times)))
+            if archive.store.is_due:
+                archive.store.flush()
+            plain.write(b"\n".join(lines) + b"\n")
+    archive.store.flush()
+    archive.close()
+
+
+async def measure(folder: Path) -> dict[str, float]:
+    archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
+    figures: dict[str, float] = {}
+    for name, find, is_pattern in (("word", WORD, False), ("pattern", PATTERN, True)):
+        wanted = Wanted(read_text(find, is_pattern=is_pattern))
+        found = await archive.search(wanted)  # not counted: pages come from the disk
+        seconds, cpu = [], time.process_time()
+        for _ in range(ROUNDS):
+            begin = time.perf_counter()
+            found = await archive.search(wanted)
+            seconds.append(time.perf_counter() - begin)
+        assert found.complete
+        figures[name] = statistics.median(seconds)
+        figures[f"{name}_cpu"] = (time.process_time() - cpu) / ROUNDS
+        figures[f"{name}_matched"] = found.matched
+    archive.close()
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fill", type=Path)
+    parser.add_argument("--search", type=Path)
+    parser.add_argument("--lines", type=int, default=10_000_000)
+    options = parser.parse_args()
+    if options.fill is not None:
+        fill(options.fill, options.lines)
+        print(json.dumps({"lines": options.lines}))
+    else:
+        print(json.dumps(asyncio.run(measure(options.search))))
+
+
+if __name__ == "__main__":
+    main()

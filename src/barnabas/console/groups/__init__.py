@@ -1,0 +1,1 @@
+"""One group, looked at closely: its members, its exact lag, and changes of its offsets."""

@@ -1,0 +1,99 @@
+// The search: one stream of events, rows as they come, Cancel and Continue.
+import { openPane } from "./record.js";
+import { element, place, row } from "./rows.js";
+import { watchSaved } from "./saved.js";
+
+const rows = document.getElementById("rows");
+const state = document.getElementById("state");
+const bar = document.getElementById("progress");
+const cancel = document.getElementById("cancel");
+const onward = document.getElementById("continue");
+const pane = document.getElementById("pane");
+const query = new URLSearchParams(location.search);
+query.delete("wait");
+let stream = null;
+let token = "";
+let count = 0;
+
+const number = (value) => value.toLocaleString("en-US");
+
+function told(progress) {
+  const read = `${number(progress.records)} records, ${number(Math.round(progress.bytes / 1e6))} MB read in ${progress.seconds.toFixed(1)} s, ${number(count)} found`;
+  return progress.failures ? `${read}; ${number(progress.failures)} could not be evaluated (${progress.failure})` : read;
+}
+
+function stop(text) {
+  stream?.close();
+  stream = null;
+  cancel.hidden = true;
+  bar.hidden = true;
+  state.textContent = text;
+  onward.hidden = !token;
+  const next = new URLSearchParams(query);
+  next.set("at", token);
+  onward.href = `?${next}`;
+}
+
+const words = { done: "Everything was searched", limit: "There is more", budget: "Stopped here, because a search reads no more at once" };
+
+function start(at) {
+  const asked = new URLSearchParams(query);
+  if (at) asked.set("at", at);
+  stream?.close();
+  stream = new EventSource(`${place}/records/search?${asked}`);
+  cancel.hidden = false;
+  onward.hidden = true;
+  state.textContent = "Searching.";
+  stream.addEventListener("hits", (event) => {
+    const found = JSON.parse(event.data);
+    token = found.continue_at;
+    count += found.rows.length;
+    rows.append(...found.rows.map(row));
+  });
+  stream.addEventListener("progress", (event) => {
+    const progress = JSON.parse(event.data);
+    token = progress.continue_at;
+    bar.hidden = false;
+    bar.value = progress.of ? progress.offsets / progress.of : 1;
+    state.textContent = `${told(progress)}.`;
+  });
+  stream.addEventListener("end", (event) => {
+    const end = JSON.parse(event.data);
+    token = end.continue_at;
+    stop([`${words[end.reason]}: ${told(end.progress)}.`, ...end.notes].join(" "));
+  });
+  stream.addEventListener("failed", (event) => {
+    const failure = JSON.parse(event.data);
+    stop("");
+    state.append(element("span", failure.field ? `${failure.field}: ${failure.error}` : failure.error, "bad"));
+  });
+  stream.onerror = () => stop("The connection to the console was lost.");
+}
+
+cancel.addEventListener("click", () => stop(`Cancelled; ${number(count)} found.`));
+onward.addEventListener("click", (event) => { event.preventDefault(); start(token); });
+rows.addEventListener("click", (event) => {
+  const link = event.target.closest("tr")?.querySelector("a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  rows.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  link.setAttribute("aria-current", "true");
+  openPane(pane, decoded(link));
+});
+
+function decoded(link) {
+  const url = new URL(link.href);
+  if (query.get("decode")) url.searchParams.set("decode", query.get("decode"));
+  return { href: url.href };
+}
+
+for (const link of document.querySelectorAll("#export a")) {
+  const asked = new URLSearchParams(query);
+  for (const name of ["limit", "at", "order"]) asked.delete(name);
+  asked.set("format", link.dataset.format);
+  link.href = `${place}/records/export?${asked}`;
+}
+watchSaved(query);
+rows.replaceChildren();
+start(query.get("at") ?? "");
+addEventListener("pagehide", () => stream?.close());

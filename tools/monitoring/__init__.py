@@ -1,0 +1,1 @@
+"""Rules for Prometheus and boards for Grafana, from the console's catalogue of alarms."""
