@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.client.mirrors.control import mirrors_of, promote
 from barnabas.client.offsets import end_offsets
-from barnabas.mirror.control import mirrors_of, promote
 from benchmarks import wire
 from benchmarks.clients.fill import send_batches
 from benchmarks.loads import client

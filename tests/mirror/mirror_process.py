@@ -15,9 +15,10 @@ from typing import Self, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings, fetch
+from barnabas.client.mirrors.states import State
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.mirror.partition import MirrorPartition, State
+from barnabas.mirror.partition import MirrorPartition
 from barnabas.mirror.runner import LinkRunner, open_link, run_links
 from barnabas.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.records.batch import iterate_headers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.client.admin import create_topic
-from barnabas.mirror.partition import State
+from barnabas.client.mirrors.states import State
 from barnabas.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli

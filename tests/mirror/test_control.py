@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 
 import barnabas.mirror.fetching as fetching
 from barnabas.client.admin import create_topic
-from barnabas.mirror.partition import Fetched, State
+from barnabas.client.mirrors.states import State
+from barnabas.mirror.partition import Fetched
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.cli.conftest import Cli

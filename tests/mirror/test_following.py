@@ -21,11 +21,12 @@ from barnabas.client.admin import (
 )
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets, committed_offsets
+from barnabas.client.mirrors.control import mirrors_of, pause, resume
+from barnabas.client.mirrors.requests import describe_mirrors
+from barnabas.client.mirrors.states import State
 from barnabas.mirror.configs import own_settings
-from barnabas.mirror.control import mirrors_of, pause, resume
-from barnabas.mirror.partition import Following, State
+from barnabas.mirror.partition import Following
 from barnabas.mirror.plan import PlanError
-from barnabas.mirror.requests import describe_mirrors
 from barnabas.mirror.runner import open_link
 from barnabas.mirror.settings import MirrorSettings, parse_source
 from barnabas.protocol.messages.mirror import MirrorState

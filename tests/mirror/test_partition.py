@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.client.mirrors.states import State
 from barnabas.errors import ErrorCode
-from barnabas.mirror.partition import Fetched, Following, MirrorPartition, Payload, Standing, State
+from barnabas.mirror.partition import Fetched, Following, MirrorPartition, Payload, Standing
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition

@@ -11,9 +11,9 @@ from confluent_kafka import TopicPartition as Place
 
 from barnabas.client.admin import create_topic
 from barnabas.client.groups import committed_offsets
+from barnabas.client.mirrors.control import failover as fail_over
+from barnabas.client.mirrors.control import mirrors_of, pause, resume
 from barnabas.client.status import read_statuses
-from barnabas.mirror.control import failover as fail_over
-from barnabas.mirror.control import mirrors_of, pause, resume
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.mirror.mirror_process import MirrorProcess, ask, ends, until

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
+from barnabas.client.mirrors.states import State
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.mirror.partition import State
 from barnabas.security.acl_filters import AclFilter
 from barnabas.security.acls import AclBinding, PatternType, Permission
 from barnabas.security.authorizer import Operation, ResourceType

@@ -19,17 +19,6 @@ app = typer.Typer(help="Show and change settings of topics, brokers and groups."
 
 ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
 
-SOURCES = {
-    1: "topic",
-    2: "broker (changed while it runs)",
-    3: "all brokers (changed while they run)",
-    4: "broker's properties",
-    5: "default",
-    6: "broker logger",
-    7: "client metrics",
-    8: "group",
-}
-
 
 class Kind(StrEnum):
     TOPIC = "topic"
@@ -171,10 +160,12 @@ def _resource_name(kind: Kind, name: str) -> str:
 
 
 def _row(config: DescribeConfigsResourceResult, docs: bool) -> dict[str, Any]:
+    from barnabas.client.admin import CONFIG_SOURCES
+
     row = {
         "name": config.name,
         "value": config.value,
-        "source": SOURCES.get(config.config_source, "unknown"),
+        "source": CONFIG_SOURCES.get(config.config_source, "unknown"),
         "read_only": config.read_only,
         "sensitive": config.is_sensitive,
     }

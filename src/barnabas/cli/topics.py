@@ -35,7 +35,6 @@ Names = Annotated[
 ]
 NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more names.")]
 
-SET_ON_TOPIC = 1  # DescribeConfigs: the value comes from the topic itself, not from the broker or a default
 PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin", "end")
 
 
@@ -249,7 +248,9 @@ async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
         "name": topic.name,
         "id": uuid_to_text(topic.id),
         "internal": topic.internal,
-        "configs": {config.name: config.value for config in configs if config.config_source == SET_ON_TOPIC},
+        "configs": {
+            config.name: config.value for config in configs if config.config_source == admin.SET_ON_TOPIC
+        },
         "partitions": [
             {**_partition(found), "begin": begin.get(found.index), "end": end.get(found.index)}
             for found in topic.partitions.values()

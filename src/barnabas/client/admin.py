@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.client.cluster import Client, raise_for
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.cluster import (
+    DescribableLogDirTopic,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeLogDirsRequest,
@@ -58,6 +59,19 @@ ALL_RECORDS = -1  # delete records up to the high watermark
 
 # Resource types of the configuration APIs.
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+# Where a value comes from, by DescribeConfigs' numbers.
+SET_ON_TOPIC, SET_ON_BROKER, SET_ON_ALL_BROKERS, DEFAULT_VALUE, SET_ON_GROUP = 1, 2, 3, 5, 8
+CONFIG_SOURCES = {
+    SET_ON_TOPIC: "topic",
+    SET_ON_BROKER: "broker (changed while it runs)",
+    SET_ON_ALL_BROKERS: "all brokers (changed while they run)",
+    4: "broker's properties",
+    DEFAULT_VALUE: "default",
+    6: "broker logger",
+    7: "client metrics",
+    SET_ON_GROUP: "group",
+}
 
 # Operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -165,7 +179,12 @@ async def setting_of_topics(client: Client, names: Iterable[str], setting: str) 
 
 
 async def alter_configs(
-    client: Client, resource_type: int, name: str, changes: Iterable[ConfigChange]
+    client: Client,
+    resource_type: int,
+    name: str,
+    changes: Iterable[ConfigChange],
+    *,
+    validate_only: bool = False,
 ) -> None:
     configs = [
         IncrementalAlterConfigsAlterableConfig(
@@ -176,7 +195,7 @@ async def alter_configs(
     resource = IncrementalAlterConfigsAlterConfigsResource(
         resource_type=resource_type, resource_name=name, configs=configs
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     response: IncrementalAlterConfigsResponse = await _send_to_owner(client, resource_type, name, request)
     for result in response.responses:
         raise_for(result.error_code, result.error_message or "")
@@ -195,9 +214,17 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
     return response
 
 
-async def describe_log_dirs(client: Client, broker_id: int) -> list[DescribeLogDirsResult]:
+async def describe_log_dirs(
+    client: Client, broker_id: int, topics: Mapping[str, Iterable[int]] | None = None
+) -> list[DescribeLogDirsResult]:
+    """With the sizes of all replicas in them, or of these partitions."""
+    wanted = (
+        None
+        if topics is None
+        else [DescribableLogDirTopic(name, list(indexes)) for name, indexes in topics.items()]
+    )
     response: DescribeLogDirsResponse = await client.send_to_broker(
-        broker_id, DescribeLogDirsRequest(topics=None)
+        broker_id, DescribeLogDirsRequest(topics=wanted)
     )
     raise_for(response.error_code)
     return response.results

@@ -24,6 +24,7 @@ from barnabas.client.offsets import (
     offsets_request,
 )
 from barnabas.client.placement.layout import replica_sizes
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
@@ -87,6 +88,16 @@ async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str
     return sorted({place.topic for place, tier in told.items() if tier.pending_bytes >= 0})
 
 
+async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
+    """Tiered topics by their settings; by what leaders tell for those who may not see settings."""
+    try:
+        return await tiered_topics(client, sorted(topics))
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return await told_to_be_tiered(client, topics.values())
+
+
 async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[PartitionTiers]:
     """Several requests, so a topic that is written to is seen at several moments."""
     partitions = {
@@ -143,6 +154,16 @@ async def ask_brokers(client: Client, brokers: Iterable[int]) -> dict[int, Broke
         if response.barnabas_tiers.enabled:
             found[broker] = response.barnabas_tiers
     return found
+
+
+async def ask_brokers_if_allowed(client: Client) -> dict[int, BrokerTiers | str] | None:
+    """All brokers that are up; None without the right to describe the cluster."""
+    try:
+        return await ask_brokers(client, sorted(client.metadata.brokers))
+    except KafkaError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 _MOMENTS = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, LATEST)

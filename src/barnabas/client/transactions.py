@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
@@ -33,12 +34,19 @@ SHORTEST_TIMEOUT_MS = 1  # nobody will use the instance that fences the others
 
 
 async def list_transactions(
-    client: Client, states: Sequence[str] = (), longer_than_ms: int = -1, pattern: str | None = None
+    client: Client,
+    states: Sequence[str] = (),
+    longer_than_ms: int = -1,
+    pattern: str | None = None,
+    producer_ids: Iterable[int] = (),
 ) -> list[tuple[int, ListTransactionsTransactionState]]:
     """(coordinator, transactional id) of all brokers; a KafkaError when one cannot answer."""
     metadata = await client.refresh([])
     request = ListTransactionsRequest(
-        state_filters=list(states), duration_filter=longer_than_ms, transactional_id_pattern=pattern
+        state_filters=list(states),
+        producer_id_filters=list(producer_ids),
+        duration_filter=longer_than_ms,
+        transactional_id_pattern=pattern,
     )
     found = []
     for broker_id in sorted(metadata.brokers):
@@ -113,6 +121,69 @@ async def describe_producers(client: Client, partition: TopicPartition) -> list[
 
     response: DescribeProducersResponse = await client.send_to_leader(partition, request, error_of)
     return response.topics[0].partitions[0].active_producers
+
+
+async def producers_of(
+    client: Client, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """Of many partitions, in few requests. Those whose leader does not answer for them are left out."""
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for place in places:
+        by_leader[await client.leader(place)].append(place)
+    found: dict[TopicPartition, list[ProducerState]] = {}
+    for leader, led in by_leader.items():
+        for start in range(0, len(led), DESCRIBED_AT_ONCE):
+            request = _producers_request(led[start : start + DESCRIBED_AT_ONCE])
+            response: DescribeProducersResponse = await client.send_to_broker(leader, request)
+            found |= {
+                TopicPartition(topic.name, answer.partition_index): answer.active_producers
+                for topic in response.topics
+                for answer in topic.partitions
+                if not answer.error_code
+            }
+    return found
+
+
+def _producers_request(places: Sequence[TopicPartition]) -> DescribeProducersRequest:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, index in places:
+        topics[topic].append(index)
+    return DescribeProducersRequest(
+        topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+    )
+
+
+async def find_hanging(
+    client: Client, places: Iterable[TopicPartition], older_than_ms: int, now_ms: int
+) -> list[tuple[TopicPartition, ProducerState]]:
+    """Transactions that are open in a partition and that no coordinator knows: no timeout will end them.
+
+    They hold back all who read committed records. The same as `kafka-transactions find-hanging`.
+    """
+    candidates = open_longer_than(await producers_of(client, places), older_than_ms, now_ms)
+    if not candidates:
+        return []
+    ids = sorted({producer.producer_id for _, producer in candidates})
+    states = await describe_open(client, await list_transactions(client, producer_ids=ids))
+    known = {
+        (state.producer_id, TopicPartition(topic.topic, index))
+        for state in states.values()
+        for topic in state.topics
+        for index in topic.partitions
+    }
+    return [(place, producer) for place, producer in candidates if (producer.producer_id, place) not in known]
+
+
+def open_longer_than(
+    producers: Mapping[TopicPartition, Iterable[ProducerState]], older_than_ms: int, now_ms: int
+) -> list[tuple[TopicPartition, ProducerState]]:
+    """Producers with an open transaction that have written nothing for so long."""
+    return [
+        (place, producer)
+        for place, found in sorted(producers.items())
+        for producer in found
+        if producer.current_txn_start_offset >= 0 and now_ms - producer.last_timestamp >= older_than_ms
+    ]
 
 
 async def abort_hanging(client: Client, partition: TopicPartition, start_offset: int) -> ProducerState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.console.administration.moving import Mover
 from barnabas.console.alarms.tracker import AlarmTracker
 from barnabas.console.exporter.exporter import Exporter
 from barnabas.console.exporter.publishing import Publisher
@@ -27,6 +28,7 @@ class Cluster:
         self.name = settings.name
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
+        self.mover = Mover()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
         self.watch = Watch(self.sampler, self.client)
@@ -51,6 +53,7 @@ class Cluster:
     async def stop(self) -> None:
         await self.logs.close()
         await self.statuses.close()
+        await self.mover.stop()
         await self.watch.close()
         await self.exporter.close()
         await self.sampler.close()

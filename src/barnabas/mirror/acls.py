@@ -13,8 +13,8 @@ from msgspec.structs import astuple, replace
 
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
 from barnabas.client.cluster import Client
+from barnabas.client.mirrors.store import ACLS, MirrorStore
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.mirror.store import ACLS, MirrorStore
 from barnabas.security.acl_filters import AclFilter
 from barnabas.security.acls import WILDCARD, AclBinding, PatternType
 from barnabas.security.authorizer import ResourceType

@@ -6,6 +6,8 @@ from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import Commit
+from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import MirrorStore
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import create_if_missing
@@ -13,10 +15,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.checkpoints import TOPIC_SETTINGS, Checkpoint, checkpoints_topic, encode_checkpoint
 from barnabas.mirror.groups import Bounds, GroupFollower, target_commit
 from barnabas.mirror.links import LinkTopics
-from barnabas.mirror.partition import State
 from barnabas.mirror.producing import ProducingTarget
 from barnabas.mirror.settings import MirrorSettings
-from barnabas.mirror.store import MirrorStore
 from barnabas.patterns import compile_pattern
 from barnabas.types import TopicPartition
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.groups import Commit, commit_offsets, find_coordinator, list_groups
+from barnabas.client.mirrors.store import GROUP, MirrorStore
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.checkpoints import Checkpoint
-from barnabas.mirror.store import GROUP, MirrorStore
 from barnabas.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

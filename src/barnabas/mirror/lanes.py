@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
+from barnabas.client.mirrors.states import State
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.fetching import FetchLimits, FetchSession, Wanted, log_starts, with_bounds
-from barnabas.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload, State
+from barnabas.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload
 from barnabas.mirror.targets import MirroredTopicIds, Target
 from barnabas.types import TopicPartition
 

@@ -10,14 +10,15 @@ from typing import Protocol
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
+from barnabas.client.mirrors.requests import describe_mirrors, has_mirrors
+from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
 from barnabas.mirror.lanes import Book
-from barnabas.mirror.partition import Following, MirrorPartition, State
+from barnabas.mirror.partition import Following, MirrorPartition
 from barnabas.mirror.plan import Origin, Plan, PlannedTopic, Planner
-from barnabas.mirror.requests import describe_mirrors, has_mirrors
-from barnabas.mirror.store import MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.mirror.targets import MirroredTopicIds
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.types import TopicPartition

@@ -7,11 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from barnabas.client.cluster import Client
-from barnabas.errors import ErrorCode
-from barnabas.mirror.configs import Settings, to_follow
-from barnabas.mirror.partition import State
-from barnabas.mirror.plan import PlannedTopic
-from barnabas.mirror.requests import (
+from barnabas.client.mirrors.requests import (
     LinkName,
     act_on_mirrors,
     alter_mirrors,
@@ -19,6 +15,10 @@ from barnabas.mirror.requests import (
     fail_partitions,
     raise_leader_epochs,
 )
+from barnabas.client.mirrors.states import State
+from barnabas.errors import ErrorCode
+from barnabas.mirror.configs import Settings, to_follow
+from barnabas.mirror.plan import PlannedTopic
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
 from barnabas.types import TopicPartition
 

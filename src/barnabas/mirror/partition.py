@@ -18,10 +18,10 @@ Offsets: `position` is what to fetch next, `log_end` where the target's log ends
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from barnabas.client.errors import RETRIABLE
+from barnabas.client.mirrors.states import State
 from barnabas.errors import ErrorCode
 from barnabas.records.batch import HEADER_SIZE, MAGIC, SMALLEST_LENGTH, unpack_header
 from barnabas.types import TopicPartition
@@ -49,15 +49,6 @@ FORBIDDEN = frozenset(
 _DIVERGED = frozenset(
     {ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.MESSAGE_TOO_LARGE}
 )
-
-
-class State(StrEnum):
-    ACTIVE = "ACTIVE"
-    PAUSED = "PAUSED"
-    SOURCE_UNAVAILABLE = "SOURCE_UNAVAILABLE"
-    FAILED = "FAILED"
-    PROMOTING = "PROMOTING"
-    STOPPED = "STOPPED"
 
 
 FETCHING = frozenset({State.ACTIVE, State.SOURCE_UNAVAILABLE})

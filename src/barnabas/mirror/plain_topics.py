@@ -7,15 +7,13 @@ from typing import Any
 
 from barnabas.client.admin import create_partitions, create_topic
 from barnabas.client.cluster import Client
+from barnabas.client.mirrors.states import ALL, State
+from barnabas.client.mirrors.store import CONTROL, TOPIC, MirrorStore
 from barnabas.client.offsets import end_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.configs import Settings, to_follow
-from barnabas.mirror.partition import State
 from barnabas.mirror.plan import PlannedTopic
-from barnabas.mirror.store import CONTROL, TOPIC, MirrorStore
 from barnabas.types import TopicPartition
-
-ALL = "*"
 
 
 class PlainTopics:
@@ -107,8 +105,3 @@ class PlainTopics:
 
     async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """A target that numbers for itself has epochs of its own."""
-
-
-async def order(store: MirrorStore, topics: Iterable[str], state: State) -> None:
-    """PAUSED, ACTIVE or STOPPED, for the mirror that reads it: at the latest a second later."""
-    await store.put({(CONTROL, topic): state.value for topic in topics})

@@ -16,13 +16,13 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
+from barnabas.client.mirrors.store import PLACE, POSITION, RUNS, MirrorStore, key_of, record_of
 from barnabas.client.producing.batch_producer import Placed, TransactionalBatchProducer
 from barnabas.client.producing.transactional import FENCED, Transactions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
 from barnabas.mirror.partition import Payload, Standing
 from barnabas.mirror.recoding import RecodedBatch, recode
-from barnabas.mirror.store import PLACE, POSITION, RUNS, MirrorStore, key_of, record_of
 from barnabas.mirror.targets import MirroredTopicIds
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from barnabas.client.mirrors.states import State
 from barnabas.client.status import Part, Status
 from barnabas.client.status import State as Word
 from barnabas.metrics.declarations import Metric, counter, gauge
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.mirror.lanes import Book
 from barnabas.mirror.links import LinkTopics
-from barnabas.mirror.partition import MirrorPartition, State
+from barnabas.mirror.partition import MirrorPartition
 
 WORDS: dict[State, Word] = {
     State.FAILED: "failed",

@@ -17,6 +17,9 @@ from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
+from barnabas.client.mirrors.requests import has_mirrors
+from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import MirrorStore
 from barnabas.client.retry import Patience, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
@@ -29,14 +32,12 @@ from barnabas.mirror.following import Followers
 from barnabas.mirror.lanes import Lane, Lanes, locate
 from barnabas.mirror.links import LinkTopics
 from barnabas.mirror.mirror_topics import MirrorTopics
-from barnabas.mirror.partition import FORBIDDEN, State
+from barnabas.mirror.partition import FORBIDDEN
 from barnabas.mirror.plain_topics import PlainTopics
 from barnabas.mirror.plan import Planner
 from barnabas.mirror.producing import ProducingTarget
 from barnabas.mirror.reporting import status_of
-from barnabas.mirror.requests import has_mirrors
 from barnabas.mirror.settings import MirrorSettings, SourceAddress
-from barnabas.mirror.store import MirrorStore
 
 ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.1

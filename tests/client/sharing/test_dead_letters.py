@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
 from barnabas.client.sharing.dead_letters import Filter, Redriven, read_letter
+from barnabas.client.sharing.redriving import redrive
+from barnabas.errors import KafkaError
 from barnabas.records.dead_letters import REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
 from barnabas.types import TopicPartition
@@ -44,3 +49,41 @@ def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
 def test_a_filter_names_the_fields_that_there_are() -> None:
     with pytest.raises(ValueError, match="deliveries, reason"):
         Filter(["color=red"])
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "origin", "by", "reason"),
+    [
+        (
+            [("errors.dataset", b"orders"), ("errors.reason", b"positive"), ("errors.topic", b"raw"),
+             ("errors.partition", b"2"), ("errors.offset", b"9")],
+            "pipeline", (TopicPartition("raw", 2), 9), "orders", "positive",
+        ),
+        (
+            [("__connect.errors.topic", b"raw"), ("__connect.errors.partition", b"1"),
+             ("__connect.errors.offset", b"8"), ("__connect.errors.connector.name", b"jdbc"),
+             ("__connect.errors.exception.message", b"no such column")],
+            "connect", (TopicPartition("raw", 1), 8), "jdbc", "no such column",
+        ),
+        (
+            [("path", b"/var/log/x"), ("__dlq.errors.message", b"too long")],
+            "ingest", (TopicPartition("", -1), -1), "/var/log/x", "too long",
+        ),
+    ],
+)  # fmt: skip
+def test_letters_of_pipelines_connect_and_agents_are_understood(
+    headers: list[tuple[str, bytes]], kind: str, origin: tuple[TopicPartition, int], by: str, reason: str
+) -> None:
+    letter = read_letter(ConsumedRecord("dlq", 0, 4, 0, b"k", b"v", (("own", b"1"), *headers)))
+    assert letter is not None
+    assert (letter.kind, (letter.origin, letter.origin_offset)) == (kind, origin)
+    assert (letter.group, letter.reason) == (by, reason)
+    assert ("own", b"1") in letter.headers
+    assert reason.encode() not in [value for _, value in letter.headers]
+
+
+def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named() -> None:
+    letter = read_letter(ConsumedRecord("dlq", 0, 4, 0, None, b"v", (("__dlq.errors.message", b"too long"),)))
+    assert letter is not None
+    with pytest.raises(KafkaError, match="name the topic"):
+        asyncio.run(redrive(Client("127.0.0.1:1"), "dlq", [letter]))

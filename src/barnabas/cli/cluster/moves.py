@@ -12,9 +12,9 @@ from barnabas.cli.output import count, say, show_done, show_json, size
 from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
-    from barnabas.cli.cluster.plans import Plan
     from barnabas.client.cluster import Client
     from barnabas.client.placement.layout import Layout
+    from barnabas.client.placement.plans import Plan
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Carry the plan out; without this it is only shown.")]
 AtOnce = Annotated[
@@ -69,7 +69,7 @@ def move(
         raise typer.BadParameter(f"{replicas} replicas need as many brokers; --to names {len(brokers)}")
 
     def planned(layout: Layout) -> Plan:
-        from barnabas.cli.cluster.plans import plan_move
+        from barnabas.client.placement.plans import plan_move
 
         return plan_move(layout, topic, partition, brokers, replicas or len(brokers))
 
@@ -97,7 +97,7 @@ def drain(
     """
 
     def planned(layout: Layout) -> Plan:
-        from barnabas.cli.cluster.plans import plan_drain
+        from barnabas.client.placement.plans import plan_drain
 
         return plan_drain(layout, broker)
 
@@ -148,7 +148,7 @@ def rebalance(
     """
 
     def planned(layout: Layout) -> Plan:
-        from barnabas.cli.cluster.plans import plan_rebalance
+        from barnabas.client.placement.plans import plan_rebalance
 
         return plan_rebalance(layout)
 
@@ -162,8 +162,9 @@ def _plan(
     """Show a plan, and carry it out if that is wanted; whether there is nothing left to do."""
 
     async def work(client: Client) -> tuple[Plan, dict[str, str], int | None]:
-        from barnabas.cli.cluster.plans import arrived_bytes, carry_out, show_plan, with_copies
+        from barnabas.cli.cluster.plans import carry_out, show_plan
         from barnabas.client.placement.layout import describe_layout
+        from barnabas.client.placement.plans import arrived_bytes, with_copies
 
         layout = await describe_layout(client)
         plan = await with_copies(client, layout, planned(layout))
@@ -191,8 +192,8 @@ def _say_whether_empty(bootstrap: str, broker: int) -> None:
     """Asked afresh: a topic may have been created while others were moved."""
 
     async def work(client: Client) -> int:
-        from barnabas.cli.cluster.plans import replicas_on
         from barnabas.client.placement.layout import describe_layout
+        from barnabas.client.placement.plans import replicas_on
 
         return replicas_on(await describe_layout(client), broker)
 

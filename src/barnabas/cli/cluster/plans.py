@@ -1,130 +1,16 @@
-"""Plans of moves: made for a command, shown to a person, carried out with progress."""
+"""Plans of moves as a person sees them: shown, and carried out with progress."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
 
 from barnabas.cli.output import count, say, show_table, size
 from barnabas.cli.progress import Progress
 from barnabas.client.cluster import Client
-from barnabas.client.errors import ClientError
-from barnabas.client.metadata import explain_topic_error
-from barnabas.client.placement import planning, reassignments
-from barnabas.client.placement.layout import Layout, replica_sizes
-from barnabas.client.placement.planning import Move
-from barnabas.client.tiers import ask_leaders
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.tiers import PartitionTier
-from barnabas.types import TopicPartition
+from barnabas.client.placement import reassignments
+from barnabas.client.placement.plans import Plan
 
 SHOWN = 30  # moves that a table names; JSON has all of them
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    moves: Sequence[Move]
-    elections: Sequence[TopicPartition]
-    """Partitions that are not led by their first replica, once the moves are done."""
-    sizes: Mapping[TopicPartition, int]
-    """Bytes that a new replica copies."""
-    remote: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Bytes in the object store, which it does not."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.moves and not self.elections
-
-    @property
-    def copied_bytes(self) -> int:
-        return sum(self.sizes.get(move.partition, 0) * len(move.added) for move in self.moves)
-
-    @property
-    def remote_bytes(self) -> int:
-        return sum(self.remote.get(move.partition, 0) * len(move.added) for move in self.moves)
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "moves": [self._row(move) for move in self.moves],
-            "elections": [{"topic": topic, "partition": index} for topic, index in self.elections],
-            "copied_bytes": self.copied_bytes,
-            "remote_bytes": self.remote_bytes,
-        }
-
-    def _row(self, move: Move) -> dict[str, Any]:
-        return {
-            "topic": move.partition.topic,
-            "partition": move.partition.partition,
-            "before": list(move.before),
-            "after": list(move.after),
-            "copied_bytes": self.sizes.get(move.partition, 0) * len(move.added),
-            "remote_bytes": self.remote.get(move.partition, 0) * len(move.added),
-        }
-
-
-async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
-    """The plan with what its replicas really copy: of tiered topics only what is not in the object store."""
-    added = [
-        move.partition
-        for move in plan.moves
-        if move.added and layout.partitions[move.partition].leader in layout.brokers
-    ]
-    try:
-        told = await ask_leaders(client, added) if added else {}
-    except (ClientError, KafkaError):
-        return plan  # the sizes of whole replicas are the most that it can be
-    sizes = {place: tier.replica_bytes for place, tier in told.items()}
-    remote = {place: tier.remote_bytes for place, tier in told.items() if _is_spared(tier)}
-    return replace(plan, sizes={**plan.sizes, **sizes}, remote=remote)
-
-
-def _is_spared(tier: PartitionTier) -> bool:
-    return tier.remote_bytes > 0 and not tier.whole
-
-
-async def arrived_bytes(client: Client, plan: Plan) -> int:
-    """What lies on the brokers that have got replicas, once the plan is carried out."""
-    brokers = {broker for move in plan.moves for broker in move.added}
-    sizes = await replica_sizes(client, brokers)
-    return sum(sizes.get(broker, {}).get(move.partition, 0) for move in plan.moves for broker in move.added)
-
-
-def plan_drain(layout: Layout, broker: int) -> Plan:
-    holders = {holder for replicas in layout.assignment.values() for holder in replicas}
-    if broker not in {*layout.brokers, *layout.fenced, *holders}:
-        known = ", ".join(map(str, layout.brokers))
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}, only {known}")
-    return _plan(layout, planning.drain(layout.assignment, layout.sites, broker), everywhere=False)
-
-
-def replicas_on(layout: Layout, broker: int) -> int:
-    return sum(broker in partition.replicas for partition in layout.partitions.values())
-
-
-def plan_rebalance(layout: Layout) -> Plan:
-    moves = planning.rebalance(layout.assignment, layout.sites, layout.partition_sizes)
-    return _plan(layout, moves, everywhere=True)
-
-
-def plan_move(
-    layout: Layout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
-) -> Plan:
-    """Partition n of a topic begins with the n-th broker; a single partition with the first."""
-    places = [place for place in layout.partitions if place.topic == topic]
-    if not places:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise KafkaError(code, explain_topic_error(topic, code))
-    if partition is not None:
-        places = [_one_of(places, topic, partition)]
-    moves = []
-    for place in places:
-        first = 0 if partition is not None else place.partition
-        after = tuple([brokers[(first + step) % len(brokers)] for step in range(replicas)])
-        if after != layout.assignment[place]:
-            moves.append(Move(place, layout.assignment[place], after))
-    return _plan(layout, moves, everywhere=False)
 
 
 def show_plan(plan: Plan) -> None:
@@ -158,23 +44,3 @@ async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
         raise
     failed = await reassignments.elect_preferred(client, plan.elections)
     return {str(place): reason for place, reason in failed.items()}
-
-
-def _plan(layout: Layout, moves: Sequence[Move], *, everywhere: bool) -> Plan:
-    """`everywhere`: partitions that do not move get their preferred leader, too."""
-    targets = {move.partition: move.after for move in moves}
-    looked_at = {**layout.assignment, **targets} if everywhere else targets
-    elections = [
-        place
-        for place, replicas in looked_at.items()
-        if layout.partitions[place].leader != replicas[0] and replicas[0] in layout.brokers
-    ]
-    return Plan(moves, elections, layout.partition_sizes)
-
-
-def _one_of(places: Sequence[TopicPartition], topic: str, partition: int) -> TopicPartition:
-    wanted = TopicPartition(topic, partition)
-    if wanted not in places:
-        text = f"topic {topic!r} has partitions 0 to {len(places) - 1}; there is no {partition}"
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return wanted

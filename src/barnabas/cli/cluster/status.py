@@ -92,7 +92,7 @@ def _partition(place: TopicPartition, partition: Partition) -> dict[str, Any]:
 
 def _reassignment(layout: Layout, place: TopicPartition, moving: Reassignment) -> dict[str, Any]:
     whole = layout.partition_sizes.get(place, 0)
-    copied = min((layout.sizes.get(broker, {}).get(place, 0) for broker in moving.adding), default=whole)
+    copied = layout.copied(place)
     return {
         "topic": place.topic,
         "partition": place.partition,

@@ -13,8 +13,8 @@ from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
+    from barnabas.client.mirrors.control import MirrorInfo
     from barnabas.client.status import Status
-    from barnabas.mirror.control import MirrorInfo
 
 Topics = Annotated[
     str | None,
@@ -69,8 +69,8 @@ def status(
 async def _status(
     client: Client, link: str | None, topics: str | None
 ) -> tuple[list[MirrorInfo], dict[str, Status]]:
+    from barnabas.client.mirrors.control import mirrors_of
     from barnabas.client.status import read_statuses
-    from barnabas.mirror.control import mirrors_of
 
     mirrors = await mirrors_of(client, link, topics)
     return mirrors, {found.name: found for found in await read_statuses(client, "mirror")}
@@ -153,7 +153,7 @@ def promote(
     confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
 
     async def work(client: Client, mirrors: list[MirrorInfo]) -> None:
-        from barnabas.mirror.control import promote as promote_mirrors
+        from barnabas.client.mirrors.control import promote as promote_mirrors
 
         if source is None:
             await promote_mirrors(client, mirrors, None, seconds)
@@ -206,7 +206,7 @@ def reverse(
     confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)
 
     async def work(old: Client) -> list[str]:
-        from barnabas.mirror.control import reverse as reverse_mirrors
+        from barnabas.client.mirrors.control import reverse as reverse_mirrors
 
         async with _other(new, from_config) as primary:
             return await reverse_mirrors(primary, old, alias, topics)
@@ -227,19 +227,19 @@ def _other(bootstrap: str, file: Path | None) -> Client:
 
 
 async def _pause(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.mirror.control import pause as act
+    from barnabas.client.mirrors.control import pause as act
 
     await act(client, mirrors)
 
 
 async def _resume(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.mirror.control import resume as act
+    from barnabas.client.mirrors.control import resume as act
 
     await act(client, mirrors)
 
 
 async def _failover(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.mirror.control import failover as act
+    from barnabas.client.mirrors.control import failover as act
 
     await act(client, mirrors)
 
@@ -250,7 +250,7 @@ def _do(
     """To the mirrors that are meant; tells which, and which transactions a promotion has aborted."""
 
     async def all_of_it(client: Client) -> list[MirrorInfo]:
-        from barnabas.mirror.control import mirrors_of
+        from barnabas.client.mirrors.control import mirrors_of
 
         found = [each for each in await mirrors_of(client, link, topics) if each.state != "STOPPED"]
         if found:

@@ -12,7 +12,6 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, say, show_json, show_table, size
 from barnabas.cli.session import complete_topic, with_client
 from barnabas.cli.tier.failures import NotTieredError
-from barnabas.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -82,40 +81,17 @@ def status(
 
 
 async def _describe(client: Client, name: str | None) -> tuple[list[PartitionTiers], Brokers]:
-    from barnabas.client.tiers import describe_tiers
+    from barnabas.client.tiers import ask_brokers_if_allowed, describe_tiers, find_tiered
 
     topics = await _topics(client, name)
-    tiered = await _tiered(client, topics)
+    tiered = await find_tiered(client, topics)
     if name is not None and not tiered:
         raise NotTieredError(
             f"Topic {name} is not tiered: all its records are on the brokers' disks.\n"
             f"`barnabas configs set topic {name} remote.storage.enable=true` tiers it, if the brokers have a store."
         )
     found = await describe_tiers(client, [topics[each] for each in tiered])
-    return found, await _brokers(client, found)
-
-
-async def _tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
-    """By their settings; by what leaders say for those who may not see settings."""
-    from barnabas.client.tiers import tiered_topics, told_to_be_tiered
-
-    try:
-        return await tiered_topics(client, sorted(topics))
-    except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise
-        return await told_to_be_tiered(client, topics.values())
-
-
-async def _brokers(client: Client, found: list[PartitionTiers]) -> Brokers:
-    from barnabas.client.tiers import ask_brokers
-
-    try:
-        return await ask_brokers(client, sorted(client.metadata.brokers)) if found else {}
-    except KafkaError as error:
-        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise
-        return None
+    return found, await ask_brokers_if_allowed(client) if found else {}
 
 
 async def _topics(client: Client, name: str | None) -> dict[str, Topic]:

@@ -45,6 +45,13 @@ class Layout:
             for place, partition in self.partitions.items()
         }
 
+    def copied(self, place: TopicPartition) -> int:
+        """Bytes that the slowest of the new replicas of a partition on the move has."""
+        adding = self.moving[place].adding
+        if not adding:
+            return self.partition_sizes.get(place, 0)
+        return min(self.sizes.get(broker, {}).get(place, 0) for broker in adding)
+
     @property
     def partition_sizes(self) -> dict[TopicPartition, int]:
         """Of the largest replica: one that is being copied is not complete."""
@@ -55,21 +62,36 @@ class Layout:
         return largest
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterBrokers:
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    """All that the cluster knows, by id; brokers that cannot tell of others that are down leave these out."""
+    up: frozenset[int]
+
+
+async def brokers_of_cluster(client: Client) -> ClusterBrokers:
+    described = await _describe_cluster(client)
+    found = {
+        each.broker_id: Broker(each.broker_id, Address(each.host, each.port), each.rack)
+        for each in described.brokers
+    }
+    up = frozenset(each.broker_id for each in described.brokers if not each.is_fenced)
+    return ClusterBrokers(described.cluster_id, described.controller_id, dict(sorted(found.items())), up)
+
+
 async def describe_layout(client: Client) -> Layout:
     """Several requests, so a cluster that is changing is seen at several moments."""
     moving = await reassignments.under_way(client)
-    described = await _describe_cluster(client)
+    described = await brokers_of_cluster(client)
     topics = await client.all_topics()
     live = dict(client.metadata.brokers)
     return Layout(
         described.cluster_id,
         described.controller_id,
         dict(sorted(live.items())),
-        {
-            broker.broker_id: Broker(broker.broker_id, Address(broker.host, broker.port), broker.rack)
-            for broker in described.brokers
-            if broker.is_fenced
-        },
+        {number: broker for number, broker in described.brokers.items() if number not in described.up},
         {
             TopicPartition(name, index): partition
             for name, topic in sorted(topics.items())
@@ -90,17 +112,21 @@ async def _describe_cluster(client: Client) -> DescribeClusterResponse:
     return response
 
 
-async def replica_sizes(client: Client, brokers: Iterable[int]) -> dict[int, dict[TopicPartition, int]]:
-    """Bytes on the disks of each broker that says."""
+async def replica_sizes(
+    client: Client, brokers: Iterable[int], topics: Mapping[str, Iterable[int]] | None = None
+) -> dict[int, dict[TopicPartition, int]]:
+    """Bytes on the disks of each broker that says, of all partitions or of these."""
     brokers = list(brokers)
-    answers = await asyncio.gather(*(_sizes_on(client, broker) for broker in brokers))
+    answers = await asyncio.gather(*(_sizes_on(client, broker, topics) for broker in brokers))
     return {broker: sizes for broker, sizes in zip(brokers, answers, strict=True) if sizes is not None}
 
 
-async def _sizes_on(client: Client, broker: int) -> dict[TopicPartition, int] | None:
+async def _sizes_on(
+    client: Client, broker: int, topics: Mapping[str, Iterable[int]] | None
+) -> dict[TopicPartition, int] | None:
     """None for a broker that cannot be asked: it may be going down, and the others are worth showing."""
     try:
-        folders = await admin.describe_log_dirs(client, broker)
+        folders = await admin.describe_log_dirs(client, broker, topics)
     except (ClientError, KafkaError):
         return None
     return {

@@ -1,5 +1,8 @@
 """Dead letters as people look at them, and which of them were sent back already.
 
+Share groups, pipelines, ingest agents and Kafka Connect each have headers of their own that say why a record is there
+and where it comes from (`Dialect`).
+
 Which were is kept where every tool can see it: as the committed offset of a group named after the dead-letter topic.
 Everything below it is done; what was picked out above it stands, as ranges, in the metadata of the commit.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.records.dead_letters import (
     DELIVERIES_HEADER,
@@ -28,8 +31,60 @@ if TYPE_CHECKING:
 GROUP_PREFIX = "barnabas-redrive-"
 REDRIVEN_HEADER = "barnabas-redriven-from"
 LONGEST_METADATA = 4096  # offset.metadata.max.bytes
-_FACTS = (TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER, GROUP_HEADER, DELIVERIES_HEADER, REASON_HEADER)
 FIELDS = ("topic", "partition", "offset", "group", "deliveries", "reason", "key")
+
+
+class Dialect(NamedTuple):
+    """The headers of one kind of dead letters, each by what it says."""
+
+    kind: str
+    marks: tuple[str, ...]
+    """Headers that a record must have to be one."""
+    topic: str = ""
+    partition: str = ""
+    offset: str = ""
+    by: str = ""
+    deliveries: str = ""
+    reason: str = ""
+
+    @property
+    def facts(self) -> frozenset[str]:
+        return frozenset(self[2:]) - {""}
+
+
+_QUEUE = Dialect(
+    "queue",
+    (TOPIC_HEADER,),
+    TOPIC_HEADER,
+    PARTITION_HEADER,
+    OFFSET_HEADER,
+    GROUP_HEADER,
+    DELIVERIES_HEADER,
+    REASON_HEADER,
+)
+_PIPELINE = Dialect(
+    "pipeline",
+    ("errors.dataset", "errors.reason"),
+    "errors.topic",
+    "errors.partition",
+    "errors.offset",
+    "errors.dataset",
+    "",
+    "errors.reason",
+)
+_CONNECT = Dialect(
+    "connect",
+    ("__connect.errors.topic",),
+    "__connect.errors.topic",
+    "__connect.errors.partition",
+    "__connect.errors.offset",
+    "__connect.errors.connector.name",
+    "",
+    "__connect.errors.exception.message",
+)
+# An agent's come from a file, which is in the letter's other headers.
+_INGEST = Dialect("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
+DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
 
 
 @dataclass(frozen=True)
@@ -38,13 +93,16 @@ class DeadLetter:
     offset: int
     timestamp: int
     origin: TopicPartition
+    """With an empty topic if the letter does not say."""
     origin_offset: int
     group: str
+    """The share group, pipeline dataset, connector or file."""
     deliveries: int
     reason: str
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+    kind: str = _QUEUE.kind
 
     @property
     def where(self) -> str:
@@ -62,30 +120,31 @@ class DeadLetter:
 
 
 def read_letter(record: ConsumedRecord) -> DeadLetter | None:
-    """None for a record that no share group has put there."""
-    facts = {
-        name: (value or b"").decode(errors="replace") for name, value in record.headers if name in _FACTS
-    }
-    if TOPIC_HEADER not in facts:
+    """None for a record that none of those we know has put there."""
+    values = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+    dialect = next((each for each in DIALECTS if values.keys() >= set(each.marks)), None)
+    if dialect is None:
         return None
+    hidden = dialect.facts - {"path"}
     return DeadLetter(
         record.place,
         record.offset,
         record.timestamp,
-        TopicPartition(facts[TOPIC_HEADER], _number(facts, PARTITION_HEADER)),
-        _number(facts, OFFSET_HEADER),
-        facts.get(GROUP_HEADER, ""),
-        _number(facts, DELIVERIES_HEADER),
-        facts.get(REASON_HEADER, ""),
+        TopicPartition(values.get(dialect.topic, ""), _number(values, dialect.partition)),
+        _number(values, dialect.offset),
+        values.get(dialect.by, ""),
+        _number(values, dialect.deliveries),
+        values.get(dialect.reason, ""),
         record.key,
         record.value,
-        tuple(header for header in record.headers if header[0] not in _FACTS),
+        tuple(header for header in record.headers if header[0] not in hidden),
+        dialect.kind,
     )
 
 
 def _number(facts: Mapping[str, str], name: str) -> int:
     text = facts.get(name, "")
-    return int(text) if text.isdigit() else -1
+    return int(text) if text.isascii() and text.isdigit() else -1
 
 
 class Filter:

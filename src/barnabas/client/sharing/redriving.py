@@ -6,7 +6,7 @@ crash in between it is sent once more, and never forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer import Consumer
@@ -15,6 +15,7 @@ from barnabas.client.groups import Commit, commit_offsets, committed_offsets
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
 from barnabas.client.producer import Producer
 from barnabas.client.sharing.dead_letters import GROUP_PREFIX, DeadLetter, Redriven, read_letter
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -44,16 +45,25 @@ async def read_history(client: Client, topic: str) -> History:
 
 
 async def read_letters(
-    client: Client, topic: str, wanted: Callable[[DeadLetter], bool], *, limit: int | None = None
+    client: Client,
+    topic: str,
+    wanted: Callable[[DeadLetter], bool],
+    *,
+    limit: int | None = None,
+    most_read: int | None = None,
+    since: Mapping[TopicPartition, int] | None = None,
 ) -> list[DeadLetter]:
-    """The dead letters that are there now, oldest first in each partition."""
+    """The dead letters that are there now, oldest first in each partition; with `most_read`, those among the first so
+    many records from `since` on."""
     places = await client.partitions([topic])
     starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
-    positions = {place: start for place, start in starts.items() if start < ends[place]}
-    letters: list[DeadLetter] = []
+    positions = {place: max(start, (since or {}).get(place, 0)) for place, start in starts.items()}
+    positions = {place: position for place, position in positions.items() if position < ends[place]}
+    letters, read = list[DeadLetter](), 0
     async with Consumer(client, positions, FetchSettings(isolation=READ_COMMITTED)) as consumer:
-        while consumer.partitions and (limit is None or len(letters) < limit):
+        while consumer.partitions and _below(len(letters), limit) and _below(read, most_read):
             for record in await consumer.poll(POLL_SECONDS):
+                read += 1
                 letter = read_letter(record) if record.offset < ends[record.place] else None
                 if letter is not None and wanted(letter):
                     letters.append(letter)
@@ -62,8 +72,17 @@ async def read_letters(
     return sorted(letters, key=lambda letter: (letter.timestamp, letter.where))[:limit]
 
 
+def _below(number: int, limit: int | None) -> bool:
+    return limit is None or number < limit
+
+
 async def pending_letters(
-    client: Client, topic: str, wanted: Callable[[DeadLetter], bool], *, limit: int | None = None
+    client: Client,
+    topic: str,
+    wanted: Callable[[DeadLetter], bool],
+    *,
+    limit: int | None = None,
+    most_read: int | None = None,
 ) -> list[DeadLetter]:
     """Those that were not sent back yet."""
     history = await read_history(client, topic)
@@ -72,6 +91,8 @@ async def pending_letters(
         topic,
         lambda letter: letter.offset not in history[letter.place] and wanted(letter),
         limit=limit,
+        most_read=most_read,
+        since={place: redriven.position for place, redriven in history.items()},
     )
 
 
@@ -83,6 +104,8 @@ async def redrive(
     progress: Callable[[int], None] = lambda sent: None,
 ) -> Outcome:
     """Send letters of a topic to their origin, or to the topic `to`; commit after each chunk which are done."""
+    letters = list(letters)
+    _check_targets(letters, to)
     history = await read_history(client, topic)
     sent, lost = 0, list[DeadLetter]()
     async with Producer(client) as producer:
@@ -101,6 +124,15 @@ async def redrive(
             sent += len(delivered)
             progress(sent)
     return Outcome(sent, lost)
+
+
+def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
+    for letter in letters:
+        if not to and not letter.origin.topic:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"dead letter {letter.where} does not say which topic it comes from: name the topic to send it to",
+            )
 
 
 def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:

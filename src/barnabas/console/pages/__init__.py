@@ -20,10 +20,12 @@ def route_table() -> RouteTable:
         topics,
     )
     from barnabas.console.pages.access import acls, api, audit, login, may, quotas, settings, users
+    from barnabas.console.pages.cluster.table import routes as of_the_cluster
     from barnabas.console.pages.records import chart, exporting, listing, one, producing, tail
+    from barnabas.console.pages.topic.table import routes as of_a_topic
 
     figures = (places, overview, topics, groups, group_offsets, curves, alarms, metrics)
     records = (listing, one, tail, exporting, chart, producing)
     access = (login, acls, may, users, quotas, audit, settings, api)
-    modules = (*figures, *records, logs, flows, *access)
-    return RouteTable(module.routes for module in modules)
+    subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]
+    return RouteTable([*subjects, of_a_topic, of_the_cluster])

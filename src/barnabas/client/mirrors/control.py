@@ -15,13 +15,7 @@ from typing import Any
 
 from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
-from barnabas.client.offsets import end_offsets
-from barnabas.client.retry import Deadline
-from barnabas.client.status import Status, read_statuses
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.mirror.partition import State
-from barnabas.mirror.plain_topics import ALL, order
-from barnabas.mirror.requests import (
+from barnabas.client.mirrors.requests import (
     LinkName,
     act_on_mirrors,
     alter_mirrors,
@@ -29,7 +23,12 @@ from barnabas.mirror.requests import (
     has_mirrors,
     wait_for_state,
 )
-from barnabas.mirror.store import CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore
+from barnabas.client.mirrors.states import ALL, State, order
+from barnabas.client.mirrors.store import CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore
+from barnabas.client.offsets import end_offsets
+from barnabas.client.retry import Deadline
+from barnabas.client.status import Status, read_statuses
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.patterns import compile_pattern
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,

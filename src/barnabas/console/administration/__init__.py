@@ -1,0 +1,1 @@
+"""What pages of cluster administration show and do, without HTTP."""

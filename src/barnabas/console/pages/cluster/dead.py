@@ -1,0 +1,187 @@
+"""Dead letters: where they are, why they are there, and another chance for them after a dry run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from barnabas.client.admin import setting_of_topics
+from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.client.sharing.dead_letters import GROUP_PREFIX, DeadLetter
+from barnabas.client.sharing.redriving import pending_letters, read_letters, redrive
+from barnabas.console.administration.letters import (
+    ENABLED,
+    LetterRow,
+    Reason,
+    filter_of,
+    is_named_so,
+    reasons_of,
+    row_of,
+)
+from barnabas.console.administration.rights import may_change
+from barnabas.console.context import Context
+from barnabas.console.errors import BadInputError, RefusedError, StaleError
+from barnabas.console.needs import SHOWN, topic
+from barnabas.console.rendering import quote
+from barnabas.console.routes import Entry, Routes
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+MOST_READ = 20_000
+"""Records of a dead-letter topic that a page looks at."""
+MOST_ROWS = 100
+
+
+class DeadQuery(msgspec.Struct):
+    pass
+
+
+class LettersQuery(msgspec.Struct):
+    topic: str
+    where: list[str] = []
+    """reason=*rejected*, group=billing and so on; all must match."""
+    to: str = ""
+    """Send them to this topic, not to where they came from."""
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    all: bool = False
+    """Also those that were sent back already."""
+    preview: bool = False
+    """Show what a redrive would do."""
+
+
+class RedriveForm(msgspec.Struct):
+    topic: str
+    where: list[str] = []
+    to: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    seen: int | None = None
+    """How many the dry run showed; if it is another number now, nothing is sent."""
+
+
+class DeadTopic(msgspec.Struct):
+    topic: str
+    records: int
+    partitions: int
+
+
+class DeadPage(msgspec.Struct):
+    topics: list[DeadTopic]
+
+
+class LettersPage(msgspec.Struct):
+    topic: str
+    reasons: list[Reason]
+    rows: list[LetterRow]
+    count: int
+    is_complete: bool
+    """Otherwise only the first so many records were looked at."""
+    targets: dict[str, int]
+    """Where a redrive would send how many."""
+    may_redrive: bool
+
+
+class Redriven(msgspec.Struct):
+    message: str
+    see: str
+    sent: int
+    lost: list[str]
+    """Their content was not copied, and the original is gone: partition:offset."""
+
+
+@routes.page("/dead", needs=SHOWN, template="cluster/dead.html", entry=Entry("Dead letters", "d", 40))
+async def show_dead(context: Context, query: DeadQuery) -> DeadPage:
+    """Topics that hold dead letters, by their setting or their name, with how many records they have."""
+    client = context.client
+    topics = await client.all_topics()
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, list(topics))
+    names = await _dead_topics(context, sorted(allowed))
+    places = [
+        place
+        for place in await client.partitions(names)
+        if topics[place.topic].partitions[place.partition].leader >= 0
+    ]
+    starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
+    records = dict.fromkeys(names, 0)
+    for place in places:
+        records[place.topic] += ends[place] - starts[place]
+    return DeadPage([DeadTopic(name, records[name], len(topics[name].partitions)) for name in names])
+
+
+@routes.page("/dead/{topic}", needs=topic(Operation.READ), template="cluster/letters.html")
+async def show_letters(context: Context, query: LettersQuery) -> LettersPage:
+    """The dead letters of a topic by reason; with `preview`, where a redrive would send them."""
+    letters = await _read(context, query)
+    return LettersPage(
+        query.topic,
+        reasons_of(letters),
+        [row_of(letter) for letter in letters[:MOST_ROWS]],
+        len(letters),
+        await _records(context, query.topic) <= MOST_READ,
+        targets_of(letters, query.to),
+        await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
+    )
+
+
+@routes.action("/dead/{topic}/redrive", needs=topic(Operation.READ))
+async def redrive_letters(context: Context, form: RedriveForm) -> Redriven:
+    """Send dead letters back to where they came from, each once. It needs WRITE on these topics, and READ on the group
+    barnabas-redrive-TOPIC, where it is noted which were sent."""
+    await context.demand(Operation.READ, ResourceType.GROUP, GROUP_PREFIX + form.topic)
+    if form.to and await context.hidden(form.topic):
+        raise RefusedError(
+            "What these records hold is masked for you: they can only go back to where they came from"
+        )
+    letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
+    if form.seen is not None and form.seen != len(letters):
+        raise StaleError(
+            f"The dry run showed {form.seen} letters, and now there are {len(letters)}. Look again"
+        )
+    targets = targets_of(letters, form.to)
+    if "" in targets:
+        raise BadInputError(
+            "Some letters do not say which topic they come from: name one to send them to", "to"
+        )
+    for target in targets:
+        await context.demand(Operation.WRITE, ResourceType.TOPIC, target)
+    outcome = await redrive(context.client, form.topic, letters, form.to or None)
+    lost = [letter.where for letter in outcome.lost]
+    message = f"{outcome.sent} dead letters were sent back."
+    if lost:
+        message += f" {len(lost)} were not: their content was not copied, and the original is gone."
+    return Redriven(message, f"/dead/{quote(form.topic)}", outcome.sent, lost)
+
+
+def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for letter in letters:
+        target = to or letter.origin.topic
+        counts[target] = counts.get(target, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
+    wanted = filter_of(query.where, masked=bool(await context.hidden(query.topic)))
+    read = read_letters if query.all else pending_letters
+    return await read(context.client, query.topic, wanted, limit=query.limit, most_read=MOST_READ)
+
+
+async def _records(context: Context, name: str) -> int:
+    places = await context.client.partitions([name])
+    starts = await beginning_offsets(context.client, places)
+    ends = await end_offsets(context.client, places)
+    return sum(ends.values()) - sum(starts.values())
+
+
+async def _dead_topics(context: Context, names: list[str]) -> list[str]:
+    """Apache Kafka before 4.4 has no such setting, and not everybody may see settings: then names tell."""
+    found = {name for name in names if is_named_so(name)}
+    try:
+        settings = await setting_of_topics(context.client, names, ENABLED) if names else {}
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        settings = {}
+    return sorted(found | {name for name, value in settings.items() if value == "true"})

@@ -1,0 +1,1 @@
+"""One topic: where it is, how it is set, who reads it, and changes of it."""

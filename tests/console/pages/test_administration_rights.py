@@ -1,0 +1,150 @@
+"""Without the right a page refuses, shows nothing, or does nothing: for every route of administration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from barnabas.console.gate import Head
+from barnabas.console.needs import CHECKED, SHOWN
+from barnabas.console.pages.cluster.table import routes as of_the_cluster
+from barnabas.console.pages.topic.table import routes as of_a_topic
+from barnabas.console.routes import Kind, Match, Route
+from barnabas.console.visitor import Anyone, Visitor
+from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.testing import EmbeddedBroker
+from tests.console.pages.administration import eventually, write
+from tests.console.web import RunningConsole, Web
+
+ROUTES = [*of_a_topic, *of_the_cluster]
+VALUES = {"topic": "theirs", "id": "1", "transactional_id": "tx", "confirm": "theirs", "topics": ["theirs"]}
+FORM = {
+    **VALUES, "partitions": 9, "changes": "retention.ms=1", "do": "delete", "confirm": "delete 1 topic",
+    "plan": "balance", "partition": 0, "start_offset": 0,
+}  # fmt: skip
+
+
+class Limited(Anyone):
+    name = "limited"
+
+    def __init__(self) -> None:
+        self.rights: set[Action] = set()
+
+    async def may(self, cluster: str, action: Action) -> bool:
+        return action in self.rights
+
+    async def allowed(
+        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        return {name for name in names if Action(operation, resource_type, name) in self.rights}
+
+
+class OnlyOne:
+    """A gate that lets in one visitor."""
+
+    def __init__(self, visitor: Limited) -> None:
+        self._visitor = visitor
+
+    def check(self, head: Head) -> None:
+        """Everybody."""
+
+    async def visitor(self, head: Head, match: Match) -> Visitor:
+        return self._visitor
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _topics(console_broker: EmbeddedBroker) -> None:
+    for name in ("theirs", "dlq.theirs"):
+        console_broker.create_topic(name, partitions=1)
+    write(console_broker.bootstrap_servers, "theirs", 3)
+
+
+@pytest.fixture
+def visitor(console: RunningConsole) -> Iterator[Limited]:
+    gate, limited = console.server.app.gate, Limited()
+    console.server.app.gate = OnlyOne(limited)  # type: ignore[assignment]
+    yield limited
+    console.server.app.gate = gate
+
+
+def filled(path: str) -> str:
+    for name, value in VALUES.items():
+        path = path.replace(f"{{{name}}}", str(value))
+    return path
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.kind.value} {route.path}")
+def test_without_a_right_nothing_is_shown_and_nothing_done(visitor: Limited, web: Web, route: Route) -> None:
+    path = filled(route.path)
+    if route.kind is Kind.ACTION:
+        answer = web.change(path, **FORM)
+        assert answer.status == 403
+        assert "it needs" in answer.json["error"]
+    elif route.needs is SHOWN:
+        shown = web.api(path).json
+        assert not any(shown.get(name) for name in ("topics", "rows", "links", "partitions"))
+    elif route.needs is CHECKED:
+        assert web.api(path, **VALUES).status == 403
+    else:
+        assert web.api(path).status == 403
+
+
+@pytest.mark.parametrize(
+    "route",
+    [each for each in ROUTES if each.needs.all_of],
+    ids=lambda route: f"{route.kind.value} {route.path}",
+)
+def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: Route) -> None:
+    needed = [need.action(VALUES) for need in route.needs.all_of]
+    for missing in needed:
+        visitor.rights = set(needed) - {missing}
+        answer = (
+            web.change(filled(route.path), **FORM)
+            if route.kind is Kind.ACTION
+            else web.api(filled(route.path))
+        )
+        assert answer.status == 403
+
+
+def test_a_list_has_what_the_visitor_may_describe(visitor: Limited, web: Web) -> None:
+    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "dlq.theirs")}
+    assert [row["topic"] for row in web.api("/dead").json["topics"]] == ["dlq.theirs"]
+
+
+def test_a_redrive_needs_the_topics_that_it_writes_to(
+    visitor: Limited, web: Web, console: RunningConsole
+) -> None:
+    read = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.theirs"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.theirs"),
+    }
+    bootstrap = console.server.clusters["default"].settings.bootstrap
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    headers: dict[str, Any] = {"__connect.errors.topic": "theirs", "__connect.errors.exception.message": "x"}
+    producer.produce("dlq.theirs", b"v", headers=headers)
+    assert producer.flush(60) == 0
+    for missing in read:
+        visitor.rights = read - {missing}
+        assert web.change("/dead/dlq.theirs/redrive").status == 403
+    visitor.rights = read
+    refused = web.change("/dead/dlq.theirs/redrive")
+    assert refused.status == 403
+    assert "WRITE on the topic theirs" in refused.json["error"]
+    visitor.rights = {*read, Action(Operation.WRITE, ResourceType.TOPIC, "theirs")}
+    assert web.change("/dead/dlq.theirs/redrive").json["sent"] == 1
+
+
+def test_a_topic_can_be_created_with_the_right_on_it_alone(visitor: Limited, web: Web) -> None:
+    visitor.rights = {Action(Operation.CREATE, ResourceType.TOPIC, "mine")}
+    assert web.change("/create-topic", topic="others").status == 403
+    assert web.change("/create-topic", topic="mine", partitions=1).status == 200
+    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "mine")}
+    page = eventually(lambda: web.api("/topics/mine"), lambda answer: answer.status == 200).json
+    assert page["may"] == dict.fromkeys(("read", "write", "alter", "delete", "see_configs"), False)
+    assert "Delete the topic" not in web.get("/topics/mine").text
