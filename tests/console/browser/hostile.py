@@ -60,10 +60,12 @@ def hostile_broker() -> Iterator[EmbeddedBroker]:
         servers = broker.bootstrap_servers
         _create_topics(servers)
         _write_records(servers)
+        producer = _open_transaction(servers)
         with _groups(servers):
             _create_rights(servers)
             _report(servers)
             yield broker
+        del producer
 
 
 def _create_topics(servers: str) -> None:
@@ -82,6 +84,10 @@ def _write_records(servers: str) -> None:
         producer.produce(HOSTILE, json.dumps({text: [text, {text: text}]}), text)
     for data in BYTES:
         producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
+    for text in TEXTS:
+        letter = {"topic": ORDERS, "connector.name": text, "exception.message": text}
+        headers = [(f"__connect.errors.{name}", value.encode()) for name, value in letter.items()]
+        producer.produce(HOSTILE, text, headers=headers)
     producer.produce(HOSTILE, None, "deleted")
     producer.produce(HOSTILE, LARGE, b"large")
     assert producer.flush(PATIENCE) == 0
@@ -122,6 +128,18 @@ def _report(servers: str) -> None:
             )
             producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
     assert producer.flush(PATIENCE) == 0
+
+
+def _open_transaction(servers: str) -> Producer:
+    """Under a name that is markup; open for as long as the tests take."""
+    producer = Producer(
+        {"bootstrap.servers": servers, "transactional.id": IMAGE, "transaction.timeout.ms": 900_000}
+    )
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce("null", b"open")
+    assert producer.flush(PATIENCE) == 0
+    return producer
 
 
 def _create_rights(servers: str) -> None:
