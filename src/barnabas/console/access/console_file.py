@@ -43,12 +43,13 @@ class ConsoleFileError(DocumentError):
     """Something in the file is wrong; the text begins with the file and the line."""
 
 
-def read_console_file(path: Path) -> ConsoleSettings:
+def read_console_file(path: Path, cluster: ClusterSettings | None = None) -> ConsoleSettings:
+    """`cluster` is for a file that names none: that of --bootstrap-server, or of the broker beside."""
     try:
         document = read_document(path, ConsoleFileError, needs="clusters")
     except OSError as error:
         raise ConsoleFileError(f"{path} cannot be read: {error.strerror}.") from None
-    return _Reader(document, path.parent).settings()
+    return _Reader(document, path.parent).settings(() if cluster is None else (cluster,))
 
 
 class _Reader:
@@ -60,9 +61,11 @@ class _Reader:
         said = document.value(words.ConsoleWords)
         self._words = self._at("", lambda: _resolved(said, words.ConsoleWords))
 
-    def settings(self) -> ConsoleSettings:
+    def settings(self, default: tuple[ClusterSettings, ...]) -> ConsoleSettings:
         said = self._words
-        clusters = tuple(self._each("clusters", said.clusters, _cluster))
+        clusters = tuple(self._each("clusters", said.clusters, _cluster)) or default
+        if not clusters:
+            self._document.fail("there are no `clusters`; name at least one.")
         self._at("clusters", lambda: _once([each.name for each in clusters], "cluster"))
         tls = self._at("tls", lambda: _tls(said.tls)) if said.tls else None
         return ConsoleSettings(

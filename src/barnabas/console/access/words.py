@@ -85,7 +85,7 @@ class AlarmWords(Words):
 
 
 class ConsoleWords(Words):
-    clusters: list[ClusterWords]
+    clusters: list[ClusterWords] = []
     listen: str = "127.0.0.1:8090"
     url: str = ""
     tls: dict[str, str] = {}

@@ -72,6 +72,7 @@ async def show_broker_audit(context: Context, query: AuditQuery) -> AuditPage:
     await context.demand(Operation.READ, ResourceType.TOPIC, TOPIC)
     partition = TopicPartition(TOPIC, 0)
     try:
+        await context.client.topics([TOPIC])  # nothing is waited for that is not there
         first = (await beginning_offsets(context.client, [partition]))[partition]
         end = (await end_offsets(context.client, [partition]))[partition]
     except KafkaError as error:
