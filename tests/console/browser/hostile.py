@@ -7,9 +7,11 @@ Whatever of it were taken for markup or for a script would leave a mark: `window
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -24,6 +26,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status
 from barnabas.testing import EmbeddedBroker
 
 SETTINGS = {
@@ -57,9 +60,12 @@ def hostile_broker() -> Iterator[EmbeddedBroker]:
         servers = broker.bootstrap_servers
         _create_topics(servers)
         _write_records(servers)
+        producer = _open_transaction(servers)
         with _groups(servers):
             _create_rights(servers)
+            _report(servers)
             yield broker
+        del producer
 
 
 def _create_topics(servers: str) -> None:
@@ -78,6 +84,10 @@ def _write_records(servers: str) -> None:
         producer.produce(HOSTILE, json.dumps({text: [text, {text: text}]}), text)
     for data in BYTES:
         producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
+    for text in TEXTS:
+        letter = {"topic": ORDERS, "connector.name": text, "exception.message": text}
+        headers = [(f"__connect.errors.{name}", value.encode()) for name, value in letter.items()]
+        producer.produce(HOSTILE, text, headers=headers)
     producer.produce(HOSTILE, None, "deleted")
     producer.produce(HOSTILE, LARGE, b"large")
     assert producer.flush(PATIENCE) == 0
@@ -99,6 +109,37 @@ def _groups(servers: str) -> Iterator[None]:
         yield
     finally:
         member.close()
+
+
+def _report(servers: str) -> None:
+    """A pipeline, a connector and an agent for each text."""
+    now = int(time.time() * 1000)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(STATUS_TOPIC, 1)])[STATUS_TOPIC].result(PATIENCE)
+    producer = Producer({"bootstrap.servers": servers})
+    kinds: tuple[Kind, ...] = ("pipeline", "connector", "agent")
+    for number, text in enumerate(TEXTS * 2):
+        for kind in kinds:
+            part = Part(
+                text, "running", text, 7, {text: 1, "rows": number}, text, [text], [text], {text: 3}, text
+            )
+            status = Status(
+                kind, text, "running", text, 1, now, now + number, 5.0, text, [text], {text: 1}, [part]
+            )
+            producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
+    assert producer.flush(PATIENCE) == 0
+
+
+def _open_transaction(servers: str) -> Producer:
+    """Under a name that is markup; open for as long as the tests take."""
+    producer = Producer(
+        {"bootstrap.servers": servers, "transactional.id": IMAGE, "transaction.timeout.ms": 900_000}
+    )
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce("null", b"open")
+    assert producer.flush(PATIENCE) == 0
+    return producer
 
 
 def _create_rights(servers: str) -> None:

@@ -27,11 +27,22 @@ PARAMETERS = {
     "group": hostile.IMAGE,
     "broker": "1",
     "id": "1",
+    "name": hostile.IMAGE,
     "partition": "0",
     "offset": "0",
+    "transactional_id": hostile.IMAGE,
 }
 # What a page wants to be asked.
-QUERIES = {"/goto": {"q": hostile.IMAGE}}
+QUERIES = {
+    "/goto": {"q": hostile.IMAGE},
+    "/topics/{topic}/config": {"changes": "retention.ms=5"},
+    "/brokers/{id}/config": {"changes": "log.cleaner.threads=2"},
+    "/many-topics": {"topics": hostile.LONG, "do": "set", "changes": "retention.ms=5"},
+    "/create-topic": {"topic": "another"},
+    "/moves": {"plan": "balance"},
+    "/transactions": {"hanging": "true", "minutes": "0"},
+    "/dead/{topic}": {"preview": "true"},
+}
 PAGES = [route for route in route_table().routes if route.kind is Kind.PAGE]
 
 
