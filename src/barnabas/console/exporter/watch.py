@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.status import Status, read_statuses
+from barnabas.client.status import Status, StatusTable
 from barnabas.console.exporter.known import Known
 from barnabas.console.exporter.members import MemberCounts
 from barnabas.console.sampling.sampler import Sampler
@@ -22,8 +22,8 @@ class Watch:
 
     def __init__(self, sampler: Sampler, client: Client) -> None:
         self._sampler = sampler
-        self._client = client
         self._members = MemberCounts(client)
+        self._table = StatusTable(client)
         self._statuses: tuple[Status, ...] = ()
         self._task: asyncio.Task[None] | None = None
         self.followers: list[Follower] = []
@@ -55,4 +55,4 @@ class Watch:
     async def _read_statuses(self) -> None:
         """Without the right to read them, or while their leader is away, there are none, or the last ones."""
         with suppress(ClientError, KafkaError, OSError, TimeoutError):
-            self._statuses = tuple(await read_statuses(self._client))
+            self._statuses = tuple(await self._table.read())
