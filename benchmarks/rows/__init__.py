@@ -27,6 +27,7 @@ from benchmarks.rows import (
     transactions,
 )
 from benchmarks.rows.console import logs as console_logs
+from benchmarks.rows.console import search as console_search
 from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
@@ -60,6 +61,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *restore.ROWS,
     *mirror.ROWS,
     *tables.ROWS,
+    *console_search.ROWS,
     *console_logs.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,

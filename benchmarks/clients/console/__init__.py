@@ -1,0 +1,1 @@
+"""Loads of the console."""

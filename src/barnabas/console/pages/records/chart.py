@@ -42,6 +42,7 @@ class ChartPage(msgspec.Struct):
     times: list[int] = []
     curves: list[Curve] = []
     left_out: int = 0
+    stopped: bool = False
     columns: list[str] = []
     cells: list[list[str]] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -35,6 +36,8 @@ class RecordsPage(msgspec.Struct):
     decodes: list[str]
     rows: list[Hit]
     end: End | None = None
+    onward: str = ""
+    """The query of the next page."""
 
 
 class Failure(msgspec.Struct):
@@ -58,7 +61,22 @@ async def show_records(context: Context, query: RecordsQuery) -> RecordsPage:
                     page.rows += event.rows
                 elif isinstance(event, End):
                     page.end = event
+        page.onward = _onward(query, page.end)
     return page
+
+
+def _onward(query: RecordsQuery, end: End | None) -> str:
+    if end is None or not end.continue_at:
+        return ""
+    asked = msgspec.to_builtins(msgspec.structs.replace(query, at=end.continue_at))
+    del asked["topic"]
+    return urllib.parse.urlencode(
+        {name: _word(value) for name, value in asked.items() if value not in ("", False)}
+    )
+
+
+def _word(value: object) -> str:
+    return "true" if value is True else str(value)
 
 
 @routes.stream("/topics/{topic}/records/search", needs=topic(Operation.READ))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import time
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from barnabas.console.scanning.worker.searching import Looker, as_rows
 from barnabas.console.scanning.worker.showing import Schemas
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
 
+QUIET_SECONDS = 1.0
 VALUE_CHUNK = 1 << 20
 LARGEST_RAW = 32 << 20
 GONE = "this record is not there any more: it was deleted, compacted or aborted"
@@ -48,7 +50,7 @@ async def export(
 ) -> AsyncIterator[bytes]:
     """At most as many records as the search's limit."""
     looker, writer = Looker(job.search, schemas), _WRITERS[job.format]()
-    left = job.search.limit
+    left, told = job.search.limit, time.monotonic()
     async for section in forwards(client, ranges, job.search.committed, lambda what: None):
         partition = section.place.partition
         for part in section.parts():
@@ -56,8 +58,10 @@ async def export(
                 break
             _, _, columns = await looker.take_later(part, partition, left)
             left -= columns.rows
-            if columns.rows and (data := writer.write(columns, partition)):
-                yield data
+            data = writer.write(columns, partition) if columns.rows else b""
+            if data or time.monotonic() - told > QUIET_SECONDS:
+                told = time.monotonic()
+                yield data  # nothing, now and then: who has gone is found out only by sending
         if left <= 0:
             break
     yield writer.close()

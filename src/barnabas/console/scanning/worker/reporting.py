@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from barnabas.console.scanning.worker.searching import Searching
 from barnabas.console.scanning.worker.showing import Schemas
 
 MOST_FIELDS = 24
+MOST_SECONDS = 20.0
 DEPTH = 3
 
 
@@ -35,6 +37,7 @@ class Report(msgspec.Struct):
     times: list[int]  # where the slices begin, epoch milliseconds
     curves: list[Curve]
     left_out: int = 0  # keys for which there was no room
+    stopped: bool = False  # there was no time for all of it
 
 
 async def report(
@@ -47,7 +50,11 @@ async def report(
         for hit in found.hits:
             gathered.add(hit)
 
-    await Searching(client, job.search, ranges, schemas, take, 0).run()
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            await Searching(client, job.search, ranges, schemas, take, 0).run()
+    except TimeoutError:
+        gathered.stopped = True
     return gathered.report(job.points)
 
 
@@ -58,6 +65,7 @@ class Gathered:
         self._left_out: set[int] = set()
         self._points: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self._records = 0
+        self.stopped = False
 
     def add(self, hit: Hit) -> None:
         self._records += 1
@@ -79,14 +87,14 @@ class Gathered:
         newest = sorted(self._newest.values(), key=lambda hit: (-hit.timestamp, hit.partition, -hit.offset))
         moments = [moment for field in self._points.values() for moment, _ in field]
         if not moments:
-            return Report(self._records, newest, [], [], len(self._left_out))
+            return Report(self._records, newest, [], [], len(self._left_out), self.stopped)
         first, last = min(moments), max(moments)
         step = max(1, math.ceil((last - first + 1) / points))
         times = list(range(first, last + 1, step))
         curves = [
             _curve(field, found, first, step, len(times)) for field, found in sorted(self._points.items())
         ]
-        return Report(self._records, newest, times, curves, len(self._left_out))
+        return Report(self._records, newest, times, curves, len(self._left_out), self.stopped)
 
 
 def _curve(field: str, found: list[tuple[int, float]], first: int, step: int, count: int) -> Curve:
