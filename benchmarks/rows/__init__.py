@@ -26,6 +26,7 @@ from benchmarks.rows import (
     tables,
     transactions,
 )
+from benchmarks.rows.console import cluster as console_cluster
 from benchmarks.rows.console import logs as console_logs
 from benchmarks.rows.console import search as console_search
 from benchmarks.rows.security import acls, quotas, scram, tls
@@ -62,6 +63,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *mirror.ROWS,
     *tables.ROWS,
     *console_search.ROWS,
+    *console_cluster.ROWS,
     *console_logs.ROWS,
     *spark.ROWS,
     *spark_growth.ROWS,

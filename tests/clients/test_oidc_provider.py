@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
 from tests.clients.conftest import consume, produce
-from tests.kafka_jars import PROJECT_ROOT
-from tests.programs import find, missing
+from tests.openid_provider import openid_provider
 from tests.sasl_broker import sasl_settings
-
-INSTALLED = PROJECT_ROOT / ".cache" / "identity-provider"
-PROGRAM = Path(__file__).parent / "identity_provider" / "provider.mjs"
 
 
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    (node,) = find("node")
-    if not (INSTALLED / "node_modules").is_dir():
-        missing("there is no OpenID provider here (oidc-provider, with npm)")
-    folder = tmp_path_factory.mktemp("provider")
-    shutil.copy(PROGRAM, folder)
-    (folder / "node_modules").symlink_to(INSTALLED / "node_modules")
-    address = f"http://127.0.0.1:{(port := free_port())}"
-    command = [node, str(folder / PROGRAM.name), str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert any("listening" in line for line in process.stdout)
-            yield address
-        finally:
-            process.terminate()
+    with openid_provider(tmp_path_factory.mktemp("provider")) as address:
+        yield address
 
 
 def test_librdkafka_logs_in_with_a_token_of_an_openid_provider(issuer: str) -> None:

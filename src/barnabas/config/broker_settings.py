@@ -169,7 +169,8 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
             Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),
     Setting("barnabas.metrics.exporter", Kind.STRING, "auto",
             "Whether barnabas.metrics.listen also serves kafka_exporter's metrics of the cluster: on, off or auto, "
-            "which is on for a node without ZooKeeper. Boards add them up, so of several brokers none or one should.",
+            "which is on for a node without ZooKeeper. Boards add them up, so of several brokers none or one should; "
+            "in a cluster it knows only the groups that it coordinates, in partitions that it leads.",
             OneOf("auto", "on", "off")),
     Setting("barnabas.metrics.users.file", Kind.STRING, "",
             "A file with lines NAME:PASSWORD: who may read metrics (HTTP Basic). It is read again when it changes. "

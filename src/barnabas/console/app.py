@@ -58,6 +58,12 @@ class _Request:
     context: Context | None = None
 
     @property
+    def can_log_in(self) -> bool:
+        """Is this a page that can be seen after a login? Then the login comes first."""
+        is_login = self.match is not None and self.match.route.needs.without_login
+        return not self.is_api and not is_login and self.head.method == "GET"
+
+    @property
     def is_api(self) -> bool:
         return self.head.path.startswith("/api/")
 
@@ -199,7 +205,7 @@ class ConsoleApp:
         if isinstance(known, ElsewhereError):
             await request.answering.see(known.location)
             return
-        if isinstance(known, UnauthorizedError) and not request.is_api and request.head.method == "GET":
+        if isinstance(known, UnauthorizedError) and request.can_log_in:
             wanted = f"{request.head.path}?{request.query}" if request.query else request.head.path
             await request.answering.see(f"{LOGIN}?{urllib.parse.urlencode({'next': wanted})}")
         elif request.is_api:

@@ -20,6 +20,7 @@ from barnabas.log_lines import limited_logger
 log = limited_logger(__name__)
 
 LONGEST_FILE = 1 << 20
+TOKENS = "barnabas.metrics.tokens.file"
 
 
 def _digest(secret: bytes) -> bytes:
@@ -65,13 +66,13 @@ class CredentialFile:
 class HttpCredentials:
     """Knows by its header whether a request is let in. Without a file, all are."""
 
-    def __init__(self, users_file: str = "", tokens_file: str = "") -> None:
+    def __init__(self, users_file: str = "", tokens_file: str = "", tokens_setting: str = TOKENS) -> None:
         self._by_scheme: dict[str, CredentialFile] = {}
         if users_file:
             # Lines NAME:PASSWORD, just as Basic sends them.
             self._by_scheme["basic"] = CredentialFile(users_file, "barnabas.metrics.users.file")
         if tokens_file:
-            self._by_scheme["bearer"] = CredentialFile(tokens_file, "barnabas.metrics.tokens.file")
+            self._by_scheme["bearer"] = CredentialFile(tokens_file, tokens_setting)
 
     def __bool__(self) -> bool:
         return bool(self._by_scheme)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.console.browser.hostile import hostile_broker
-from tests.console.web import RunningConsole, running_console
+from barnabas.console.settings import ClusterSettings
+from tests.console.browser.hostile import HOSTILE, hostile_broker
+from tests.console.web import CLUSTER, RunningConsole, running_console
+from tests.ingest.running import eventually
 from tests.kafka_jars import PROJECT_ROOT
 from tests.programs import find, missing
 
@@ -55,5 +57,9 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def hostile_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder: Path = tmp_path_factory.mktemp("console")
-    with hostile_broker() as broker, running_console(broker.bootstrap_servers, folder) as console:
-        yield console
+    with hostile_broker() as broker:
+        cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, logs=(HOSTILE,))
+        with running_console(broker.bootstrap_servers, folder, clusters=(cluster,)) as console:
+            with console.web() as web:
+                eventually(lambda: web.api("/logs").json["total"], "log lines are kept")
+            yield console

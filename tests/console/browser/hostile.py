@@ -87,7 +87,7 @@ def _write_records(servers: str) -> None:
     for data in BYTES:
         producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
     for text in TEXTS:
-        producer.produce(LOGS, f"2026-11-17T10:00:00.000Z ERROR {text}", partition=0)
+        producer.produce(LOGS, f"{time.strftime('%FT%TZ', time.gmtime())} ERROR {text}", partition=0)
         origin = [
             (TOPIC_HEADER, ORDERS),
             (PARTITION_HEADER, "0"),

@@ -35,7 +35,14 @@ PARAMETERS = {
 # What a page wants to be asked.
 QUERIES = {
     "/goto": {"q": hostile.IMAGE},
-    "/brokers/{id}/config": {"q": "log.retention"},  # of 300 settings; axe-core looks at each
+    # Of 300 settings a few: axe-core looks at each.
+    "/brokers/{id}/config": {"q": "log.cleaner", "changes": "log.cleaner.threads=2"},
+    "/topics/{topic}/config": {"changes": "retention.ms=5"},
+    "/many-topics": {"topics": hostile.LONG, "do": "set", "changes": "retention.ms=5"},
+    "/create-topic": {"topic": "another"},
+    "/moves": {"plan": "balance"},
+    "/transactions": {"hanging": "true", "minutes": "0"},
+    "/dead/{topic}": {"preview": "true"},
     "/curves": {"series": f"topic/{hostile.HOSTILE}/in"},
     "/access/may": {"principal": f"User:{hostile.IMAGE}", "name": hostile.SCRIPT},
 }

@@ -106,6 +106,8 @@ def test_a_name_that_cannot_be_a_topic_s_is_refused_with_a_sentence(either: Web)
 def test_many_topics_are_looked_at_then_changed_at_once(either: Web, bootstrap: str) -> None:
     names = [created(either, "many", 1) for _ in range(3)]
     write(bootstrap, names[0], 4)
+    assert set(names) <= set(either.api("/many-topics", q="MANY").json["choices"])
+    assert names[1] in either.get("/many-topics", q="many").text
     page = either.api("/many-topics", topics=names, do="set", changes="retention.ms=7000").json
     assert [row["change"].split(" → ")[1] for row in page["rows"]] == ["7000"] * 3
     assert page["confirm"] == "set 3 topics"

@@ -42,7 +42,7 @@ class ExporterServer:
         self._listen = listen
         self._registry = Registry()
         self._http = MonitoringServer(self._registry, self.health, lines=self._lines)
-        self._http.secure(HttpCredentials(tokens_file=tokens_file), None)
+        self._http.secure(HttpCredentials(tokens_file=tokens_file, tokens_setting="--tokens"), None)
         self._is_open = not tokens_file
         if publish_metrics:
             publisher = Publisher(self._client, publish_metrics, cluster.name)

@@ -25,11 +25,13 @@ class Freshness(msgspec.Struct):
     taken_ms: int
     """0: there are none yet."""
     age_seconds: float
+    took_seconds: float
+    """How long it took to ask the cluster."""
     error: str
 
 
 def freshness(snapshot: Snapshot) -> Freshness:
-    return Freshness(snapshot.taken_ms, round(snapshot.age, 1), snapshot.error)
+    return Freshness(snapshot.taken_ms, round(snapshot.age, 1), round(snapshot.seconds, 3), snapshot.error)
 
 
 class Paging(msgspec.Struct):

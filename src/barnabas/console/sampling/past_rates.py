@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client
@@ -74,16 +74,34 @@ async def _past_rates(
     ]
 
 
-def with_past(curve: Curve, past: Iterable[PastRate]) -> Curve:
-    """What the curve lacks at its beginning, from the past."""
-    known = list(past)
-    if not known:
+def with_past(curve: Curve, past: Sequence[PastRate]) -> Curve:
+    """What the curve lacks at its beginning, from the past; steps of different lengths keep the number of records."""
+    if len(past) < 2 or len(curve.times) < 2:
         return curve
     first = next((at for at, value in enumerate(curve.values) if value is not None), len(curve.values))
-    step = known[1].until_ms - known[0].until_ms if len(known) > 1 else 1
+    written = _Written(past)
+    step_ms = curve.times[1] - curve.times[0]
     values = list(curve.values)
     for at in range(first):
-        behind = math.floor((curve.times[at] - known[0].until_ms) / step) + 1
-        if 0 <= behind < len(known):
-            values[at] = known[behind].rate
+        begin, end = curve.times[at], curve.times[at] + step_ms
+        if written.knows(begin, end):
+            values[at] = (written.before(end) - written.before(begin)) / (step_ms / 1000)
     return Curve(curve.times, values)
+
+
+class _Written:
+    """Records that were written before a moment, counted from the first step on."""
+
+    def __init__(self, past: Sequence[PastRate]) -> None:
+        self._step_ms = past[1].until_ms - past[0].until_ms
+        self._first_ms = past[0].until_ms - self._step_ms
+        self._last_ms = past[-1].until_ms
+        self._counts = list(accumulate((each.rate * self._step_ms / 1000 for each in past), initial=0.0))
+
+    def knows(self, begin_ms: int, end_ms: int) -> bool:
+        return begin_ms < self._last_ms and end_ms > self._first_ms
+
+    def before(self, ms: int) -> float:
+        place = (min(max(ms, self._first_ms), self._last_ms) - self._first_ms) / self._step_ms
+        at = min(int(place), len(self._counts) - 2)
+        return self._counts[at] + (self._counts[at + 1] - self._counts[at]) * (place - at)

@@ -79,7 +79,7 @@ class RemovedAcl(msgspec.Struct):
     "/access/acls",
     needs=cluster(Operation.DESCRIBE),
     template="access/acls.html",
-    entry=Entry("Access", "a", 90),
+    entry=Entry("Access", "w", 90),
 )
 async def show_acls(context: Context, query: AclsQuery) -> AclsPage:
     """The ACLs of the cluster, those of one principal, or those that decide about a topic or group."""

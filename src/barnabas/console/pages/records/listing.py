@@ -94,7 +94,16 @@ async def _events(context: Context, query: RecordsQuery) -> AsyncGenerator[Searc
     search = await search_of(context, query, query.limit, query.at)
     async with aclosing(context.cluster.scanner.search(context.client, search)) as events:
         async for event in events:
-            yield event
+            yield _without_bytes(event) if search.masks else event
+
+
+def _without_bytes(event: SearchEvent) -> SearchEvent:
+    """How many bytes a record has would tell how long what is masked in it is."""
+    if isinstance(event, Progress):
+        return msgspec.structs.replace(event, bytes=0)
+    if isinstance(event, End):
+        return msgspec.structs.replace(event, progress=msgspec.structs.replace(event.progress, bytes=0))
+    return event
 
 
 _NAMES = {Hits: "hits", Progress: "progress", End: "end"}

@@ -37,6 +37,8 @@ class ManyQuery(msgspec.Struct):
     do: What = "delete"
     changes: str = ""
     """For `set`: name=value a line; a name alone goes back to its default."""
+    q: str = ""
+    """Without topics: a part of the names to pick from."""
 
 
 class ManyForm(msgspec.Struct):
@@ -62,6 +64,11 @@ class ManyPage(msgspec.Struct):
     rows: list[ManyRow]
     confirm: str
     """What is to be typed."""
+    q: str
+    choices: list[str]
+    """Topics to pick from, as long as none is picked out."""
+    more: int
+    """That are not shown."""
 
 
 class ManyDone(msgspec.Struct):
@@ -74,11 +81,13 @@ class ManyDone(msgspec.Struct):
 
 @routes.page("/many-topics", needs=CHECKED, template="topic/many.html")
 async def show_many(context: Context, query: ManyQuery) -> ManyPage:
-    """What would be done to the topics that were picked out."""
+    """What would be done to the topics that were picked out; without any, those that there are."""
     names = _checked(query.topics)
+    if not names:
+        return await _choices(context, query)
     for name in names:
         await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    found = await context.client.topics(names) if names else {}
+    found = await context.client.topics(names)
     rows = []
     for name, topic in found.items():
         parts = await read_partitions(context.client, topic, with_producers=False)
@@ -92,7 +101,7 @@ async def show_many(context: Context, query: ManyQuery) -> ManyPage:
                 await _change(context, name, query),
             )
         )
-    return ManyPage(query.do, query.changes, rows, confirmation(query.do, len(rows)))
+    return ManyPage(query.do, query.changes, rows, confirmation(query.do, len(rows)), query.q, [], 0)
 
 
 @routes.action("/many-topics", needs=CHECKED)
@@ -113,6 +122,16 @@ async def change_many(context: Context, form: ManyForm) -> ManyDone:
         except (ClientError, KafkaError, ConsoleError) as error:
             failed[name] = str(error)
     return ManyDone(_told(form.do, done, failed), "/topics", done, failed)
+
+
+async def _choices(context: Context, query: ManyQuery) -> ManyPage:
+    topics = await context.client.all_topics()
+    part = query.q.strip().lower()
+    fitting = [name for name, topic in topics.items() if part in name.lower() and not topic.internal]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, fitting)
+    found = sorted(allowed)
+    shown = found[:MOST_TOPICS]
+    return ManyPage(query.do, query.changes, [], "", query.q, shown, len(found) - len(shown))
 
 
 def confirmation(do: str, count: int) -> str:

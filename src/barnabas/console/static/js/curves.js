@@ -25,6 +25,20 @@ function short(value) {
   return `${+(value / size).toPrecision(3)}${letter}`;
 }
 
+// 24 hours, and the day where it changes; uPlot's own words are American.
+function clock(seconds, withDay) {
+  const when = new Date(seconds * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const day = `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())}`;
+  const time = `${two(when.getHours())}:${two(when.getMinutes())}`;
+  return withDay === "only" ? day : withDay ? `${day} ${time}:${two(when.getSeconds())}` : time;
+}
+
+function times(chart, ticks) {
+  const long = ticks.length > 1 && ticks[ticks.length - 1] - ticks[0] > 2 * 86400;
+  return ticks.map((tick) => clock(tick, long ? "only" : false));
+}
+
 function labelsOf(figure) {
   const text = figure.dataset.labels ?? figure.dataset.series;
   return text.startsWith("[") ? JSON.parse(text) : text.split(" ");
@@ -48,8 +62,8 @@ function plot(figure, data) {
   figure.chart = new uPlot({
     width: Math.max(place.clientWidth, 200), height: 180, legend: { show: true, live: true },
     scales: { y: { range: (chart, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
-    axes: [axis, { ...axis, size: 56, values: (chart, ticks) => ticks.map(short) }],
-    series: [{}, ...series],
+    axes: [{ ...axis, values: times, space: 70, size: 30 }, { ...axis, size: 56, values: (chart, ticks) => ticks.map(short) }],
+    series: [{ label: "", value: (chart, raw) => (raw == null ? "–" : clock(raw, true)) }, ...series],
   }, data, place);
 }
 
