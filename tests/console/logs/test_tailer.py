@@ -158,20 +158,23 @@ def test_a_kill_loses_no_line_and_doubles_none(broker: EmbeddedBroker, tmp_path:
 
 
 def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
-    broker: EmbeddedBroker, tmp_path: Path
+    bootstrap: str, tmp_path: Path
 ) -> None:
     topic = f"logs-{uuid4().hex}"
 
     async def messages(folder: Path) -> list[str]:
-        archive = await kept(broker.bootstrap_servers, folder, topic)
+        archive = await kept(bootstrap, folder, topic)
         found = await archive.search(Wanted())
         archive.store.flush()
         archive.close()
         return [line.message for line in found.lines]
 
     async def work() -> None:
+        async with Client(bootstrap) as client:
+            await admin.create_topic(client, topic)
+        await asyncio.to_thread(write_transactions, bootstrap, topic)
         assert await messages(tmp_path) == ["2", "0"]
-        async with Client(broker.bootstrap_servers) as client:
+        async with Client(bootstrap) as client:
             await admin.delete_topics(client, [topic])
             await admin.create_topic(client, topic)
             async with Producer(client) as producer:
@@ -179,8 +182,6 @@ def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
                     await producer.send(topic, b"anew %d" % number, partition=0)
         assert sorted(await messages(tmp_path)) == ["0", "2", *(f"anew {number}" for number in range(9))]
 
-    broker.create_topic(topic)
-    write_transactions(broker.bootstrap_servers, topic)
     asyncio.run(work())
 
 
