@@ -18,6 +18,7 @@ from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
+from barnabas.console.logs import store
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.query import Wanted, read_text
 from barnabas.console.logs.store import Store, StoreSettings
@@ -218,3 +219,28 @@ def test_a_topic_that_the_console_may_not_read_does_not_stop_the_others(tmp_path
         for topic in ("open", "shut"):
             guarded.create_topic(topic)
         asyncio.run(work(guarded))
+
+
+def test_a_full_disk_stops_the_reading_and_not_the_search(
+    broker: EmbeddedBroker, tmp_path: Path, logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            settings = StoreSettings(keep_seconds=1e9, chunk_rows=10)
+            archive = LogArchive(client, tmp_path, LogTopics([logged.name]), settings)
+            with monkeypatch.context() as full:
+                full.setattr(store, "write_chunk", refuse)
+                kept_lines = []
+                for _ in range(3):
+                    with pytest.raises(OSError, match="No space"):
+                        await archive.run()
+                    kept_lines.append((await archive.search(Wanted())).matched)
+            assert kept_lines[0] == kept_lines[2] > 0
+            await archive.tailer.catch_up()
+            assert (await archive.search(Wanted())).matched == LINES
+            archive.close()
+
+    asyncio.run(work())
