@@ -42,6 +42,7 @@ def gate_of(console: RunningConsole) -> LoginGate:
 @pytest.fixture(autouse=True)
 def fresh_attempts(console: RunningConsole) -> None:
     gate_of(console).attempts = Attempts()
+    gate_of(console).header_attempts = Attempts()
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -117,6 +118,17 @@ def test_after_many_failures_even_the_right_password_has_to_wait(console: Runnin
     with console.web() as web:
         assert log_in(web, "viewer", PASSWORD).status == 429
         assert log_in(web, "reader", PASSWORD).status == 303
+
+
+def test_a_program_with_an_old_token_keeps_nobody_else_out(console: RunningConsole, folder: Path) -> None:
+    lines = len(events(folder)) if (folder / FILE).exists() else 0
+    with console.web() as web, by_token(console, "viewer") as other:
+        web.headers["Authorization"] = "Bearer bct_old"
+        answers = {web.api("/access/acls").status for _ in range(MOST["address"] + 5)}
+        assert answers == {401}
+        assert other.api("/access/acls").status == 200
+
+    assert len(events(folder)) - lines <= MOST["address"]  # the audit log is not flooded
 
 
 def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> None:
