@@ -29,7 +29,9 @@ CLUSTER_ID = "barnabas-tests-0000000"  # 22 characters, as Kafka's base64 uuids 
 
 # A tool lives for a second or two: compile lightly, share the JDK's classes, start no parallel collector.
 TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512m")
-# What kafka-run-class.sh gives the broker: the comparison must not be with a badly set-up JVM.
+# For a broker that lives for seconds: half of its CPU would be spent on compiling once more what has run already.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+# What kafka-run-class.sh gives the broker, for benchmarks: the comparison must not be with a badly set-up JVM.
 BROKER_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
@@ -100,12 +102,17 @@ class ApacheKafka:
     """A broker and controller in one process, with a fresh or an existing data folder."""
 
     def __init__(
-        self, data_dir: Path, port: int = 0, heap: str = "1g", settings: Mapping[str, str] | None = None
+        self,
+        data_dir: Path,
+        port: int = 0,
+        heap: str = "1g",
+        settings: Mapping[str, str] | None = None,
+        flags: tuple[str, ...] = SHORT_LIVED,
     ) -> None:
         self.data_dir = data_dir
         self.port = port or free_port()
         self.log_dir = data_dir / "logs"
-        self._heap = heap
+        self._flags = (f"-Xms{heap}", f"-Xmx{heap}", *flags)
         self._settings = dict(settings or {})
         self._properties = data_dir / "server.properties"
         self._output = data_dir / "server.out"
@@ -137,10 +144,9 @@ class ApacheKafka:
 
     def launch(self) -> None:
         """Starts the process without waiting for it."""
-        flags = (f"-Xms{self._heap}", f"-Xmx{self._heap}", *BROKER_FLAGS)
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                java_command("kafka.Kafka", str(self._properties), flags=flags),
+                java_command("kafka.Kafka", str(self._properties), flags=self._flags),
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.subjects.processes import CpuTimes, cpu_seconds, cpu_times, resident_bytes
-from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port
+from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, answers_api_versions, free_port
 
 HEAP = "1g"
 PLAINTEXT = "PLAINTEXT"
@@ -202,7 +202,7 @@ def noted_offset(checkpoint: str, topic: str) -> int:
 
 
 def apache_kafka(name: str, data_dir: Path, settings: Mapping[str, str]) -> Broker:
-    process = ApacheKafka(data_dir, heap=HEAP, settings=settings)
+    process = ApacheKafka(data_dir, heap=HEAP, settings=settings, flags=BROKER_FLAGS)
     return Broker(name, process, process.log_dir)
 
 

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cli.cluster.local_cluster import LocalCluster
 from benchmarks.subjects.processes import cpu_seconds
-from tests.apache_kafka import ApacheKafka, free_port, run_tool
+from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, free_port, run_tool
 
 BROKERS = 3
 HEAP = "1g"
@@ -52,7 +52,9 @@ class KafkaCluster:
         ports = [(free_port(), free_port()) for _ in range(BROKERS)]
         voters = ",".join(f"{node}@127.0.0.1:{ports[node - 1][1]}" for node in range(1, BROKERS + 1))
         self._nodes = [
-            ApacheKafka(folder / str(node), port, HEAP, _kafka_settings(node, port, controller, voters))
+            ApacheKafka(
+                folder / str(node), port, HEAP, _kafka_settings(node, port, controller, voters), BROKER_FLAGS
+            )
             for node, (port, controller) in enumerate(ports, 1)
         ]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.subjects.brokers import HEAP, PLAINTEXT, BarnabasProcess, Broker, listeners
-from tests.apache_kafka import ApacheKafka, free_port
+from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, free_port
 from tests.certificates import Authority
 
 SECURED = "secured"  # the kind of both brokers, in the session
@@ -68,7 +68,7 @@ def secured_kafka(name: str, folder: Path, certificates: Certificates) -> Broker
         "listeners": listeners({**ports, _CONTROLLER: controller}),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
     }
-    process = ApacheKafka(folder, ports[PLAINTEXT], HEAP, settings)
+    process = ApacheKafka(folder, ports[PLAINTEXT], HEAP, settings, BROKER_FLAGS)
     return Broker(name, process, process.log_dir, ports)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from barnabas.demo.pipelines import SHORT_LIVED
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
 
@@ -23,7 +24,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.jars": ",".join(map(str, jars)),
     }
-    session = session_builder("barnabas tests", master="local[2]", settings=settings).getOrCreate()
+    session = session_builder(
+        "barnabas tests", master="local[2]", settings=settings, java_options=SHORT_LIVED
+    ).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

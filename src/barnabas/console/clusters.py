@@ -6,6 +6,7 @@ from pathlib import Path
 
 from barnabas.client.cluster import Client
 from barnabas.console.administration.moving import Mover
+from barnabas.console.administration.tiered import TieredTopics
 from barnabas.console.alarms.tracker import AlarmTracker
 from barnabas.console.exporter.exporter import Exporter
 from barnabas.console.exporter.publishing import Publisher
@@ -29,16 +30,17 @@ class Cluster:
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
         self.mover = Mover()
+        self.tiered = TieredTopics()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
-        self.watch = Watch(self.sampler, self.client)
+        self.statuses = StatusBoard(self.client)
+        self.watch = Watch(self.sampler, self.client, self.statuses)
         self.exporter = Exporter(self.watch)
         self.alarms = AlarmTracker()
         self.watch.followers.append(self.alarms.follow)
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        self.statuses = StatusBoard(self.client)
         self.logs = LogService(self.client, self.folder / "logs", settings.logs, self.statuses)
         self.scanner = Scanner(pool, registry_of(settings))
 

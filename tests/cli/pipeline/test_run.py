@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 
+from barnabas.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.library.enrich import generator as enrich
 from barnabas.pipelines.library.logs import generator as logs
 from barnabas.pipelines.library.operations import generator as operations
@@ -45,7 +46,8 @@ def environment() -> dict[str, str]:
     Its workers wait 15 s for an answer of the JVM otherwise, which a busy machine exceeds.
     """
     path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "SPARK_AUTH_SOCKET_TIMEOUT": str(PATIENCE)}
+    options = {"SPARK_AUTH_SOCKET_TIMEOUT": str(PATIENCE), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+    return {**os.environ, "PATH": path, **options}
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

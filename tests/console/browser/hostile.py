@@ -26,7 +26,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status
+from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
+from barnabas.records.dead_letters import OFFSET_HEADER, PARTITION_HEADER, REASON_HEADER, TOPIC_HEADER
 from barnabas.testing import EmbeddedBroker
 
 SETTINGS = {
@@ -46,7 +47,8 @@ PATHS = "a/b?c=d#e%2F..&f=+g"
 ORDERS, HOSTILE = "orders", "..."
 LONG = "x" * 249
 # All that Kafka allows: letters, digits, dot, underscore, hyphen. Some are words of JavaScript or of paths.
-TOPICS = (ORDERS, HOSTILE, LONG, "__proto__", "constructor", "create", "-rf", "null")
+LOGS, DEAD = "app.logs", "dlq.orders"
+TOPICS = (ORDERS, LOGS, HOSTILE, LONG, "__proto__", "constructor", "create", "-rf", "null")
 GROUPS = (SCRIPT, IMAGE, LINK, TEMPLATE, BACKWARDS, PATHS, "plain")
 CLIENT = "<b class=injected>client</b>"
 TEXTS = (SCRIPT, IMAGE, LINK, TEMPLATE, BACKWARDS, CONTROLS, PATHS)
@@ -60,17 +62,17 @@ def hostile_broker() -> Iterator[EmbeddedBroker]:
         servers = broker.bootstrap_servers
         _create_topics(servers)
         _write_records(servers)
-        producer = _open_transaction(servers)
-        with _groups(servers):
+        with _groups(servers), _transaction(servers):
             _create_rights(servers)
-            _report(servers)
             yield broker
-        del producer
 
 
 def _create_topics(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(name, 2) for name in TOPICS]).values():
+    dead = NewTopic(DEAD, 1, config={"errors.deadletterqueue.group.enable": "true"})
+    status = NewTopic(STATUS_TOPIC, 1, config=TOPIC_SETTINGS)
+    topics = [*(NewTopic(name, 2) for name in TOPICS), dead, status]
+    for future in admin.create_topics(topics).values():
         future.result(PATIENCE)
 
 
@@ -85,12 +87,48 @@ def _write_records(servers: str) -> None:
     for data in BYTES:
         producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
     for text in TEXTS:
-        letter = {"topic": ORDERS, "connector.name": text, "exception.message": text}
-        headers = [(f"__connect.errors.{name}", value.encode()) for name, value in letter.items()]
-        producer.produce(HOSTILE, text, headers=headers)
+        producer.produce(LOGS, f"{time.strftime('%FT%TZ', time.gmtime())} ERROR {text}", partition=0)
+        origin = [
+            (TOPIC_HEADER, ORDERS),
+            (PARTITION_HEADER, "0"),
+            (OFFSET_HEADER, "0"),
+            (REASON_HEADER, text),
+        ]
+        producer.produce(DEAD, text, text, headers=origin)
+    for status in _statuses():
+        producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
     producer.produce(HOSTILE, None, "deleted")
     producer.produce(HOSTILE, LARGE, b"large")
     assert producer.flush(PATIENCE) == 0
+
+
+def _statuses() -> list[Status]:
+    """Of a pipeline, a connector and an agent that reads log files."""
+    now = int(time.time() * 1000)
+    parts = [Part(text, "failed", text, 7, counts={"rows": 5}, broken={text: 3}) for text in TEXTS[:3]]
+    lines = [Part(IMAGE, kind="files", topics=[LOGS], lag=10)]
+    return [
+        Status(kind, SCRIPT, "failed", IMAGE, 1, now, now, error=IMAGE, alarms=[SCRIPT], parts=parts)
+        for kind in ("pipeline", "connector", "mirror")
+    ] + [Status("agent", SCRIPT, "running", IMAGE, 1, now, now, parts=lines)]
+
+
+@contextmanager
+def _transaction(servers: str) -> Iterator[None]:
+    """One that is open."""
+    settings = {
+        "transactional.id": IMAGE,
+        "transaction.timeout.ms": 900_000,
+    }  # the longest that brokers allow
+    producer = Producer({"bootstrap.servers": servers, **settings})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce(ORDERS, json.dumps({"id": 1000}))
+    producer.flush(PATIENCE)
+    try:
+        yield
+    finally:
+        producer.abort_transaction(PATIENCE)
 
 
 @contextmanager
@@ -109,37 +147,6 @@ def _groups(servers: str) -> Iterator[None]:
         yield
     finally:
         member.close()
-
-
-def _report(servers: str) -> None:
-    """A pipeline, a connector and an agent for each text."""
-    now = int(time.time() * 1000)
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(STATUS_TOPIC, 1)])[STATUS_TOPIC].result(PATIENCE)
-    producer = Producer({"bootstrap.servers": servers})
-    kinds: tuple[Kind, ...] = ("pipeline", "connector", "agent")
-    for number, text in enumerate(TEXTS * 2):
-        for kind in kinds:
-            part = Part(
-                text, "running", text, 7, {text: 1, "rows": number}, text, [text], [text], {text: 3}, text
-            )
-            status = Status(
-                kind, text, "running", text, 1, now, now + number, 5.0, text, [text], {text: 1}, [part]
-            )
-            producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
-    assert producer.flush(PATIENCE) == 0
-
-
-def _open_transaction(servers: str) -> Producer:
-    """Under a name that is markup; open for as long as the tests take."""
-    producer = Producer(
-        {"bootstrap.servers": servers, "transactional.id": IMAGE, "transaction.timeout.ms": 900_000}
-    )
-    producer.init_transactions(PATIENCE)
-    producer.begin_transaction()
-    producer.produce("null", b"open")
-    assert producer.flush(PATIENCE) == 0
-    return producer
 
 
 def _create_rights(servers: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from tests.console.browser.conftest import AXE
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Scheme = Literal["light", "dark"]
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 QUIET_S = 0.15  # without a request: the page is there
 WATCH = """
     window.violations = [];
@@ -23,6 +23,7 @@ WATCH = """
         window.violations.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}`));
 """
 # Of a name that strangers chose, what would be left if it were markup or a script.
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 INJECTED = """() => ({
     ran: window.injected ?? null,
     elements: [...document.querySelectorAll(".injected, img[src=x]")].map((each) => each.outerHTML),
@@ -39,12 +40,6 @@ SIDEWAYS = """() => {
         .filter((each) => each.getBoundingClientRect().right > width + 1 && inside(each))
         .map((each) => `${each.tagName} ${each.className} ${each.id}`).slice(0, 5).concat(["the page scrolls"]);
 }"""
-
-
-class Finding(NamedTuple):
-    rule: str
-    help: str
-    where: str
 
 
 class Visit:
@@ -77,6 +72,7 @@ class Visit:
         while self._waiting or time.monotonic() - self._last < QUIET_S:
             assert time.monotonic() < deadline, [request.url for request in self._waiting]
             self.page.wait_for_timeout(20)
+        self.page.evaluate(DRAWN)
 
     @property
     def bytes(self) -> int:
@@ -100,7 +96,7 @@ class Visit:
     def sideways(self) -> list[str]:
         return list(self.page.evaluate(SIDEWAYS))
 
-    def accessibility(self, *rules: str) -> list[Finding]:
+    def accessibility(self, *rules: str) -> list[str]:
         """What axe-core finds; with `rules` only these are asked."""
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate(AXE.read_text())
@@ -108,7 +104,7 @@ class Visit:
         options = {"resultTypes": ["violations"], **only}
         found = self.page.evaluate("(options) => axe.run(document, options)", options)
         return [
-            Finding(each["id"], each["help"], f"{node['html'][:200]} {node.get('failureSummary', '')[:300]}")
+            f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
             for each in found["violations"]
             for node in each["nodes"]
         ]
@@ -140,6 +136,7 @@ def visiting(
     """With an empty cache, as of somebody who was never here."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
     try:
+        context.set_default_timeout(PATIENCE_S * 1000)
         yield Visit(context.new_page(), origin)
     finally:
         context.close()

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from barnabas.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
@@ -17,7 +18,7 @@ from tests.pipelines.spark_jars import iceberg_jars
 def main() -> None:
     bootstrap, *runs = sys.argv[1:]
     settings = {"spark.sql.shuffle.partitions": "2", "spark.jars": ",".join(map(str, iceberg_jars()))}
-    with pipeline_session("killed", settings, master="local[2]") as session:
+    with pipeline_session("killed", settings, master="local[2]", java_options=SHORT_LIVED) as session:
         runners = []
         for folder, chosen in map(json.loads, runs):
             runner = Runner(read_pipeline(Path(folder), {BOOTSTRAP: bootstrap, **chosen}), session)

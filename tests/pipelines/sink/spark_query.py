@@ -61,10 +61,13 @@ def run_to_the_fault(spark: SparkSession, folder: Path, options: Mapping[str, st
 
 
 def main(queries: str) -> None:
+    from barnabas.demo.pipelines import SHORT_LIVED
     from barnabas.pipelines.session import session_builder
 
     settings = {"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "2"}
-    spark = session_builder("to be killed", master="local[2]", settings=settings).getOrCreate()
+    spark = session_builder(
+        "to be killed", master="local[2]", settings=settings, java_options=SHORT_LIVED
+    ).getOrCreate()
     spark.dataSource.register(SabotagedSource)
     for folder, options, fault in json.loads(queries):
         run_to_the_fault(spark, Path(folder), options, fault)

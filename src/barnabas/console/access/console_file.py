@@ -27,6 +27,7 @@ from barnabas.console.access.model import (
     Role,
 )
 from barnabas.console.access.passwords import PasswordHash
+from barnabas.console.alarms.catalogue import BY_NAME
 from barnabas.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
 from barnabas.durations import seconds_of
 from barnabas.security.endpoints import problem_with
@@ -75,6 +76,8 @@ class _Reader:
             tls,
             said.url.rstrip("/"),
             self._access([each.name for each in clusters]),
+            said.publish_metrics,
+            self._at("alarms", lambda: _silenced(said.alarms)),
         )
 
     def _access(self, clusters: list[str]) -> AccessSettings:
@@ -129,6 +132,13 @@ def _once(names: list[str], what: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two have the name {name}; each {what} needs one of its own")
+
+
+def _silenced(said: words.AlarmWords) -> frozenset[str]:
+    unknown = [name for name in said.silence if name not in BY_NAME]
+    if unknown:
+        raise ValueError(f"there is no alarm {unknown[0]!r}; docs/metrics.md has their names")
+    return frozenset(said.silence)
 
 
 def _cluster(said: words.ClusterWords) -> ClusterSettings:

@@ -60,5 +60,14 @@ document.getElementById("theme").addEventListener("click", () => {
   document.dispatchEvent(new Event("theme"));
 });
 
+// What scrolls sideways is reached by Tab while it does, so that arrow keys can move it.
+const tables = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) Object.assign(target, { tabIndex: 0, role: "group", ariaLabel: "A wide table" });
+    else target.removeAttribute("tabindex");
+  }
+});
+document.querySelectorAll(".wide").forEach((each) => tables.observe(each));
+
 if (document.getElementById("goto")) watchGoto(document.getElementById("goto"), base);
 if (document.querySelector("figure.curve")) import("./curves.js").then((curves) => curves.drawAll());
