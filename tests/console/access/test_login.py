@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.console import app
 from barnabas.console.access.attempts import MOST, Attempts
 from barnabas.console.access.audit import FILE
 from barnabas.console.access.gates import LoginGate, inner_path
@@ -288,3 +289,15 @@ def test_on_https_the_cookie_is_bound_to_the_host(console_broker: EmbeddedBroker
 
     assert cookie.startswith("__Host-barnabas-session=")
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+
+
+def test_a_stream_ends_with_the_session(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "CHECK_STREAMS", 0.05)
+    with logged_in(console, "viewer") as web:
+        stream = web.events("/live")
+        next(stream)
+        gate_of(console).sessions.close(web.headers["Cookie"].partition("=")[2])
+
+        for _ in stream:  # what was on its way
+            pass
+        assert web.api("/topics").status == 401
