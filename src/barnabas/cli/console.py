@@ -100,7 +100,7 @@ def console(
         where = DEFAULT_LISTEN if listen is None else address(listen, "--listen")
         _run_exporter(cluster, where, tokens, publish_metrics)
         return
-    settings = ConsoleSettings((cluster,)) if config is None else _read(config)
+    settings = ConsoleSettings((cluster,)) if config is None else _read(config, cluster)
     settings = replace(
         settings,
         listen=settings.listen if listen is None else address(listen, "--listen"),
@@ -130,6 +130,8 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     user = f"barnabas-console-{broker.config['node.id']}"
     data = Path(broker.config.log_dirs[0]) / ".console"
     arguments = ["console", "--listen", listen, "--data", str(data)]
+    if config is not None:
+        arguments += ["--config", str(config)]
     return await companion_of_broker(broker, "console", user, arguments, needed_acls(user))
 
 
@@ -144,7 +146,10 @@ def password(output: Output = OutputFormat.TABLE) -> None:
     from barnabas.console.access.passwords import hash_of
 
     given = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
-    made = str(hash_of(given or sys.stdin.readline().rstrip("\n")))
+    given = given or sys.stdin.readline().rstrip("\n")
+    if not given:
+        raise typer.BadParameter("the password is empty")
+    made = str(hash_of(given))
     show_done(output, made, {"password": made})
 
 
@@ -165,10 +170,19 @@ def token(output: Output = OutputFormat.TABLE) -> None:
     show_done(output, text, {"token": made, "digest": digest})
 
 
-def _read(config: Path) -> ConsoleSettings:
+def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
     from barnabas.console.access.console_file import read_console_file
 
-    return read_console_file(config)
+    return read_console_file(config, cluster)
+
+
+def check_exposure(listen: Address, config: Path | None, option: str) -> None:
+    """Before a broker is started: what the console itself would refuse."""
+    from barnabas.console.access.gates import ExposedConsoleError
+    from barnabas.network.exposure import is_loopback
+
+    if config is None and not is_loopback(listen.host):
+        raise typer.BadParameter(str(ExposedConsoleError(str(listen))), param_hint=option)
 
 
 def check_console() -> None:

@@ -159,10 +159,10 @@ def _registry(listen: str, config: Path | None, tls: Path | None) -> MakeCompani
 
 def _console(listen: str, config: Path | None) -> MakeCompanion:
     from barnabas.cli.companion import address
-    from barnabas.cli.console import beside, check_console
+    from barnabas.cli.console import beside, check_console, check_exposure
 
     check_console()
-    address(listen, "--console")
+    check_exposure(address(listen, "--console"), config, "--console")
     return partial(beside, listen=listen, config=config)
 
 

@@ -31,14 +31,14 @@ class Cluster:
         self.mover = Mover()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
-        self.watch = Watch(self.sampler, self.client)
+        self.statuses = StatusBoard(self.client)
+        self.watch = Watch(self.sampler, self.client, self.statuses)
         self.exporter = Exporter(self.watch)
         self.alarms = AlarmTracker()
         self.watch.followers.append(self.alarms.follow)
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        self.statuses = StatusBoard(self.client)
         self.logs = LogService(self.client, self.folder / "logs", settings.logs, self.statuses)
         self.scanner = Scanner(pool, registry_of(settings))
 

@@ -10,7 +10,7 @@ from barnabas.console.access.console_file import ConsoleFileError, read_console_
 from barnabas.console.access.gates import ExposedConsoleError, gate_of
 from barnabas.console.access.model import LoginKind, Role
 from barnabas.console.access.passwords import hash_of
-from barnabas.console.settings import ConsoleSettings
+from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
 HASH = str(hash_of("x", 14))
 DIGEST = "ab" * 32
@@ -89,12 +89,13 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
     ("text", "said"),
     [
         ("", "is empty; it needs at least `clusters`"),
-        ("listen: 127.0.0.1:1", "Object missing required field `clusters`"),
+        ("listen: 127.0.0.1:1", "there are no `clusters`"),
         (CLUSTERS + "lisen: x", r"line 2: `lisen` is no word .* did you mean `listen`"),
         ("clusters:\n  - name: one\n    bootstrap: a:1\n    logz: [x]", r"line 4: `logz` .* `logs`"),
         ("clusters:\n  - {name: one, bootstrap: 'a:x'}", "line 2: .*a:x"),
         ("clusters:\n  - {name: a/b, bootstrap: 'a:1'}", "line 2: 'a/b' is no name"),
         ("clusters:\n  - {name: a, bootstrap: 'a:1'}\n  - {name: a, bootstrap: 'a:1'}", "two have the name a"),
+        (CLUSTERS + "alarms: {silence: [Nonsense]}", "line 2: there is no alarm 'Nonsense'"),
         (CLUSTERS + "login: {kind: magic}", "line 2: Invalid enum value 'magic'"),
         (CLUSTERS + "login: {kind: service}", "line 2: .*needs `users` or `oidc`"),
         (CLUSTERS + "login: {kind: kafka, users: [{name: a, password: b}]}", "`users` are for `kind: service`"),
@@ -136,3 +137,18 @@ def test_a_console_without_login_is_for_loopback_only(tmp_path: Path, listen: st
 def test_a_login_as_oneself_needs_brokers_that_ask_for_a_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the cluster one asks nobody"):
         gate_of(read(tmp_path, CLUSTERS + "login: {kind: kafka}"), Silent())
+
+
+def test_alarms_can_be_silenced_and_metrics_published(tmp_path: Path) -> None:
+    settings = read(tmp_path, CLUSTERS + "alarms: {silence: [GroupLate]}\npublish_metrics: ops")
+    assert settings.silenced_alarms == {"GroupLate"}
+    assert settings.publish_metrics == "ops"
+
+
+def test_a_file_without_clusters_is_about_the_one_of_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "console.yml"
+    file.write_text("read_only: true")
+    settings = read_console_file(file, ClusterSettings("default", "127.0.0.1:9092"))
+
+    assert [cluster.name for cluster in settings.clusters] == ["default"]
+    assert settings.read_only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import types
 import typing
 import urllib.parse
@@ -45,7 +46,17 @@ def broker() -> Iterator[EmbeddedBroker]:
 def console(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder = tmp_path_factory.mktemp("console")
     with running_console(broker.bootstrap_servers, folder, access=with_roles()) as running:
+        with by_token(running, "admin") as admin:
+            until_seen(admin)
         yield running
+
+
+def until_seen(web: Web) -> None:
+    """Lists are made of samples: the first one must have been taken, or nothing could be left out of it."""
+    deadline = time.monotonic() + 60
+    while SECRET not in web.api("/topics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 from barnabas.console.access.attempts import MOST, Attempts
 from barnabas.console.access.audit import FILE
 from barnabas.console.access.gates import LoginGate, inner_path
+from barnabas.security.tls.settings import parse_tls
 from barnabas.testing import EmbeddedBroker
+from tests.certificates import Authority
 from tests.console.access.people import PASSWORD, by_token, cookie_of, log_in, logged_in, with_roles
 from tests.console.web import RunningConsole, Web, running_console
 
@@ -251,3 +255,24 @@ def raw_login(web: Web) -> int:
 def test_a_login_that_is_no_form_is_refused_with_a_sentence(console: RunningConsole) -> None:
     with console.web() as web:
         assert raw_login(web) == 400
+
+
+def test_on_https_the_cookie_is_bound_to_the_host(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    authority = Authority()
+    own = authority.sign("localhost", "127.0.0.1")
+    store = tmp_path / "console.pem"
+    store.write_text(own.key_pem() + own.certificate_pem)
+    tls = parse_tls({"ssl.keystore.location": str(store)})
+    trusting = ssl.create_default_context(cadata=authority.pem)
+    servers = console_broker.bootstrap_servers
+    with running_console(servers, tmp_path / "data", tls=tls, access=with_roles()) as console:
+        host, port = console.url.removeprefix("https://").split(":")
+        connection = http.client.HTTPSConnection(host, int(port), timeout=60, context=trusting)
+        form = f"name=viewer&password={PASSWORD.replace(' ', '+')}"
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("POST", "/login", form, kind)
+        cookie = connection.getresponse().headers["set-cookie"]
+        connection.close()
+
+    assert cookie.startswith("__Host-barnabas-session=")
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")

@@ -6,12 +6,23 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from barnabas.console.logs.columns import LEVELS
 from barnabas.console.logs.lines import rows_of
 from barnabas.console.logs.rows import line_at
 from barnabas.types import TopicPartition
 from tests.console.logs.making import NOW_MS, PLACE, columns_of
+
+NAMES = ("host", "path", "peer", "parsed", "severity", "service")
+TRICKY = (
+    b'{"message": "x", "severity": "loud", "time": "0000-00-00T00:00:00Z"}',
+    b'{"source": ":/", "level": "", "message": "\xff"}',
+    b'{"source": "a", "level": "ERROR", "message": "m", "time": "9999-12-31T23:59:60+99:99"}',
+    b"9999-12-31 23:59:59,999 -9959 ERROR",
+    b"\xff" * 300 + b" INFO",
+)
 
 
 def one(value: bytes, topic: str = "app.logs", **given: Any) -> Any:
@@ -131,3 +142,24 @@ def test_tombstones_are_no_lines_and_names_that_are_no_text_are_shown_anyhow() -
     assert rows.column("offset").to_pylist() == [1]
     assert line_at(rows, 0, 0).host == "�"
     assert rows.column("level").dictionary.to_pylist() == list(LEVELS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.none() | st.binary(max_size=40) | st.sampled_from(TRICKY), max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from(NAMES) | st.text(max_size=3), st.none() | st.binary(max_size=10)),
+        max_size=4,
+    ),
+    st.none() | st.binary(max_size=10),
+    st.sampled_from(["app.logs", "logs.error"]),
+    st.sampled_from([-1, 0, NOW_MS, 2**62 // 1000]),
+)
+def test_whatever_is_in_a_topic_becomes_lines(
+    values: list[bytes | None], headers: list[Any], key: bytes | None, topic: str, time: int
+) -> None:
+    columns = columns_of(values, headers, key=key, time=time)  # type: ignore[arg-type]
+    rows = rows_of(TopicPartition(topic, 0), columns)
+    assert rows.num_rows == sum(value is not None for value in values)
+    for index in range(rows.num_rows):
+        assert line_at(rows, index, 0).level in LEVELS

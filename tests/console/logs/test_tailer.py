@@ -14,19 +14,25 @@ from uuid import uuid4
 import pytest
 
 from barnabas.client import admin
+from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
+from barnabas.client.security.parsing import parse_security
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.query import Wanted, read_text
 from barnabas.console.logs.store import Store, StoreSettings
 from barnabas.console.logs.topics import LogTopics, topics_of_agents
 from barnabas.ingest.files.source import FilesSettings, FilesSource
 from barnabas.ingest.metrics import status_of
+from barnabas.security.acls import AclBinding
+from barnabas.security.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.client.test_transactions import write_transactions
 from tests.ingest.running import RunningAgent, eventually
 
 LINES = 3000
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+LITERAL, ALLOW = 3, 3
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +113,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from barnabas.client import admin
+from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.store import StoreSettings
@@ -175,3 +182,38 @@ def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
     broker.create_topic(topic)
     write_transactions(broker.bootstrap_servers, topic)
     asyncio.run(work())
+
+
+def test_a_topic_that_the_console_may_not_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    settings = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}
+    users = {"admin": "admins-password", "console": "consoles-password"}
+    rights = [
+        AclBinding(ResourceType.TOPIC, name, LITERAL, "User:console", "*", operation, ALLOW)
+        for name, operation in (
+            ("open", Operation.READ), ("open", Operation.DESCRIBE), ("shut", Operation.DESCRIBE),
+        )
+    ]  # fmt: skip
+
+    async def work(guarded: EmbeddedBroker) -> None:
+        as_admin = parse_security(guarded.clients_of("admin").java)
+        async with (
+            Client(guarded.bootstrap_servers, security=as_admin) as admins,
+            Producer(admins) as producer,
+        ):
+            await create_acls(admins, rights)
+            for topic in ("shut", "open"):
+                await producer.send(topic, b"a line", partition=0)
+        as_console = parse_security(guarded.clients_of("console").java)
+        async with Client(guarded.bootstrap_servers, security=as_console) as client:
+            archive = LogArchive(client, tmp_path, LogTopics(["shut", "open", "unknown"]))
+            await archive.tailer.step()
+            found = await archive.search(Wanted())
+            assert [line.topic for line in found.lines] == ["open"]
+            assert archive.status.refused == ["shut"]
+            assert not await archive.tailer.step()
+            archive.close()
+
+    with EmbeddedBroker(settings, security="SASL_PLAINTEXT", users=users) as guarded:
+        for topic in ("open", "shut"):
+            guarded.create_topic(topic)
+        asyncio.run(work(guarded))

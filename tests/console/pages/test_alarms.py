@@ -28,6 +28,7 @@ class Limited:
 
     name = "limited"
     unmasks = False
+    has_session = False
 
     async def may(self, cluster: str, action: Action) -> bool:
         return False

@@ -97,6 +97,23 @@ def test_topics_that_come_grow_and_go_are_followed(broker: EmbeddedBroker) -> No
     asyncio.run(scenario())
 
 
+def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with sampling(broker.bootstrap_servers) as (sampler, clock):
+            client = sampler.client
+            await create_topic(client, "again", partitions=1)
+            await write(client, "again", 30)
+            await sampler.refresh()
+            await delete_topics(client, ["again"])
+            await create_topic(client, "again", partitions=1)
+            await write(client, "again", 2)
+            clock.advance(10_000)
+            again = (await sampler.refresh()).topics["again"]
+            assert (again.ends, again.rate_in) == ((2,), None)
+
+    asyncio.run(scenario())
+
+
 def test_a_cluster_that_goes_leaves_the_last_snapshot_with_a_sentence() -> None:
     async def scenario() -> None:
         with EmbeddedBroker() as going:

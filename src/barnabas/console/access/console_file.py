@@ -27,6 +27,7 @@ from barnabas.console.access.model import (
     Role,
 )
 from barnabas.console.access.passwords import PasswordHash
+from barnabas.console.alarms.catalogue import BY_NAME
 from barnabas.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
 from barnabas.durations import seconds_of
 from barnabas.security.endpoints import problem_with
@@ -42,12 +43,13 @@ class ConsoleFileError(DocumentError):
     """Something in the file is wrong; the text begins with the file and the line."""
 
 
-def read_console_file(path: Path) -> ConsoleSettings:
+def read_console_file(path: Path, cluster: ClusterSettings | None = None) -> ConsoleSettings:
+    """`cluster` is for a file that names none: that of --bootstrap-server, or of the broker beside."""
     try:
         document = read_document(path, ConsoleFileError, needs="clusters")
     except OSError as error:
         raise ConsoleFileError(f"{path} cannot be read: {error.strerror}.") from None
-    return _Reader(document, path.parent).settings()
+    return _Reader(document, path.parent).settings(() if cluster is None else (cluster,))
 
 
 class _Reader:
@@ -59,9 +61,11 @@ class _Reader:
         said = document.value(words.ConsoleWords)
         self._words = self._at("", lambda: _resolved(said, words.ConsoleWords))
 
-    def settings(self) -> ConsoleSettings:
+    def settings(self, default: tuple[ClusterSettings, ...]) -> ConsoleSettings:
         said = self._words
-        clusters = tuple(self._each("clusters", said.clusters, _cluster))
+        clusters = tuple(self._each("clusters", said.clusters, _cluster)) or default
+        if not clusters:
+            self._document.fail("there are no `clusters`; name at least one.")
         self._at("clusters", lambda: _once([each.name for each in clusters], "cluster"))
         tls = self._at("tls", lambda: _tls(said.tls)) if said.tls else None
         return ConsoleSettings(
@@ -72,6 +76,8 @@ class _Reader:
             tls,
             said.url.rstrip("/"),
             self._access([each.name for each in clusters]),
+            said.publish_metrics,
+            self._at("alarms", lambda: _silenced(said.alarms)),
         )
 
     def _access(self, clusters: list[str]) -> AccessSettings:
@@ -126,6 +132,13 @@ def _once(names: list[str], what: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two have the name {name}; each {what} needs one of its own")
+
+
+def _silenced(said: words.AlarmWords) -> frozenset[str]:
+    unknown = [name for name in said.silence if name not in BY_NAME]
+    if unknown:
+        raise ValueError(f"there is no alarm {unknown[0]!r}; docs/metrics.md has their names")
+    return frozenset(said.silence)
 
 
 def _cluster(said: words.ClusterWords) -> ClusterSettings:

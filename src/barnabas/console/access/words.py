@@ -80,8 +80,12 @@ class AuditWords(Words):
     files: int = 10
 
 
+class AlarmWords(Words):
+    silence: tuple[str, ...] = ()
+
+
 class ConsoleWords(Words):
-    clusters: list[ClusterWords]
+    clusters: list[ClusterWords] = []
     listen: str = "127.0.0.1:8090"
     url: str = ""
     tls: dict[str, str] = {}
@@ -92,3 +96,5 @@ class ConsoleWords(Words):
     masks: list[MaskWords] = []
     tokens: list[TokenWords] = []
     audit: AuditWords = msgspec.field(default_factory=AuditWords)
+    alarms: AlarmWords = msgspec.field(default_factory=AlarmWords)
+    publish_metrics: str = ""

@@ -17,6 +17,7 @@ from barnabas.console.exporter.publishing import Publisher
 from barnabas.console.exporter.watch import Watch
 from barnabas.console.sampling.sampler import Sampler
 from barnabas.console.settings import ClusterSettings
+from barnabas.console.statuses import StatusBoard
 from barnabas.log_lines import safe_logger
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.text import render_lines
@@ -37,7 +38,8 @@ class ExporterServer:
     ) -> None:
         self._client = Client(cluster.bootstrap, client_id=CLIENT_ID, security=cluster.security)
         self.sampler = Sampler(self._client)
-        self.watch = Watch(self.sampler, self._client)
+        self._statuses = StatusBoard(self._client)
+        self.watch = Watch(self.sampler, self._client, self._statuses)
         self.exporter = Exporter(self.watch)
         self._listen = listen
         self._registry = Registry()
@@ -71,11 +73,13 @@ class ExporterServer:
             )
         await self._http.start(*self._listen)
         self.sampler.start()
+        self._statuses.start()
         self.watch.start()
 
     async def stop(self) -> None:
         await self._http.stop()
         await self.watch.close()
+        await self._statuses.close()
         await self.sampler.close()
         await self._client.close()
 

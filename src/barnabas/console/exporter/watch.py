@@ -7,12 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from barnabas.client.cluster import Client
-from barnabas.client.errors import ClientError
-from barnabas.client.status import Status, read_statuses
 from barnabas.console.exporter.known import Known
 from barnabas.console.exporter.members import MemberCounts
 from barnabas.console.sampling.sampler import Sampler
-from barnabas.errors import KafkaError
+from barnabas.console.statuses import StatusBoard
 
 Follower = Callable[[Known], Awaitable[None]]
 
@@ -20,11 +18,10 @@ Follower = Callable[[Known], Awaitable[None]]
 class Watch:
     """`start` begins, `close` ends. All methods belong to one event loop."""
 
-    def __init__(self, sampler: Sampler, client: Client) -> None:
+    def __init__(self, sampler: Sampler, client: Client, statuses: StatusBoard) -> None:
         self._sampler = sampler
-        self._client = client
+        self._statuses = statuses
         self._members = MemberCounts(client)
-        self._statuses: tuple[Status, ...] = ()
         self._task: asyncio.Task[None] | None = None
         self.followers: list[Follower] = []
         """Called after every tick, one after the other; they do not raise."""
@@ -32,7 +29,7 @@ class Watch:
     @property
     def known(self) -> Known:
         snapshot = self._sampler.snapshot
-        return Known(snapshot, snapshot.age, self._members.counts, self._statuses)
+        return Known(snapshot, snapshot.age, self._members.counts, tuple(self._statuses.current()))
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._follow(), name="watch")
@@ -48,11 +45,5 @@ class Watch:
         async for snapshot in self._sampler.ticks():
             if not snapshot.error:  # otherwise the cluster is away, or half of it
                 await self._members.refresh(snapshot)
-                await self._read_statuses()
             for follower in self.followers:
                 await follower(self.known)
-
-    async def _read_statuses(self) -> None:
-        """Without the right to read them, or while their leader is away, there are none, or the last ones."""
-        with suppress(ClientError, KafkaError, OSError, TimeoutError):
-            self._statuses = tuple(await read_statuses(self._client))

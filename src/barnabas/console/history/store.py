@@ -82,8 +82,9 @@ class HistoryStore:
         self._newest = at
 
     def read(self, series: Sequence[str], since_ms: int, until_ms: int, points: int) -> dict[str, Curve]:
-        level = self._level_for(since_ms)
-        step_ms = max(level.step_ms, -(-(until_ms - since_ms) // max(points, 1)))
+        step_ms = -(-(until_ms - since_ms) // max(points, 1))
+        level = self._level_for(since_ms, step_ms)
+        step_ms = max(level.step_ms, step_ms)
         since_ms -= since_ms % step_ms
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in series}
         wanted = [(self._slots[name], found[name]) for name in series if name in self._slots]
@@ -99,9 +100,11 @@ class HistoryStore:
     def close(self) -> None:
         self._database.close()
 
-    def _level_for(self, since_ms: int) -> Level:
-        """The finest that reaches back so far."""
-        return next((level for level in LEVELS if since_ms >= self._newest - level.keep_ms), LEVELS[-1])
+    def _level_for(self, since_ms: int, step_ms: int) -> Level:
+        """Of those that reach back so far, the coarsest that is fine enough: it has the fewest rows."""
+        reaching = [level for level in LEVELS if since_ms >= self._newest - level.keep_ms] or [LEVELS[-1]]
+        fine_enough = [level for level in reaching if level.step_ms <= step_ms]
+        return fine_enough[-1] if fine_enough else reaching[0]
 
     def _rows(self, level: Level, since_ms: int, until_ms: int) -> Iterator[tuple[int, memoryview[float]]]:
         """Of this level, then of finer ones what is not in it yet."""

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from barnabas.console.logs.query import Term
 from barnabas.patterns import compile_for_long_texts
 
 MOST_MARKS = 100
 
-
-class Piece(msgspec.Struct):
-    text: str
-    marked: bool = False
+Mark = tuple[int, int]
+"""From, and up to."""
 
 
-def marked(message: str, terms: Iterable[Term]) -> list[Piece]:
-    """The message in pieces; put together they are what it was."""
-    spans = sorted(span for term in terms if term.wanted for span in _spans(message, term))
-    pieces, place = [], 0
-    for start, end in spans[:MOST_MARKS]:
-        if end <= place:
-            continue
-        if start > place:
-            pieces.append(Piece(message[place:start]))
-        pieces.append(Piece(message[max(start, place) : end], True))
-        place = end
-    if place < len(message):
-        pieces.append(Piece(message[place:]))
-    return pieces
+def marks_of(message: str, terms: Iterable[Term]) -> list[Mark]:
+    """In order, none of them within another."""
+    found: list[Mark] = []
+    for start, end in sorted(span for term in terms if term.wanted for span in _spans(message, term)):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found[:MOST_MARKS]
 
 
-def _spans(message: str, term: Term) -> list[tuple[int, int]]:
-    found = []
+def _spans(message: str, term: Term) -> list[Mark]:
+    found: list[Mark] = []
     for match in compile_for_long_texts(f"(?i:{term.pattern})").finditer(message):
         if match.end() > match.start():
             found.append(match.span())

@@ -64,7 +64,16 @@ class LogService:
                 await self._open()
             else:
                 await asyncio.sleep(LOOK_SECONDS)
-        await self._archive.run()
+        while True:
+            await self._keep_reading(self._archive)
+
+    async def _keep_reading(self, archive: LogArchive) -> None:
+        try:
+            await archive.run()
+        except Exception as error:  # a full disk, a line that nobody thought of: what is kept can be searched
+            _logger.exception("log lines are not read now")
+            archive.status.error = str(error)
+            await asyncio.sleep(FAILED_SECONDS)
 
     async def _there_are_topics(self) -> bool:
         try:

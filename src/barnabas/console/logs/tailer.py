@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+import pyarrow as pa
 
 from barnabas.client.batch_source import FetchedRange
 from barnabas.client.cluster import Client
@@ -20,7 +21,8 @@ from barnabas.console.logs.store import Store
 from barnabas.console.logs.topics import LogTopics
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log_lines import safe_logger
-from barnabas.records.columnar.decode import decode
+from barnabas.records.columnar.decode import Columns, decode
+from barnabas.records.record import InvalidRecords
 from barnabas.types import TopicPartition
 
 IDLE_SECONDS = 1.0
@@ -96,6 +98,7 @@ class Tailer:
         self._looked = time.monotonic()
         self.status.topics = sorted(self._topics)
         self.status.refused = []
+        self._store.expire()
 
     async def _news(self) -> list[OffsetRange]:
         places = [
@@ -161,19 +164,24 @@ class Tailer:
             self._settle(place, until)
 
     async def _take(self, found: FetchedRange) -> None:
+        """A piece at a time, so that few lines are in memory. Records that cannot be read are passed over."""
         place = found.place
-        batches = await asyncio.to_thread(
-            lambda: [
-                rows_of(place, columns) for columns in decode(found.planned, WANTED, found.first, found.until)
-            ]
-        )
-        for rows in batches:
-            self.status.read += rows.num_rows
-            self._store.add(place.topic, self._id(place.topic), place.partition, rows)
+        pieces = decode(found.planned, WANTED, found.first, found.until)
+        try:
+            while (rows := await asyncio.to_thread(_next_rows, place, pieces)) is not None:
+                self.status.read += rows.num_rows
+                self._store.add(place.topic, self._id(place.topic), place.partition, rows)
+                if self._store.is_due:
+                    await asyncio.to_thread(self._store.flush)
+        except InvalidRecords as error:
+            self._lose(f"{place}: {error}")
         self._settle(place, min(found.planned.next_offset, found.until))
-        if self._store.is_due:
-            await asyncio.to_thread(self._store.flush)
 
     def _lose(self, what: str) -> None:
         self.status.lost = what
         _logger.warning("log lines are gone before they were read: %s", what)
+
+
+def _next_rows(place: TopicPartition, pieces: Iterator[Columns]) -> pa.RecordBatch | None:
+    columns = next(pieces, None)
+    return None if columns is None else rows_of(place, columns)

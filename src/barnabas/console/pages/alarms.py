@@ -86,15 +86,22 @@ async def show_alarms(context: Context, query: AlarmsQuery) -> AlarmsPage:
     wanted = _silenced(query.silence)
     hidden = wanted | context.settings.silenced_alarms
     tracker, snapshot = context.cluster.alarms, context.cluster.sampler.snapshot
-    seen = await _allowed(context, tracker.firing)
+    seen = [each for each in await raised_alarms(context) if each.alarm.name not in wanted]
     return AlarmsPage(
-        firing=_rows(context, [each for each in seen if each.alarm.name not in hidden], tracker, wanted),
+        firing=_rows(context, seen, tracker, wanted),
         pending=len(await _allowed(context, tracker.pending)),
         silenced=[_silenced_row(name, wanted) for name in sorted(hidden)],
         rules=[_rule(alarm) for alarm in ALARMS],
         age_seconds=round(snapshot.age, 1),
         error=snapshot.error,
     )
+
+
+async def raised_alarms(context: Context) -> list[Raised]:
+    """What is wrong, as far as the visitor may know of it and nobody has silenced it for all."""
+    silenced = context.settings.silenced_alarms
+    loud = [each for each in context.cluster.alarms.firing if each.alarm.name not in silenced]
+    return await _allowed(context, loud)
 
 
 def _silenced(text: str) -> set[str]:

@@ -108,7 +108,7 @@ class WorkPage(msgspec.Struct):
     error: str
 
 
-@routes.page("/pipelines", needs=READS, template="flows/pipelines.html", entry=Entry("Pipelines", "p", 62))
+@routes.page("/pipelines", needs=READS, template="flows/pipelines.html", entry=Entry("Pipelines", "p", 30))
 async def list_pipelines(context: Context, query: ListQuery) -> WorksPage:
     """Pipelines: state, throughput, lag, late rows, broken quality rules and alarms of each."""
     return _list(context.cluster.statuses, "pipeline", query)
@@ -120,7 +120,7 @@ async def show_pipeline(context: Context, query: NameQuery) -> WorkPage:
     return _show(context.cluster.statuses, "pipeline", query.name)
 
 
-@routes.page("/connectors", needs=READS, template="flows/connectors.html", entry=Entry("Connectors", "c", 64))
+@routes.page("/connectors", needs=READS, template="flows/connectors.html", entry=Entry("Connectors", "c", 32))
 async def list_connectors(context: Context, query: ListQuery) -> WorksPage:
     """Connectors: state, rows moved and rejected, lag and restarts of each."""
     return _list(context.cluster.statuses, "connector", query)
@@ -132,7 +132,7 @@ async def show_connector(context: Context, query: NameQuery) -> WorkPage:
     return _show(context.cluster.statuses, "connector", query.name)
 
 
-@routes.page("/agents", needs=READS, template="flows/agents.html", entry=Entry("Agents", "n", 66))
+@routes.page("/agents", needs=READS, template="flows/agents.html", entry=Entry("Agents", "n", 34))
 async def list_agents(context: Context, query: ListQuery) -> WorksPage:
     """Ingest agents: state, hosts, and of each source what it took, how far behind it is, and the topics it writes."""
     return _list(context.cluster.statuses, "agent", query)

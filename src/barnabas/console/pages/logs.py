@@ -44,11 +44,6 @@ class LogsQuery(msgspec.Struct):
     live: bool = False
 
 
-class ShownPiece(msgspec.Struct):
-    text: str
-    marked: bool
-
-
 class ShownLine(msgspec.Struct):
     time: int
     level: str
@@ -60,8 +55,8 @@ class ShownLine(msgspec.Struct):
     offset: int
     message: str
     cut: bool
-    pieces: list[ShownPiece] = []
-    """The message, with what was looked for."""
+    marks: list[tuple[int, int]] = []
+    """Where in the message the words are that were looked for: from, and up to."""
     here: bool = False
 
 
@@ -125,7 +120,7 @@ class LinePage(msgspec.Struct):
     host: str
 
 
-@routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=Entry("Logs", "l", 60))
+@routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=Entry("Logs", "l", 28))
 async def search_logs(context: Context, query: LogsQuery) -> LogsPage:
     """Log lines of the last day, the newest first: by text, level, host, service, topic and time."""
     archive = context.cluster.logs.archive
@@ -250,12 +245,11 @@ def _page(query: LogsQuery, wanted: Wanted, found: Found) -> LogsPage:
 
 
 def _line(line: Any, terms: Any, *, here: bool = False) -> ShownLine:
-    from barnabas.console.logs.marking import marked
+    from barnabas.console.logs.marking import marks_of
 
     fields = msgspec.structs.asdict(line)
     del fields["row"]
-    pieces = [ShownPiece(each.text, each.marked) for each in marked(line.message, terms)]
-    return ShownLine(**fields, pieces=pieces, here=here)
+    return ShownLine(**fields, marks=marks_of(line.message, terms), here=here)
 
 
 def _bars(found: Found) -> list[ShownBar]:

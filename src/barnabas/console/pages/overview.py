@@ -6,6 +6,7 @@ import msgspec
 
 from barnabas.console.context import Context
 from barnabas.console.needs import SHOWN
+from barnabas.console.pages.alarms import raised_alarms
 from barnabas.console.pages.shown import Freshness, freshness
 from barnabas.console.routes import Entry, Routes
 from barnabas.console.sampling.snapshot import BrokerSample, Snapshot
@@ -86,7 +87,7 @@ async def show_overview(context: Context, query: OverviewQuery) -> Overview:
         records_out=totals.rate_out,
         lag=totals.lag,
         worst=await _worst(context, snapshot),
-        alarms=len(context.cluster.alarms.firing),
+        alarms=len(await raised_alarms(context)),
         curves=await _curves(context),
         since=query.since,
     )

@@ -11,6 +11,7 @@ from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
 from barnabas.console.sampling.offsets import Failures, ask_brokers, batches
 from barnabas.console.sampling.slices import Slices
 from barnabas.console.sampling.snapshot import CLASSIC, SHARE
+from barnabas.console.sampling.topology import PATIENCE
 from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest
 from barnabas.protocol.messages.offsets import (
     OffsetFetchRequest,
@@ -82,7 +83,7 @@ async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: G
 
 
 async def list_groups_of(client: Client, broker_id: int) -> list[ListedGroupAt]:
-    response = await client.send_to_broker(broker_id, ListGroupsRequest())
+    response = await client.send_to_broker(broker_id, ListGroupsRequest(), PATIENCE)
     raise_for(response.error_code, f"broker {broker_id} does not list its groups")
     return [_listed(group, broker_id) for group in response.groups]
 
@@ -131,7 +132,7 @@ async def committed_positions(
             f"the broker at {connection.address} is older than Kafka 3.0: groups cannot be read from it"
         )
     wanted = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-    response = await client.send_to_broker(coordinator, OffsetFetchRequest(groups=wanted))
+    response = await client.send_to_broker(coordinator, OffsetFetchRequest(groups=wanted), PATIENCE)
     return {group.group_id: _unless_failed(group, _commits, topic_names) for group in response.groups}
 
 
@@ -140,7 +141,8 @@ async def share_positions(
 ) -> dict[str, GroupPositions | None]:
     """The same for share groups: where their share partitions start."""
     wanted = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
-    response = await client.send_to_broker(coordinator, DescribeShareGroupOffsetsRequest(groups=wanted))
+    request = DescribeShareGroupOffsetsRequest(groups=wanted)
+    response = await client.send_to_broker(coordinator, request, PATIENCE)
     return {group.group_id: _unless_failed(group, _starts, topic_names) for group in response.groups}
 
 

@@ -54,6 +54,13 @@ class EndTimes:
             del self._notes[gone], self._seen_ms[gone]
         self._records = {place: known for place, known in self._records.items() if place.topic in topics}
 
+    def forget(self, topic: str) -> None:
+        """It was deleted and created anew."""
+        self._notes.pop(topic, None)
+        self._seen_ms.pop(topic, None)
+        for place in [place for place in self._records if place.topic == topic]:
+            del self._records[place]
+
     def written_ms(self, topic: str, partition: int, offset: int) -> float | None:
         """When the record at `offset` was written; None if it is older than what is remembered, or not written."""
         before: tuple[int, int] | None = None

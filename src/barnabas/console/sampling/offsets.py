@@ -11,7 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.console.sampling.slices import Slices
 from barnabas.console.sampling.snapshot import UNKNOWN
-from barnabas.console.sampling.topology import TopicLayout, Topology
+from barnabas.console.sampling.topology import PATIENCE, TopicLayout, Topology
 from barnabas.errors import KafkaError
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
@@ -74,8 +74,8 @@ async def read_offsets(client: Client, topology: Topology, moment: int, into: Co
     async def ask(leader: int, topics: list[TopicPartitions]) -> None:
         slices = Slices()
         for batch in batches(topics, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
-            request = _request(batch, moment, client.request_timeout)
-            _take(await client.send_to_broker(leader, request), into)
+            request = _request(batch, moment, PATIENCE)
+            _take(await client.send_to_broker(leader, request, PATIENCE), into)
             await slices.rest()
 
     return await ask_brokers({leader: ask(leader, topics) for leader, topics in by_leader.items()})

@@ -32,7 +32,7 @@ from barnabas.console.sampling.snapshot import (
 )
 from barnabas.console.sampling.topology import TopicLayout, Topology, read_topology
 from barnabas.console.sampling.totals import totals_of
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
 
 MANY_PARTITIONS = 5000
 SLOW_EVERY = 6
@@ -55,11 +55,13 @@ class Refresh:
         self._starts: Numbers = {}
         self._sizes = NO_SIZES
         self._ends_ms = 0
+        self._ids: dict[str, Uuid] = {}
 
     async def take(self, before: Snapshot) -> Snapshot:
         began = self._clock.monotonic()
         topology = await read_topology(self._client)
         names = {layout.id: name for name, layout in topology.topics.items()}
+        self._forget_topics_made_anew(topology)
         groups_before, self._groups = self._groups, await read_groups(self._client, names, self._groups)
         ends_before, ends_ms_before = self._ends, self._ends_ms
         failures = {**self._groups.failures, **await self._read_ends(topology)}
@@ -83,6 +85,16 @@ class Refresh:
             seconds=self._clock.monotonic() - began,
             error=_sentence(failures),
         )
+
+    def _forget_topics_made_anew(self, topology: Topology) -> None:
+        """What was known belongs to another topic of the same name."""
+        for name in [
+            name for name, layout in topology.topics.items() if self._ids.get(name, layout.id) != layout.id
+        ]:
+            self._times.forget(name)
+            self._ends = {topic: ends for topic, ends in self._ends.items() if topic != name}
+            self._starts = {topic: starts for topic, starts in self._starts.items() if topic != name}
+        self._ids = {name: layout.id for name, layout in topology.topics.items()}
 
     async def _read_ends(self, topology: Topology) -> Failures:
         columns = Columns(topology.topics, self._ends)

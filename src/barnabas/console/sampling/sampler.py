@@ -7,6 +7,7 @@ that does not answer leaves the last snapshot, with a sentence in `error`.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -21,6 +22,9 @@ from barnabas.console.sampling.refresh import Refresh
 from barnabas.console.sampling.series import SeriesNames
 from barnabas.console.sampling.snapshot import Snapshot
 from barnabas.errors import KafkaError
+from barnabas.log_lines import safe_logger
+
+_logger = safe_logger(__name__)
 
 INTERVAL = 10.0
 
@@ -70,16 +74,27 @@ class Sampler:
         try:
             self.snapshot = await self._refresh.take(self.snapshot)
         except (ClientError, KafkaError, OSError) as error:
-            self.snapshot = msgspec.structs.replace(self.snapshot, error=f"No newer figures: {error}.")
+            self._tell(str(error))
+        except Exception:
+            _logger.exception("a refresh failed")
+            self._tell("this is a defect of the console, and its log says more")
         else:
             await self._record(self.snapshot)
         self._taken.set()
         self._taken = asyncio.Event()
         return self.snapshot
 
+    def _tell(self, reason: str) -> None:
+        self.snapshot = msgspec.structs.replace(self.snapshot, error=f"No newer figures: {reason}.")
+
     async def _record(self, snapshot: Snapshot) -> None:
-        if self.history is not None:
+        """A full disk leaves a gap in the curves, and everything else as it is."""
+        if self.history is None:
+            return
+        try:
             await self.history.record(snapshot.taken_ms, await self._names.series_of(snapshot))
+        except sqlite3.Error as error:
+            _logger.warning("Figures were not recorded: %s", error)
 
     async def _run(self) -> None:
         while True:

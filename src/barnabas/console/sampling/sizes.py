@@ -11,7 +11,7 @@ from barnabas.client.errors import error_code
 from barnabas.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
 from barnabas.console.sampling.slices import Slices
 from barnabas.console.sampling.snapshot import LogDirSample
-from barnabas.console.sampling.topology import Topology
+from barnabas.console.sampling.topology import PATIENCE, Topology
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -44,7 +44,7 @@ async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZE
         slices = Slices()
         dirs: dict[str, LogDirSample] = {}
         for request in _requests(wanted):
-            response: DescribeLogDirsResponse = await client.send_to_broker(broker_id, request)
+            response: DescribeLogDirsResponse = await client.send_to_broker(broker_id, request, PATIENCE)
             raise_for(response.error_code, f"broker {broker_id} does not tell its log dirs")
             for result in response.results:
                 used = dirs[result.log_dir].used if result.log_dir in dirs else 0

@@ -19,6 +19,8 @@ from barnabas.protocol.messages.metadata import (
 )
 from barnabas.types import Uuid
 
+PATIENCE = 10.0
+"""Seconds for one of the small requests. Figures of a broker that takes longer stay as they were."""
 PAGE = 500
 """Partitions in one answer: some milliseconds to read."""
 
@@ -58,7 +60,7 @@ async def _read_pages(client: Client) -> dict[str, TopicLayout]:
     cursor: Cursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(response_partition_limit=PAGE, cursor=cursor)
-        response: DescribeTopicPartitionsResponse = await client.send_to_any(request)
+        response: DescribeTopicPartitionsResponse = await client.send_to_any(request, PATIENCE)
         for layout in _layouts(response.topics, tuples):
             begun = found.get(layout.name)
             if begun is not None:  # the page before ended within this topic

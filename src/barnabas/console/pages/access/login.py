@@ -9,7 +9,7 @@ import msgspec
 from barnabas.console.access.gates import LoginGate, inner_path
 from barnabas.console.access.oidc import OidcError
 from barnabas.console.context import Context
-from barnabas.console.errors import ElsewhereError, NotFoundError, UnauthorizedError
+from barnabas.console.errors import ElsewhereError, UnauthorizedError
 from barnabas.console.gate import Head
 from barnabas.console.needs import NOBODY
 from barnabas.console.routes import Done, Routes
@@ -55,9 +55,7 @@ class CallbackQuery(msgspec.Struct):
 @routes.page("/login", needs=NOBODY, template="access/login.html", outside=True)
 async def show_login(context: Context, query: LoginQuery) -> LoginPage:
     """How people log in here."""
-    if not isinstance(context.gate, LoginGate):
-        raise ElsewhereError("/")  # nobody needs to
-    gate = context.gate
+    gate, _ = _gate(context)
     return LoginPage(
         inner_path(query.next),
         gate.has_password,
@@ -109,5 +107,5 @@ def _go(context: Context, location: str, cookies: list[tuple[str, str]]) -> NoRe
 
 def _gate(context: Context) -> tuple[LoginGate, Head]:
     if not isinstance(context.gate, LoginGate) or context.head is None:
-        raise NotFoundError("Nobody logs in here: this console is for this machine only")
+        raise ElsewhereError("/")  # nobody needs to log in
     return context.gate, context.head

@@ -84,7 +84,8 @@ async function draw(figure, anew) {
 // Of data that a page has already: times in milliseconds, one list of values for each name.
 export async function drawData(figure, times, curves, names) {
   await loadPlot();
-  plot(figure, [times.map((ms) => ms / 1000), ...curves], names);
+  figure.dataset.labels = JSON.stringify(names);
+  plot(figure, [times.map((ms) => ms / 1000), ...curves]);
 }
 
 export function drawAll() {
