@@ -6,6 +6,7 @@ from pathlib import Path
 
 from barnabas.client.cluster import Client
 from barnabas.console.administration.moving import Mover
+from barnabas.console.administration.tiered import TieredTopics
 from barnabas.console.alarms.tracker import AlarmTracker
 from barnabas.console.exporter.exporter import Exporter
 from barnabas.console.exporter.publishing import Publisher
@@ -29,6 +30,7 @@ class Cluster:
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
         self.mover = Mover()
+        self.tiered = TieredTopics()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
         self.statuses = StatusBoard(self.client)

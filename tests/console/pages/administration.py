@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import confluent_kafka
 
-from tests.console.web import Web
+from tests.console.web import CLUSTER, RunningConsole, Web
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def write(bootstrap: str, topic: str, count: int, partition: int = 0, size: int 
     assert producer.flush(PATIENCE) == 0
 
 
-def eventually(look: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
     """What was seen when it was as wanted; the last look otherwise, for the assertion that follows."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -45,3 +45,8 @@ def eventually(look: Callable[[], T], wanted: Callable[[T], bool]) -> T:
         if wanted(found) or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
+
+
+def look_anew(console: RunningConsole) -> None:
+    """Lists show what was seen up to ten seconds ago."""
+    console.run(console.server.clusters[CLUSTER].sampler.refresh())

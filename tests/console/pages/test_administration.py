@@ -17,7 +17,7 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.sharing.dead_letters import GROUP_PREFIX
 from tests.apache_kafka import run_tool
 from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
-from tests.console.pages.administration import PATIENCE, created, eventually, new_name, write
+from tests.console.pages.administration import PATIENCE, created, eventually, look_anew, new_name, write
 from tests.console.web import RunningConsole, Web
 
 
@@ -103,9 +103,12 @@ def test_a_name_that_cannot_be_a_topic_s_is_refused_with_a_sentence(either: Web)
     assert either.get("/topics/" + urllib.parse.quote("<script>x", safe="")).status in (400, 404)
 
 
-def test_many_topics_are_looked_at_then_changed_at_once(either: Web, bootstrap: str) -> None:
+def test_many_topics_are_looked_at_then_changed_at_once(
+    either: Web, either_console: RunningConsole, bootstrap: str
+) -> None:
     names = [created(either, "many", 1) for _ in range(3)]
     write(bootstrap, names[0], 4)
+    look_anew(either_console)
     assert set(names) <= set(either.api("/many-topics", q="MANY").json["choices"])
     assert names[1] in either.get("/many-topics", q="many").text
     page = either.api("/many-topics", topics=names, do="set", changes="retention.ms=7000").json
@@ -198,14 +201,19 @@ def test_what_the_broker_would_not_take_is_said_in_the_preview(either: Web, chan
 # -- brokers --------------------------------------------------------------------------------------------
 
 
-def test_brokers_have_log_dirs_and_settings_that_can_change_while_they_run(either: Web) -> None:
+def test_brokers_have_log_dirs_and_settings_that_can_change_while_they_run(
+    either: Web, either_console: RunningConsole
+) -> None:
+    created(either, "held", 2)
+    look_anew(either_console)
     (broker,) = either.api("/brokers").json["brokers"]
     assert broker["up"]
     assert broker["controller"]
     number = broker["id"]
     page = either.api(f"/brokers/{number}").json
     assert [folder["online"] for folder in page["log_dirs"]] == [True]
-    assert page["broker"]["bytes"] == page["log_dirs"][0]["bytes"]
+    assert broker["replicas"] == broker["leaders"] == page["log_dirs"][0]["replicas"] >= 2
+    assert broker["bytes"] is not None
     for path in ("/brokers", f"/brokers/{number}", f"/brokers/{number}/config", "/brokers/default/config"):
         assert either.get(path).status == 200
     assert either.api("/brokers/77").status == 404
@@ -328,7 +336,7 @@ def test_a_hanging_transaction_is_found_as_kafka_transactions_finds_it_and_abort
 
 
 def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
-    either: Web, bootstrap: str
+    either: Web, either_console: RunningConsole, bootstrap: str
 ) -> None:
     origin, dead = created(either, "jobs", 1), created(either, "dlq.jobs", 1)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
@@ -343,6 +351,7 @@ def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
         producer.produce(dead, b"v%d" % number, b"k", headers=headers)
     assert producer.flush(PATIENCE) == 0
 
+    look_anew(either_console)
     assert {row["topic"]: row["records"] for row in either.api("/dead").json["topics"]}[dead] == 5
     page = either.api(f"/dead/{dead}").json
     assert [(each["reason"], each["count"]) for each in page["reasons"]] == [
@@ -394,9 +403,9 @@ def test_groups_that_read_a_topic_are_shown_with_their_lag(
 
         async with Client(bootstrap) as client:
             await commit_offsets(client, group, {TopicPartition(topic, 0): 4})
-        await either_console.server.clusters["default"].sampler.refresh()
 
     either_console.run(commit())
+    look_anew(either_console)
     page = either.api(f"/topics/{topic}/groups").json
     assert [(each["group"], each["lag"], each["partitions"]) for each in page["readers"]] == [(group, 5, 1)]
     assert group in either.get(f"/topics/{topic}/groups").text

@@ -16,7 +16,7 @@ from barnabas.console.routes import Kind, Match, Route
 from barnabas.console.visitor import Anyone, Visitor
 from barnabas.security.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
-from tests.console.pages.administration import eventually, write
+from tests.console.pages.administration import eventually, look_anew, write
 from tests.console.web import RunningConsole, Web
 
 ROUTES = [*of_a_topic, *of_the_cluster]
@@ -112,7 +112,10 @@ def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: Rout
         assert answer.status == 403
 
 
-def test_a_list_has_what_the_visitor_may_describe(visitor: Limited, web: Web) -> None:
+def test_a_list_has_what_the_visitor_may_describe(
+    visitor: Limited, web: Web, console: RunningConsole
+) -> None:
+    look_anew(console)
     visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "dlq.theirs")}
     assert [row["topic"] for row in web.api("/dead").json["topics"]] == ["dlq.theirs"]
 

@@ -100,9 +100,10 @@ def _info(topic: DescribedMirrorTopic) -> MirrorInfo:
 
 
 async def _produced(client: Client) -> list[MirrorInfo]:
-    topics = await client.all_topics()
-    if MIRROR_TOPIC not in topics:
+    known = (await client.refresh([MIRROR_TOPIC])).topics.get(MIRROR_TOPIC)
+    if known is None or known.error:
         return []
+    topics = await client.all_topics()
     store = MirrorStore(client, None)
     await store.catch_up()
     orders = {(words[0], words[2]): order for words, order in store.notes(CONTROL)}

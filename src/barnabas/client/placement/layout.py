@@ -62,6 +62,18 @@ class Layout:
         return largest
 
 
+async def describe_moving(client: Client) -> Layout:
+    """Only what is on the move, with the sizes of these partitions: for those who look often."""
+    moving = await reassignments.under_way(client)
+    topics: dict[str, list[int]] = {}
+    for place in moving:
+        topics.setdefault(place.topic, []).append(place.partition)
+    holders = {broker for each in moving.values() for broker in each.replicas}
+    known = client.metadata.brokers or (await client.refresh([])).brokers
+    sizes = await replica_sizes(client, sorted(holders & known.keys()), topics) if moving else {}
+    return Layout("", -1, known, {}, {}, moving, sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterBrokers:
     cluster_id: str

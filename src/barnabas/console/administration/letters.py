@@ -10,7 +10,7 @@ import msgspec
 from barnabas.client.sharing.dead_letters import DeadLetter, Filter
 from barnabas.console.errors import BadInputError
 
-ENABLED = "errors.deadletterqueue.group.enable"
+PREFIX = "errors.deadletterqueue.topic.name.prefix"
 _NAMED_SO = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)($|[._-])", re.IGNORECASE)
 
 

@@ -9,21 +9,23 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.tier.conftest import RECORDS, Tiered, tiered
-from tests.console.web import Web, running_console
+from tests.console.pages.administration import look_anew
+from tests.console.web import RunningConsole, Web, running_console
 
 __all__ = ["tiered"]
 
 
 @pytest.fixture
-def web(tiered: Tiered, tmp_path: Path) -> Iterator[Web]:
-    with running_console(tiered.broker.bootstrap_servers, tmp_path) as console, console.web() as client:
-        yield client
+def console(tiered: Tiered, tmp_path: Path) -> Iterator[RunningConsole]:
+    with running_console(tiered.broker.bootstrap_servers, tmp_path) as console:
+        yield console
 
 
-def test_what_is_copied_is_what_tier_status_says(web: Web, tiered: Tiered) -> None:
+def test_what_is_copied_is_what_tier_status_says(web: Web, console: RunningConsole, tiered: Tiered) -> None:
     topic = tiered.topic(partitions=2)
     tiered.broker.create_topic("not-tiered")
     facts = Cli(tiered.broker.bootstrap_servers).ok("tier", "status", topic, "-o", "json").json
+    look_anew(console)
     page = web.api("/tiering").json
     (row,) = page["topics"]
     totals = facts["totals"]

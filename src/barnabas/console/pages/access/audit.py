@@ -15,7 +15,6 @@ from barnabas.console.context import Context
 from barnabas.console.errors import NotFoundError
 from barnabas.console.needs import ADMINISTER, Needs
 from barnabas.console.routes import Entry, Routes
-from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.audit import TOPIC, Event
 from barnabas.security.authorizer import Operation, ResourceType
 from barnabas.types import TopicPartition
@@ -71,15 +70,12 @@ async def show_broker_audit(context: Context, query: AuditQuery) -> AuditPage:
     """The brokers' own audit log, from the topic `__barnabas_audit` (barnabas.audit.topic.enable)."""
     await context.demand(Operation.READ, ResourceType.TOPIC, TOPIC)
     partition = TopicPartition(TOPIC, 0)
-    try:
-        await context.client.topics([TOPIC])  # nothing is waited for that is not there
-        first = (await beginning_offsets(context.client, [partition]))[partition]
-        end = (await end_offsets(context.client, [partition]))[partition]
-    except KafkaError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
+    shown = await context.client.refresh({TOPIC: None})  # who asks for offsets would wait for the topic
+    if shown.topics[TOPIC].error:
         missing = f"There is no topic {TOPIC}: set barnabas.audit.topic.enable=true on the brokers"
         return AuditPage([], 0, True, missing)
+    first = (await beginning_offsets(context.client, [partition]))[partition]
+    end = (await end_offsets(context.client, [partition]))[partition]
     events = await _read(context, partition, max(first, end - MOST_READ), end)
     return _page(events, query, is_broker=True)
 

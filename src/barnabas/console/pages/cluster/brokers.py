@@ -7,16 +7,16 @@ from collections import Counter
 import msgspec
 
 from barnabas.client import admin
-from barnabas.client.cluster import Client
-from barnabas.client.errors import ClientError
-from barnabas.client.placement.layout import brokers_of_cluster
+from barnabas.client.metadata import Broker
+from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
 from barnabas.console.administration.confirming import confirmed
 from barnabas.console.administration.rights import may_change_cluster
 from barnabas.console.context import Context
 from barnabas.console.errors import NotFoundError
 from barnabas.console.needs import cluster
+from barnabas.console.pages.shown import Freshness, freshness
 from barnabas.console.routes import Done, Entry, Routes
-from barnabas.errors import KafkaError
+from barnabas.console.sampling.snapshot import BrokerSample, Snapshot
 from barnabas.protocol.messages.cluster import DescribeLogDirsResult
 from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 
@@ -68,6 +68,8 @@ class BrokersPage(msgspec.Struct):
     cluster_id: str
     brokers: list[BrokerRow]
     features: dict[str, int]
+    figures: Freshness
+    """How old leaders, replicas and sizes are."""
 
 
 class TopicOnBroker(msgspec.Struct):
@@ -92,29 +94,15 @@ class BrokerPage(msgspec.Struct):
 )
 async def show_brokers(context: Context, query: BrokersQuery) -> BrokersPage:
     """All brokers, up or down: what they hold and lead, and what their disks have left."""
-    client = context.client
-    described = await brokers_of_cluster(client)
-    held = await _held(client)
-    rows = []
-    for broker in described.brokers.values():
-        folders, error = await _log_dirs(client, broker.id) if broker.id in described.up else ([], "")
-        rows.append(
-            BrokerRow(
-                broker.id,
-                str(broker.address),
-                broker.rack,
-                broker.id in described.up,
-                broker.id == described.controller_id,
-                held.leaders[broker.id],
-                held.replicas[broker.id],
-                held.missing[broker.id],
-                sum(folder.bytes for folder in folders) if folders else None,
-                _sum([folder.usable_bytes for folder in folders]),
-                error,
-            )
-        )
-    features = (await client.any_connection()).features
-    return BrokersPage(described.cluster_id, rows, dict(sorted(features.items())))
+    described = await brokers_of_cluster(context.client)
+    snapshot = context.cluster.sampler.snapshot
+    missing = missing_of(snapshot)
+    rows = [
+        row_of(broker, described, snapshot.brokers.get(broker.id), missing[broker.id])
+        for broker in described.brokers.values()
+    ]
+    features = (await context.client.any_connection()).features
+    return BrokersPage(described.cluster_id, rows, dict(sorted(features.items())), freshness(snapshot))
 
 
 @routes.page("/brokers/{id}", needs=cluster(Operation.DESCRIBE), template="cluster/broker.html")
@@ -142,28 +130,34 @@ async def unregister_broker(context: Context, form: UnregisterForm) -> Done:
     return Done(f"Broker {form.id} is no longer part of the cluster.", "/brokers")
 
 
-class _Held(msgspec.Struct):
-    leaders: Counter[int]
-    replicas: Counter[int]
-    missing: Counter[int]
-
-
-async def _held(client: Client) -> _Held:
-    partitions = [
-        each for topic in (await client.all_topics()).values() for each in topic.partitions.values()
-    ]
-    return _Held(
-        Counter(each.leader for each in partitions),
-        Counter(broker for each in partitions for broker in each.replicas),
-        Counter(broker for each in partitions for broker in each.replicas if broker not in each.isr),
+def row_of(broker: Broker, described: ClusterBrokers, sample: BrokerSample | None, missing: int) -> BrokerRow:
+    """A broker that is not in the snapshot has just come, or is down."""
+    dirs = sample.log_dirs if sample is not None else ()
+    return BrokerRow(
+        broker.id,
+        str(broker.address),
+        broker.rack,
+        broker.id in described.up,
+        broker.id == described.controller_id,
+        sample.leaders if sample is not None else 0,
+        sample.replicas if sample is not None else 0,
+        missing,
+        sum(each.used for each in dirs) if dirs else None,
+        _sum([_known(each.usable) for each in dirs]),
+        sample.error if sample is not None else "",
     )
 
 
-async def _log_dirs(client: Client, broker: int) -> tuple[list[LogDir], str]:
-    try:
-        return [log_dir_of(result) for result in await admin.describe_log_dirs(client, broker)], ""
-    except (ClientError, KafkaError) as error:
-        return [], str(error)
+def missing_of(snapshot: Snapshot) -> Counter[int]:
+    """By broker, how many of its replicas are not in sync."""
+    return Counter(
+        broker
+        for topic in snapshot.topics.values()
+        if topic.under_replicated
+        for place in topic.layout
+        for broker in place.replicas
+        if broker not in place.isr
+    )
 
 
 def log_dir_of(result: DescribeLogDirsResult) -> LogDir:

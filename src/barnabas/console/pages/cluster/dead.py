@@ -6,12 +6,13 @@ from typing import Annotated
 
 import msgspec
 
-from barnabas.client.admin import setting_of_topics
+from barnabas.client import admin
+from barnabas.client.errors import ClientError
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.sharing.dead_letters import GROUP_PREFIX, DeadLetter
 from barnabas.client.sharing.redriving import pending_letters, read_letters, redrive
 from barnabas.console.administration.letters import (
-    ENABLED,
+    PREFIX,
     LetterRow,
     Reason,
     filter_of,
@@ -23,9 +24,10 @@ from barnabas.console.administration.rights import may_change
 from barnabas.console.context import Context
 from barnabas.console.errors import BadInputError, RefusedError, StaleError
 from barnabas.console.needs import SHOWN, topic
+from barnabas.console.pages.shown import Freshness, freshness
 from barnabas.console.rendering import quote
 from barnabas.console.routes import Entry, Routes
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import KafkaError
 from barnabas.security.authorizer import Operation, ResourceType
 
 routes = Routes()
@@ -68,6 +70,7 @@ class DeadTopic(msgspec.Struct):
 
 
 class DeadPage(msgspec.Struct):
+    figures: Freshness
     topics: list[DeadTopic]
 
 
@@ -93,21 +96,14 @@ class Redriven(msgspec.Struct):
 
 @routes.page("/dead", needs=SHOWN, template="cluster/dead.html", entry=Entry("Dead letters", "d", 40))
 async def show_dead(context: Context, query: DeadQuery) -> DeadPage:
-    """Topics that hold dead letters, by their setting or their name, with how many records they have."""
-    client = context.client
-    topics = await client.all_topics()
-    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, list(topics))
-    names = await _dead_topics(context, sorted(allowed))
-    places = [
-        place
-        for place in await client.partitions(names)
-        if topics[place.topic].partitions[place.partition].leader >= 0
-    ]
-    starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
-    records = dict.fromkeys(names, 0)
-    for place in places:
-        records[place.topic] += ends[place] - starts[place]
-    return DeadPage([DeadTopic(name, records[name], len(topics[name].partitions)) for name in names])
+    """Topics that hold dead letters, by their names, with how many records they have."""
+    snapshot = context.cluster.sampler.snapshot
+    prefix = await _prefix(context)
+    names = [name for name in snapshot.topics if is_named_so(name) or (prefix and name.startswith(prefix))]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    found = [snapshot.topics[name] for name in names if name in allowed]
+    rows = [DeadTopic(topic.name, topic.records, len(topic.layout)) for topic in found]
+    return DeadPage(freshness(snapshot), rows)
 
 
 @routes.page("/dead/{topic}", needs=topic(Operation.READ), template="cluster/letters.html")
@@ -175,13 +171,13 @@ async def _records(context: Context, name: str) -> int:
     return sum(ends.values()) - sum(starts.values())
 
 
-async def _dead_topics(context: Context, names: list[str]) -> list[str]:
-    """Apache Kafka before 4.4 has no such setting, and not everybody may see settings: then names tell."""
-    found = {name for name in names if is_named_so(name)}
+async def _prefix(context: Context) -> str:
+    """What names of share groups' dead-letter topics begin with; nothing where brokers have no such setting, as Apache
+    Kafka before 4.4, and for a visitor who may not see settings."""
+    client = context.client
     try:
-        settings = await setting_of_topics(context.client, names, ENABLED) if names else {}
-    except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise
-        settings = {}
-    return sorted(found | {name for name, value in settings.items() if value == "true"})
+        broker = str(min(client.metadata.brokers or (await client.refresh([])).brokers))
+        settings = await admin.describe_configs(client, admin.BROKER, broker)
+    except (ClientError, KafkaError):
+        return ""
+    return next((each.value or "" for each in settings if each.name == PREFIX), "")

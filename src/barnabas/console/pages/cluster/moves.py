@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.client.placement import reassignments
-from barnabas.client.placement.layout import Layout, describe_layout
+from barnabas.client.placement.layout import Layout, describe_layout, describe_moving
 from barnabas.client.placement.planning import NoPlanError
 from barnabas.client.placement.plans import Plan, plan_drain, plan_move, plan_rebalance, with_copies
 from barnabas.console.administration.moving import AT_ONCE, Progress, digest, progress_of
@@ -17,7 +17,10 @@ from barnabas.console.administration.rights import may_change_cluster
 from barnabas.console.context import Context
 from barnabas.console.errors import BadInputError, StaleError
 from barnabas.console.needs import cluster
+from barnabas.console.pages.cluster.brokers import BrokerRow, BrokersQuery, show_brokers
+from barnabas.console.pages.shown import Freshness, freshness
 from barnabas.console.routes import Done, Entry, Routes
+from barnabas.console.sampling.snapshot import Snapshot
 from barnabas.security.authorizer import Operation
 from barnabas.types import TopicPartition
 
@@ -83,16 +86,9 @@ class PlanShown(msgspec.Struct):
     digest: str
 
 
-class BrokerLoad(msgspec.Struct):
-    id: int
-    up: bool
-    leaders: int
-    replicas: int
-    bytes: int | None
-
-
 class MovesPage(msgspec.Struct):
-    brokers: list[BrokerLoad]
+    figures: Freshness
+    brokers: list[BrokerRow]
     under_way: list[Progress]
     copied: int
     total: int
@@ -113,25 +109,21 @@ class MovesPage(msgspec.Struct):
 )
 async def show_moves(context: Context, query: PlanQuery) -> MovesPage:
     """What is on the move, by bytes; with `plan`, what it would move and copy."""
-    layout = await describe_layout(context.client)
-    mover = context.cluster.mover
+    mover, snapshot = context.cluster.mover, context.cluster.sampler.snapshot
+    layout = await (describe_layout(context.client) if query.plan else describe_moving(context.client))
     under_way = progress_of(layout, mover.meter, time.monotonic())
-    plan, problem = None, ""
-    if query.plan:
-        try:
-            plan = _shown(await _planned(context, layout, query))
-        except NoPlanError as error:
-            problem = str(error)
+    plan, problem = await _plan_and_problem(context, layout, query)
     rates = [each.rate for each in under_way if each.rate is not None]
     return MovesPage(
-        loads_of(layout),
+        freshness(snapshot),
+        (await show_brokers(context, BrokersQuery())).brokers,
         under_way,
         sum(each.copied for each in under_way),
         sum(each.bytes for each in under_way),
         sum(rates) if rates else None,
         max(0, mover.total - mover.done - len(under_way)) if mover.running else 0,
         mover.error,
-        sum(NOT_PREFERRED in flags_of(partition) for partition in layout.partitions.values()),
+        not_preferred(snapshot),
         plan,
         problem,
         await may_change_cluster(context, Operation.ALTER),
@@ -189,6 +181,17 @@ async def elect_leaders(context: Context, form: ElectForm) -> Done:
     return Done(text, "/moves")
 
 
+async def _plan_and_problem(
+    context: Context, layout: Layout, query: PlanQuery
+) -> tuple[PlanShown | None, str]:
+    if not query.plan:
+        return None, ""
+    try:
+        return _shown(await _planned(context, layout, query)), ""
+    except NoPlanError as error:
+        return None, str(error)
+
+
 async def _planned(context: Context, layout: Layout, query: PlanQuery) -> Plan:
     if query.plan == "drain":
         if query.broker is None:
@@ -236,22 +239,11 @@ def _shown(plan: Plan) -> PlanShown:
     )
 
 
-def loads_of(layout: Layout) -> list[BrokerLoad]:
-    leaders = dict.fromkeys({**layout.fenced, **layout.brokers}, 0)
-    replicas = dict(leaders)
-    for partition in layout.partitions.values():
-        if partition.leader in leaders:
-            leaders[partition.leader] += 1
-        for broker in partition.replicas:
-            if broker in replicas:
-                replicas[broker] += 1
-    return [
-        BrokerLoad(
-            broker,
-            broker in layout.brokers,
-            leaders[broker],
-            replicas[broker],
-            sum(layout.sizes[broker].values()) if broker in layout.sizes else None,
-        )
-        for broker in sorted(leaders)
-    ]
+def not_preferred(snapshot: Snapshot) -> int:
+    """Partitions that are led, and not by their first replica."""
+    return sum(
+        0 <= place.leader != place.replicas[0]
+        for topic in snapshot.topics.values()
+        for place in topic.layout
+        if place.replicas
+    )

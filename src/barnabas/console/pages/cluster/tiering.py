@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 import msgspec
 
 from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers, find_tiered
+from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
 from barnabas.console.context import Context
 from barnabas.console.needs import SHOWN
 from barnabas.console.routes import Entry, Routes
@@ -75,19 +76,18 @@ class TieringPage(msgspec.Struct):
 async def show_tiering(context: Context, query: TieringQuery) -> TieringPage:
     """Tiered topics: bytes on disk and in the store, how far copying is behind, errors; the brokers' caches."""
     client = context.client
-    topics = await client.all_topics()
-    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, list(topics))
-    names = await find_tiered(client, {name: topics[name] for name in sorted(allowed)})
-    if query.topic:
-        names = [name for name in names if name == query.topic]
+    known = [query.topic] if query.topic else list(context.cluster.sampler.snapshot.topics)
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, known)
+    names = await context.cluster.tiered.among(client, allowed)
     if not names:
         return TieringPage([], [], [], "")
     try:
-        found = await describe_tiers(client, [topics[name] for name in names])
+        topics = (await client.refresh(names)).topics.values()
+        found = await describe_tiers(client, [topic for topic in topics if not topic.error])
     except UnsupportedApiError as error:
         return TieringPage([], [], [], f"These brokers are too old: {error}")
     return TieringPage(
-        [topic_of(name, [each for each in found if each.place.topic == name]) for name in names],
+        [topic_of(name, list(parts)) for name, parts in groupby(found, lambda each: each.place.topic)],
         [partition_of(each) for each in found] if query.topic else [],
         await _brokers(context),
         ""

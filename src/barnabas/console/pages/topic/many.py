@@ -125,7 +125,7 @@ async def change_many(context: Context, form: ManyForm) -> ManyDone:
 
 
 async def _choices(context: Context, query: ManyQuery) -> ManyPage:
-    topics = await context.client.all_topics()
+    topics = context.cluster.sampler.snapshot.topics
     part = query.q.strip().lower()
     fitting = [name for name, topic in topics.items() if part in name.lower() and not topic.internal]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, fitting)
