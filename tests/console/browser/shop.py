@@ -8,12 +8,14 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
+from barnabas.console.history.store import HistoryStore
 from barnabas.testing import EmbeddedBroker
 
 TOPICS = ("orders", "payments", "clicks", "shipments", "app.logs")
@@ -70,6 +72,21 @@ def _event(producer: Producer, source: random.Random, at: int) -> None:
     moment = time.strftime("%FT%T", time.gmtime(at / 1000))
     producer.produce("app.logs", f"{moment}.{at % 1000:03d}Z {line}", "shop-1", timestamp=at)
     producer.poll(0)
+
+
+def remember(path: Path) -> None:
+    """Two hours of samples, as a console that had been running would have them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    store, now = HistoryStore(path), int(time.time() * 1000)
+    for ago in range(MINUTES * 6, 0, -1):
+        wave = 1 + math.sin(ago / 90)
+        lags = {"billing": 25 * wave, "warehouse": 700 + 400 * wave, "fraud": 140 * wave}
+        values = {f"group/{name}/lag": lag for name, lag in lags.items()}
+        values |= {f"group/{name}/lag_seconds": lag * 1.1 for name, lag in lags.items()}
+        total = {"cluster/lag": sum(lags.values()), "cluster/lag_seconds": lags["warehouse"] * 1.1}
+        total |= {"cluster/out": 3 + 2 * wave, "cluster/bytes": 1_600_000 - ago * 1500}
+        store.record(now - ago * 10_000, values | total)
+    store.close()
 
 
 def _statuses(now: int) -> list[Status]:
