@@ -143,6 +143,28 @@ def test_a_redrive_needs_the_topics_that_it_writes_to(
     assert web.change("/dead/dlq.theirs/redrive").json["sent"] == 1
 
 
+def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    """Whoever can write a letter could else have any record copied by the console."""
+    for name in ("dlq.forged", "mine.copies"):
+        console_broker.create_topic(name, partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    names = ("__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset")
+    producer.produce("dlq.forged", None, headers=dict(zip(names, ("theirs", "0", "1"), strict=True)))
+    assert producer.flush(60) == 0
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.forged"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.forged"),
+        Action(Operation.WRITE, ResourceType.TOPIC, "mine.copies"),
+    }
+    refused = web.change("/dead/dlq.forged/redrive", to="mine.copies")
+    assert refused.status == 403
+    assert "READ on the topic theirs" in refused.json["error"]
+    visitor.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
+    assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
+
+
 def test_a_topic_can_be_created_with_the_right_on_it_alone(visitor: Limited, web: Web) -> None:
     visitor.rights = {Action(Operation.CREATE, ResourceType.TOPIC, "mine")}
     assert web.change("/create-topic", topic="others").status == 403
