@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
 from typing import Any
 
 import confluent_kafka
 import pytest
 
-from barnabas.console.gate import Head
+from barnabas.client.cluster import Client
+from barnabas.client.status import STATUS_TOPIC, Status, StatusReporter
 from barnabas.console.needs import CHECKED, SHOWN
 from barnabas.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.console.pages.topic.table import routes as of_a_topic
-from barnabas.console.routes import Kind, Match, Route
-from barnabas.console.visitor import Anyone, Visitor
+from barnabas.console.routes import Kind, Route
 from barnabas.security.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.console.pages.administration import eventually, look_anew, write
+from tests.console.pages.limited import Limited
 from tests.console.web import RunningConsole, Web
 
 ROUTES = [*of_a_topic, *of_the_cluster]
@@ -27,50 +28,11 @@ FORM = {
 }  # fmt: skip
 
 
-class Limited(Anyone):
-    name = "limited"
-
-    def __init__(self) -> None:
-        self.rights: set[Action] = set()
-
-    async def may(self, cluster: str, action: Action) -> bool:
-        return action in self.rights
-
-    async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        return {name for name in names if Action(operation, resource_type, name) in self.rights}
-
-
-class OnlyOne:
-    """A gate that lets in one visitor."""
-
-    def __init__(self, visitor: Limited) -> None:
-        self._visitor = visitor
-
-    def check(self, head: Head) -> None:
-        """Everybody."""
-
-    async def visitor(self, head: Head, match: Match) -> Visitor:
-        return self._visitor
-
-    async def close(self) -> None:
-        """Nothing is kept."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _topics(console_broker: EmbeddedBroker) -> None:
     for name in ("theirs", "dlq.theirs"):
         console_broker.create_topic(name, partitions=1)
     write(console_broker.bootstrap_servers, "theirs", 3)
-
-
-@pytest.fixture
-def visitor(console: RunningConsole) -> Iterator[Limited]:
-    gate, limited = console.server.app.gate, Limited()
-    console.server.app.gate = OnlyOne(limited)  # type: ignore[assignment]
-    yield limited
-    console.server.app.gate = gate
 
 
 def filled(path: str) -> str:
@@ -163,6 +125,36 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     assert "READ on the topic theirs" in refused.json["error"]
     visitor.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
     assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
+
+
+def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    settings = {"bootstrap.servers": console_broker.bootstrap_servers, "transactional.id": "their-tx"}
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("theirs", b"v")
+    assert producer.flush(60) == 0
+    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "their-tx")}
+    assert web.api("/transactions/their-tx").json["partitions"] == []
+    visitor.rights.add(Action(Operation.DESCRIBE, ResourceType.TOPIC, "theirs"))
+    assert web.api("/transactions/their-tx").json["partitions"] == ["theirs-0"]
+    producer.abort_transaction(60)
+
+
+def test_processes_that_mirror_are_shown_to_who_may_read_their_reports(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    async def report() -> None:
+        async with Client(console_broker.bootstrap_servers) as client:
+            await StatusReporter(client, lambda: Status("mirror", "west", "running")).report()
+
+    asyncio.run(report())
+    visitor.rights = set()
+    assert web.api("/mirrors").json["links"] == []
+    visitor.rights = {Action(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)}
+    assert [link["name"] for link in web.api("/mirrors").json["links"]] == ["west"]
 
 
 def test_a_topic_can_be_created_with_the_right_on_it_alone(visitor: Limited, web: Web) -> None:
