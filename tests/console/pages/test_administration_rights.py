@@ -11,6 +11,7 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.status import STATUS_TOPIC, Status, StatusReporter
 from barnabas.console.needs import CHECKED, SHOWN
+from barnabas.console.pages.cluster import dead
 from barnabas.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.console.pages.topic.table import routes as of_a_topic
 from barnabas.console.routes import Kind, Route
@@ -125,6 +126,24 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     assert "READ on the topic theirs" in refused.json["error"]
     visitor.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
     assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
+
+
+def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead, "MOST_BYTES", 1 << 20)
+    console_broker.create_topic("dlq.large", partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    for _ in range(12):
+        producer.produce("dlq.large", bytes(900_000), headers={"__connect.errors.topic": "theirs"})
+        producer.flush(60)
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.large"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.large"),
+    }
+    page = web.api("/dead/dlq.large").json
+    assert 0 < page["count"] < 12
+    assert not page["is_complete"]
 
 
 def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(

@@ -35,6 +35,8 @@ routes = Routes()
 
 MOST_READ = 20_000
 """Records of a dead-letter topic that a page looks at."""
+MOST_BYTES = 64 << 20
+"""Of the letters that a page or a redrive has in memory at once."""
 MOST_ROWS = 100
 
 
@@ -116,7 +118,7 @@ async def show_letters(context: Context, query: LettersQuery) -> LettersPage:
         reasons_of(letters),
         [row_of(letter) for letter in letters[:MOST_ROWS]],
         len(letters),
-        await _records(context, query.topic) <= MOST_READ,
+        await _records(context, query.topic) <= MOST_READ and sum(each.size for each in letters) < MOST_BYTES,
         targets_of(letters, query.to),
         await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
     )
@@ -176,7 +178,8 @@ def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
 async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
     wanted = filter_of(query.where, masked=bool(await context.hidden(query.topic)))
     read = read_letters if query.all else pending_letters
-    return await read(context.client, query.topic, wanted, limit=query.limit, most_read=MOST_READ)
+    bounds = {"limit": query.limit, "most_read": MOST_READ, "most_bytes": MOST_BYTES}
+    return await read(context.client, query.topic, wanted, **bounds)
 
 
 async def _records(context: Context, name: str) -> int:
