@@ -146,6 +146,28 @@ def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
     assert not page["is_complete"]
 
 
+def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    for name in ("dlq.mixed", "mine.mixed"):
+        console_broker.create_topic(name, partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    for number in range(2400):
+        reason = "__connect.errors.exception.message"
+        headers = {"__connect.errors.topic": "mine.mixed", reason: "odd" if number % 2 else "even"}
+        producer.produce("dlq.mixed", b"v", headers=headers)
+    assert producer.flush(60) == 0
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.mixed"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.mixed"),
+        Action(Operation.WRITE, ResourceType.TOPIC, "mine.mixed"),
+    }
+    refused = web.change("/dead/dlq.mixed/redrive", where=["reason=odd"])
+    assert (refused.status, "older ones first" in refused.json["error"]) == (400, True)
+    assert web.api("/dead/dlq.mixed").json["count"] == 2400
+    assert web.change("/dead/dlq.mixed/redrive").json["sent"] == 2400
+
+
 def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
     visitor: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:

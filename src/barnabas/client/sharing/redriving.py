@@ -117,6 +117,7 @@ async def redrive(
     letters = list(letters)
     _check_targets(letters, to)
     history = await read_history(client, topic)
+    _check_room(letters, history)
     sent, lost = 0, list[DeadLetter]()
     async with Producer(client) as producer:
         for chunk in _chunks(letters):
@@ -143,6 +144,18 @@ def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
                 ErrorCode.INVALID_REQUEST,
                 f"dead letter {letter.where} does not say which topic it comes from: name the topic to send it to",
             )
+
+
+def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
+    """What cannot be noted as sent back is not sent: it would be sent again and again."""
+    after = {place: Redriven(one.position, set(one.beyond)) for place, one in history.items()}
+    for letter in letters:
+        after[letter.place].add(letter.offset)
+    try:
+        for one in after.values():
+            one.metadata()
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
