@@ -208,6 +208,7 @@ def test_a_group_that_has_moved_since_the_preview_is_left_alone_and_the_differen
     [
         ({"to": "nowhere"}, "to"),
         ({"to": "time", "value": "yesterday"}, "value"),
+        ({"to": "time", "value": "9" * 30}, "value"),
         ({"to": "number", "value": "ten"}, "value"),
         ({"to": "number", "value": "-1"}, "value"),
         ({"to": "copy"}, "value"),

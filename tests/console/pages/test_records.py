@@ -69,6 +69,12 @@ def test_the_stream_gives_hits_and_an_end(web: Web, topic: str) -> None:
         ({"since": "yesterdayish"}, "since"),
         ({"partitions": "0-x"}, "partitions"),
         ({"partitions": "7"}, "partitions"),
+        ({"partitions": "9" * 5000}, "partitions"),
+        (
+            {"partitions": ",".join(f"{first}-{first + 9998}" for first in range(0, 90000, 9999))},
+            "partitions",
+        ),
+        ({"since": "@" + "9" * 30}, "since"),
         ({"limit": "0"}, "limit"),
         ({"at": "%%"}, "continue_at"),
         ({"decode": "morse"}, "decode"),
@@ -82,6 +88,16 @@ def test_a_search_that_cannot_be_done_says_which_field(
     if field not in ("limit", "decode"):
         ((name, data),) = web.events(f"/topics/{topic}/records/search", **query)
         assert (name, data["field"]) == ("failed", field)
+
+
+def test_numbers_that_no_record_has_are_refused_or_find_nothing(web: Web, topic: str) -> None:
+    assert web.api(f"/topics/{topic}/records/0/{10**30}").status == 400
+    assert web.api(f"/topics/{topic}/records/0/{10**30}/value").status == 400
+    assert web.api(f"/topics/{topic}/records/{2**31}/0").status == 400
+    for since in ("1969-12-31T23:59:59.999Z", "0001-01-01", "9" * 320 + "d"):
+        everything = web.api(f"/topics/{topic}/records", wait="true", since=since).json
+        assert len(everything["rows"]) > 1
+    assert web.change("/create-topic", topic="too-large", partitions=10**12).status == 400
 
 
 def test_a_topic_that_is_not_there_is_not_found(web: Web) -> None:

@@ -41,9 +41,9 @@ def parse_time(text: str) -> int:
         start = parse_start(text)
     except ValueError:
         start = None
-    if start is None or start.kind != "time":
+    if start is None or start.kind != "time" or not 0 <= start.value < 1 << 63:
         example = "2026-11-15T08:30 or 1794904200000 (milliseconds)"
-        raise BadInputError(f"{text!r} is no time; write for example {example}", "value")
+        raise BadInputError(f"{text[:50]!r} is no time; write for example {example}", "value")
     return start.value
 
 
@@ -52,7 +52,7 @@ def parse_number(text: str, way: str) -> int:
         number = int(text)
     except ValueError:
         example = "120" if way == NUMBER else "-10 or 10"
-        raise BadInputError(f"{text!r} is no number; write for example {example}", "value") from None
+        raise BadInputError(f"{text[:50]!r} is no number; write for example {example}", "value") from None
     if way == NUMBER and number < 0:
         raise BadInputError("An offset is not negative", "value")
     return number

@@ -32,7 +32,7 @@ MOST_PARTITIONS = 20_000
 class TransactionsQuery(msgspec.Struct):
     state: str = ""
     """Such as Ongoing."""
-    longer: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    longer: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     """Seconds that a transaction has been open at least."""
     q: str = ""
     """A part of the id."""
@@ -40,7 +40,7 @@ class TransactionsQuery(msgspec.Struct):
     """Look for transactions in partitions that no coordinator knows; that takes longer."""
     topic: str = ""
     """Look for them in this topic only."""
-    minutes: Annotated[int, msgspec.Meta(ge=0)] = MAX_TIMEOUT_MINUTES
+    minutes: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = MAX_TIMEOUT_MINUTES
     """How long their producers must have been silent."""
 
 
@@ -56,8 +56,8 @@ class AbortForm(msgspec.Struct):
 
 class AbortHangingForm(msgspec.Struct):
     topic: str
-    partition: int
-    start_offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+    start_offset: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
     confirm: str
     """The offset where it begins, typed out."""
 

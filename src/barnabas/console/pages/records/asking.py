@@ -13,7 +13,8 @@ from barnabas.console.errors import BadInputError
 from barnabas.console.scanning.model import MOST_HITS, Decode, Mask, Search
 from barnabas.durations import seconds_of
 
-_OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d+)\s*", re.IGNORECASE)
+_OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d{1,18})\s*", re.IGNORECASE | re.ASCII)
+_PARTITIONS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{11,15}")
 MOST_PARTITIONS = 10_000
 
@@ -74,12 +75,12 @@ async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
 def parse_partitions(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise BadInputError(f"{part!r} is no partition: write 0,2 or 0-3", "partitions")
-        start, end = int(first), int(last or first)
-        if end - start >= MOST_PARTITIONS:
-            raise BadInputError(f"{part!r} are too many partitions", "partitions")
+        named = _PARTITIONS.fullmatch(part)
+        if named is None:
+            raise BadInputError(f"{part[:50]!r} is no partition: write 0,2 or 0-3", "partitions")
+        start, end = int(named[1]), int(named[2] or named[1])
+        if len(found) + end - start >= MOST_PARTITIONS:
+            raise BadInputError(f"Up to {part!r} these are too many partitions", "partitions")
         found.update(range(start, end + 1))
     return tuple(sorted(found))
 
@@ -94,19 +95,20 @@ def _moment_or_offset(text: str, field: str) -> tuple[int | None, int | None]:
 
 
 def parse_moment(text: str, field: str) -> int:
-    """Epoch milliseconds."""
+    """Epoch milliseconds, not before 1970: brokers give numbers below 0 a meaning of their own."""
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except ValueError:
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return int(max(0.0, at) * 1000)
+    except (ValueError, OverflowError):
         pass
     try:
         ago = seconds_of(text.removeprefix("-").removesuffix("ago").strip())
     except ValueError:
         raise BadInputError(
-            f"{text!r} is no time: write 2026-11-17T08:30, 15m for a quarter of an hour ago, or @4711 for an offset",
+            f"{text[:50]!r} is no time: write 2026-11-17T08:30, 15m for a quarter of an hour ago, or @4711 as offset",
             field,
         ) from None
-    return int((datetime.now(UTC).timestamp() - ago) * 1000)
+    return int(max(0.0, datetime.now(UTC).timestamp() - ago) * 1000)

@@ -16,13 +16,14 @@ from barnabas.security.authorizer import Operation, ResourceType
 
 routes = Routes()
 
-NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Partition = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 2)]
 
 
 class RecordQuery(msgspec.Struct):
     topic: str
-    partition: NotNegative
-    offset: NotNegative
+    partition: Partition
+    offset: Offset
     decode: Decode = Decode.AUTO
 
 

@@ -16,7 +16,7 @@ from barnabas.client.schemas import RegistryError, SchemaClient
 from barnabas.console.context import Context
 from barnabas.console.errors import BadInputError
 from barnabas.console.needs import topic
-from barnabas.console.pages.records.one import NotNegative, RecordQuery, refuse_masked, search_for_one
+from barnabas.console.pages.records.one import Offset, Partition, RecordQuery, refuse_masked, search_for_one
 from barnabas.console.rendering import quote
 from barnabas.console.routes import Routes
 from barnabas.console.scanning.model import RawRecord
@@ -41,9 +41,9 @@ class Encoding(StrEnum):
 
 class ProduceQuery(msgspec.Struct):
     topic: str
-    partition: NotNegative | None = None
+    partition: Partition | None = None
     """With `offset`: the record that is the beginning of a new one."""
-    offset: NotNegative | None = None
+    offset: Offset | None = None
 
 
 class ProducePage(msgspec.Struct):
@@ -70,13 +70,13 @@ class ProduceForm(msgspec.Struct):
     """A tombstone."""
     headers: str = ""
     """`name: value`, one a line."""
-    partition: NotNegative | None = None
+    partition: Partition | None = None
 
 
 class ReplayForm(msgspec.Struct):
     topic: str
-    partition: NotNegative
-    offset: NotNegative
+    partition: Partition
+    offset: Offset
     target: str
     """The topic that gets the record; the same one for a repetition."""
 

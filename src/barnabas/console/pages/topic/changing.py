@@ -22,15 +22,16 @@ from barnabas.types import TopicPartition
 
 routes = Routes()
 
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
-NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=(1 << 31) - 1)]
+Replicas = Annotated[int, msgspec.Meta(ge=1, le=(1 << 15) - 1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class CreateQuery(msgspec.Struct):
     topic: str = ""
     partitions: AtLeastOne | None = None
     """None: as many as the brokers' num.partitions."""
-    replication_factor: AtLeastOne | None = None
+    replication_factor: Replicas | None = None
     settings: str = ""
     """name=value a line."""
 
