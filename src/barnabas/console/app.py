@@ -17,7 +17,6 @@ from barnabas.console.clusters import Cluster
 from barnabas.console.context import Context, refusal
 from barnabas.console.errors import (
     BadInputError,
-    BusyError,
     ConsoleError,
     ElsewhereError,
     NotFoundError,
@@ -32,6 +31,7 @@ from barnabas.console.requests import LARGEST_BODY, as_struct, read_body, read_f
 from barnabas.console.routes import Done, Kind, Match, RouteTable
 from barnabas.console.settings import ConsoleSettings
 from barnabas.console.static_files import FOR_EVER, StaticFiles
+from barnabas.console.turns import Turns
 from barnabas.console.visitor import Visitor
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
@@ -47,7 +47,8 @@ from barnabas.network.web import read_body as read_request
 
 _logger = safe_logger(__name__)
 
-MOST_STREAMS = 500
+MOST_STREAMS, MOST_STREAMS_EACH = 500, 100
+MOST_DOWNLOADS, MOST_DOWNLOADS_EACH = 50, 8
 CHECK_STREAMS = 30.0  # seconds
 LOGIN = "/login"
 
@@ -88,7 +89,14 @@ class ConsoleApp:
         self.audit = audit
         self.static = StaticFiles()
         self._renderer = Renderer(self.static)
-        self._streams = 0
+        self._streams = Turns(
+            *(MOST_STREAMS, MOST_STREAMS_EACH),
+            "Too many pages are open that update themselves; close some, or ask again later",
+        )
+        self._downloads = Turns(
+            *(MOST_DOWNLOADS, MOST_DOWNLOADS_EACH),
+            "Too many downloads are running; wait until one has ended, or ask again later",
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -162,7 +170,8 @@ class ConsoleApp:
         elif route.kind is Kind.STREAM:
             await self._stream(request, match, context, query)
         else:
-            await answering.download(await route.endpoint(context, query), request.receive)
+            with self._downloads.take(context.visitor.name):
+                await answering.download(await route.endpoint(context, query), request.receive)
 
     async def _act(self, request: _Request, match: Match, context: Context, query: Any) -> None:
         async with self.audit.act(request.head, context, match, query):
@@ -177,14 +186,9 @@ class ConsoleApp:
         await request.answering.see(see)
 
     async def _stream(self, request: _Request, match: Match, context: Context, query: Any) -> None:
-        if self._streams >= MOST_STREAMS:
-            raise BusyError("Too many pages are open that update themselves; close some, or ask again later")
-        self._streams += 1
-        try:
+        with self._streams.take(context.visitor.name):
             refused = self._until_refused(request, match, query)
             await request.answering.events(match.route.endpoint(context, query), request.receive, refused)
-        finally:
-            self._streams -= 1
 
     async def _until_refused(self, request: _Request, match: Match, query: Any) -> None:
         """A stream may go on for hours, and a session or a right may end meanwhile."""

@@ -23,6 +23,7 @@ routes = Routes()
 
 MOST_LINES = 500
 MOST_AROUND = 200
+MOST_NAMED = 5
 READ_LINES = Needs(note="READ on the topics with lines; lines of other topics are neither shown nor counted")
 CHART_WIDTH, CHART_HEIGHT = 600, 90
 
@@ -134,7 +135,10 @@ async def search_logs(context: Context, query: LogsQuery) -> LogsPage:
         page.total = page.scanned = page.matched  # how many lines others have is not told
     page.topics = sorted(readable)
     page.behind = archive.status.behind
-    page.notes = _notes(archive, readable)
+    refused = archive.status.refused[:MOST_NAMED]
+    page.notes = _notes(
+        archive, readable, await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, refused)
+    )
     return page
 
 
@@ -280,15 +284,15 @@ def _boxes(counts: dict[str, int], highest: int) -> list[ShownBox]:
     return boxes
 
 
-def _notes(archive: LogArchive, readable: set[str]) -> list[str]:
+def _notes(archive: LogArchive, readable: set[str], refused: set[str]) -> list[str]:
     status = archive.status
     notes = []
     if hidden := len(archive.kept_topics - readable):
         notes.append(
             f"Lines of {hidden} topic{'s' if hidden > 1 else ''} are not for you: they are left out."
         )
-    if status.refused:
-        notes.append(f"The console itself may not read {', '.join(status.refused[:5])}: it needs READ there.")
+    if refused:
+        notes.append(f"The console itself may not read {', '.join(sorted(refused))}: it needs READ there.")
     if status.error:
         notes.append(f"Newer lines are missing: {status.error}")
     if status.lost:

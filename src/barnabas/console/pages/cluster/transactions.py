@@ -27,6 +27,7 @@ routes = Routes()
 
 MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms: what has been silent for longer is not just slow
 MOST_PARTITIONS = 20_000
+MOST_ROWS = 500
 
 
 class TransactionsQuery(msgspec.Struct):
@@ -86,6 +87,8 @@ class HangingRow(msgspec.Struct):
 
 class TransactionsPage(msgspec.Struct):
     rows: list[TransactionRow]
+    more: int
+    """Rows that are not shown."""
     states: list[str]
     hanging: list[HangingRow] | None
     """None: not looked for."""
@@ -118,8 +121,10 @@ async def show_transactions(context: Context, query: TransactionsQuery) -> Trans
     known = await transactions.describe_open(context.client, listed)
     now = _now_ms()
     rows = [row_of(broker, one, known.get(one.transactional_id), now) for broker, one in listed]
+    rows.sort(key=lambda row: (-(row.open_seconds or -1), row.id))
     return TransactionsPage(
-        sorted(rows, key=lambda row: (-(row.open_seconds or -1), row.id)),
+        rows[:MOST_ROWS],
+        max(0, len(rows) - MOST_ROWS),
         sorted(OPEN_STATES | {row.state for row in rows}),
         await _find_hanging(context, query, now) if query.hanging else None,
         await may_change_cluster(context, Operation.ALTER),
