@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from barnabas.console.access.model import MaskRule
 from barnabas.testing import EmbeddedBroker
-from tests.console.access.people import by_token, masked
+from tests.console.access.people import by_token, with_roles
 from tests.console.web import RunningConsole, Web, running_console
 
 TOPIC = "payments"
+DEAD = "dlq.payments"
 SECRETS = [
     {"number": "4711-0815", "amount": 17, "auth": "hidden-token", "key": "alice@example"},
     {"number": "1234-5678-9012-3456", "amount": 90210, "auth": "t", "key": "bob@example"},
@@ -24,9 +26,11 @@ SECRETS = [
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
-    access = masked(topics=(TOPIC,), fields=("card.number", "amount"), headers=("auth",), key=True)
+    rule = MaskRule((TOPIC,), fields=("card.number", "amount"), headers=("auth",), key=True)
+    access = with_roles(masks=(rule, MaskRule((DEAD,), headers=("__connect.errors.exception.message",))))
     with EmbeddedBroker() as broker:
         broker.create_topic(TOPIC)
+        broker.create_topic(DEAD)
         folder = tmp_path_factory.mktemp("console")
         with running_console(broker.bootstrap_servers, folder, access=access) as running:
             with by_token(running, "admin") as admin:
@@ -179,3 +183,13 @@ def _while_producing(events: Iterator[tuple[str, Any]], admin: Web) -> Iterator[
     for each in SECRETS:
         produce(admin, each)
     return (event for event in events if event[0] == "hits")
+
+
+def test_why_a_letter_is_dead_is_not_told_if_the_header_is_masked(reader: Web, admin: Web) -> None:
+    headers = f"__connect.errors.topic: {TOPIC}\n__connect.errors.exception.message: card 4711-0815 is bad"
+    assert admin.change(f"/topics/{DEAD}/produce", value="v", headers=headers).status == 200
+    assert "4711-0815" in admin.api(f"/dead/{DEAD}").text
+    for where in ("", "reason=*4711*", "reason=*5822*"):
+        refused = reader.api(f"/dead/{DEAD}", where=where)
+        assert refused.status == 403
+        assert "masked for you" in refused.json["error"]

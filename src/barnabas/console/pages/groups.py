@@ -18,6 +18,7 @@ from barnabas.console.pages.shown import Freshness, Paging, freshness, known_fir
 from barnabas.console.routes import Entry, Routes
 from barnabas.console.sampling.series import group_series
 from barnabas.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
+from barnabas.console.turns import Turns
 from barnabas.security.authorizer import Operation, ResourceType
 
 routes = Routes()
@@ -236,6 +237,7 @@ class RebalancesPage(msgspec.Struct):
 
 LONGEST_HOURS = 24.0 * 7
 PATIENCE = 10.0
+_reading = Turns(4, 2, "Records of other groups are read now; ask again in some seconds")
 
 
 @routes.page("/groups/{group}/rebalances", needs=group(Operation.DESCRIBE), template="groups/rebalances.html")
@@ -246,8 +248,9 @@ async def show_rebalances(context: Context, query: RebalancesQuery) -> Rebalance
         raise BadInputError(f"Ask for more than 0 and at most {LONGEST_HOURS:g} hours", "hours")
     try:
         # As the console itself: of the records of all groups only those of this one are shown.
-        async with asyncio.timeout(PATIENCE):
-            found = await rebalance_history(context.cluster.client, query.group, query.hours)
+        with _reading.take(context.visitor.name):
+            async with asyncio.timeout(PATIENCE):
+                found = await rebalance_history(context.cluster.client, query.group, query.hours)
     except TimeoutError:
         raise BusyError(
             f"The records of the last {query.hours:g} hours were not read within {PATIENCE:g} seconds; ask for fewer"

@@ -10,7 +10,7 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import beginning_offsets, end_offsets
-from barnabas.client.sharing.dead_letters import GROUP_PREFIX, DeadLetter
+from barnabas.client.sharing.dead_letters import DIALECTS, GROUP_PREFIX, DeadLetter
 from barnabas.client.sharing.redriving import pending_letters, read_letters, redrive
 from barnabas.console.administration.letters import (
     PREFIX,
@@ -176,7 +176,10 @@ def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
 
 
 async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
-    wanted = filter_of(query.where, masked=bool(await context.hidden(query.topic)))
+    hidden = await context.hidden(query.topic)
+    if any(name in each.facts for name in hidden.headers for each in DIALECTS):
+        raise RefusedError("Headers that say why these records are here are masked for you")
+    wanted = filter_of(query.where, masked=bool(hidden))
     read = read_letters if query.all else pending_letters
     bounds = {"limit": query.limit, "most_read": MOST_READ, "most_bytes": MOST_BYTES}
     return await read(context.client, query.topic, wanted, **bounds)
