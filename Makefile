@@ -191,6 +191,10 @@ connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugi
 	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
 	$(BIN)/pytest -m extended tests/pipelines/connectors/test_worker.py
 
+.PHONY: pictures
+pictures: bytecode kernels programs  ## write the pictures of docs/console.md anew (docs/images/console)
+	$(BIN)/pytest tests/console/browser/test_screenshots.py --screenshots
+
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
