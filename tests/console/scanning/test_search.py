@@ -7,7 +7,7 @@ import itertools
 import msgspec
 import pytest
 from confluent_kafka import Producer
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.opening import ConsumedRecord
@@ -57,6 +57,7 @@ def searches(draw: st.DrawFn) -> Search:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(search=searches())
+@example(search=Search(topic="orders", until=NOW + 134_000, limit=10_000))
 def test_a_search_finds_what_a_plain_loop_finds(
     search: Search, searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
@@ -136,6 +137,20 @@ def test_a_budget_stops_a_search_says_where_and_it_can_be_continued(
         search = msgspec.structs.replace(search, continue_at=end.continue_at)
     assert sorted(found) == search_plainly(search, records)
     assert reasons[0] == "budget"
+
+
+def test_what_came_after_the_time_asked_for_is_not_read_and_that_is_said(
+    searcher: Searcher, broker: EmbeddedBroker
+) -> None:
+    topic = broker.create_topic("later", partitions=1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+    for number in range(100):
+        producer.produce(topic, b"x", timestamp=NOW + number * 60_000)
+        assert producer.flush(30) == 0
+    hits, end = searcher.search(broker.bootstrap_servers, Search(topic=topic, until=NOW + 30 * 60_000))
+    assert [hit.offset for hit in hits] == list(range(29, -1, -1))
+    assert end.progress.records == 35
+    assert end.notes == ("65 offsets that came later were not read; empty *Until* to read them.",)
 
 
 def test_an_empty_topic_has_nothing_to_find(searcher: Searcher, broker: EmbeddedBroker) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import end_offsets
-from barnabas.console.scanning.bounds import find_ranges
+from barnabas.console.scanning.bounds import Bounds, find_bounds
 from barnabas.console.scanning.login import login_of
 from barnabas.console.scanning.merging import Merge
 from barnabas.console.scanning.messages import (
@@ -69,8 +69,9 @@ class Scanner:
     async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
         """Hits as they are found, progress five times a second, an `End`. Whoever stops asking cancels it."""
         check(search)
-        ranges = await _ranges(client, search)
-        run = _Run(search, ranges, self._budget)
+        bounds = await find_bounds(client, search)
+        ranges = _as_ranges(bounds)
+        run = _Run(search, ranges, self._budget, bounds.notes)
         if ranges:
             async with aclosing(self._answers(await login_of(client), search, ranges)) as answers:
                 async for event in run.follow(answers):
@@ -173,7 +174,7 @@ class Scanner:
 class _Run:
     """Where one search is."""
 
-    def __init__(self, search: Search, ranges: list[Range], budget: Budget) -> None:
+    def __init__(self, search: Search, ranges: list[Range], budget: Budget, notes: list[str]) -> None:
         self._search, self._budget = search, budget
         self._merge = Merge(ranges, newest_first=search.newest_first)
         self._began = self._told = time.monotonic()
@@ -181,7 +182,7 @@ class _Run:
         self._failures = 0
         self._failure = ""
         self._reason = "done"
-        self._notes: list[str] = []
+        self._notes = list(notes)
 
     async def follow(
         self, answers: AsyncGenerator[Found | Done | None, None]
@@ -255,7 +256,11 @@ async def _pump(
 
 
 async def _ranges(client: Client, search: Search) -> list[Range]:
-    return [Range(one.place.partition, one.first, one.until) for one in await find_ranges(client, search)]
+    return _as_ranges(await find_bounds(client, search))
+
+
+def _as_ranges(bounds: Bounds) -> list[Range]:
+    return [Range(one.place.partition, one.first, one.until) for one in bounds.ranges]
 
 
 def _gap(word: str, ends: dict[int, int]) -> int:

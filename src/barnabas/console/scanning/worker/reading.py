@@ -22,7 +22,7 @@ from barnabas.types import TopicPartition
 PARTITION_BYTES, FETCH_BYTES = 2 << 20, 8 << 20
 STALLED_SECONDS = 30.0
 FIRST_OFFSETS = 64
-FIRST_BYTES, WINDOW_BYTES = 256 << 10, 8 << 20
+FIRST_BYTES, WINDOW_BYTES, ROUND_BYTES = 256 << 10, 8 << 20, 32 << 20
 GROWTH = 4
 NEVER = 1 << 62
 
@@ -97,10 +97,14 @@ async def forwards(
 
 
 class Window:
-    """The offsets of a partition that are read next, from the newest to the oldest."""
+    """The offsets of a partition that are read next, from the newest to the oldest.
 
-    def __init__(self, whole: OffsetRange) -> None:
+    `partitions` are read side by side, and hold their hits until each has read its window: together ROUND_BYTES.
+    """
+
+    def __init__(self, whole: OffsetRange, partitions: int = 1) -> None:
         self.place, self._lowest, self.until = whole
+        self._most_bytes = min(WINDOW_BYTES, max(FIRST_BYTES, ROUND_BYTES // partitions))
         self._offsets, self._wanted_bytes = FIRST_OFFSETS, FIRST_BYTES
         self._bytes = 0
         self.first = max(self._lowest, self.until - self._offsets)
@@ -125,7 +129,7 @@ class Window:
         """To the window before."""
         density = self._bytes / (self.until - self.first)
         self._offsets = int(self._wanted_bytes / density) + 1 if density else self._offsets * GROWTH * GROWTH
-        self._wanted_bytes = min(WINDOW_BYTES, self._wanted_bytes * GROWTH)
+        self._wanted_bytes = min(self._most_bytes, self._wanted_bytes * GROWTH)
         self._bytes = 0
         self.until = self.first
         self.first = max(self._lowest, self.until - self._offsets)

@@ -139,7 +139,7 @@ class Searching:
         self._reached[partition] = max(section.newest, self._reached.get(partition, -1))
 
     async def _backwards(self) -> None:
-        windows = {whole.place: Window(whole) for whole in self._ranges}
+        windows = {whole.place: Window(whole, len(self._ranges)) for whole in self._ranges}
         while windows and self._left > 0:
             found = await self._read_windows(windows)
             for hit in in_order(found):

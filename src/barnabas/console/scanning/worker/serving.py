@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -20,6 +21,7 @@ from barnabas.console.scanning.messages import (
     Done,
     ExportJob,
     Found,
+    Job,
     Range,
     RawJob,
     Registry,
@@ -32,7 +34,7 @@ from barnabas.console.scanning.messages import (
     encode,
     length_of,
 )
-from barnabas.console.scanning.model import SearchError
+from barnabas.console.scanning.model import SearchError, SearchFailedError
 from barnabas.console.scanning.worker.clients import Clients
 from barnabas.console.scanning.worker.exporting import export, raw_record, whole_value
 from barnabas.console.scanning.worker.reporting import report
@@ -44,6 +46,9 @@ from barnabas.records.filters import FilterError
 from barnabas.types import TopicPartition
 
 PIPE_BYTES = 1 << 20
+MOST_JOBS, MOST_EXPORTS = 8, 4
+PATIENCE = 10.0
+_UNLIMITED = asyncio.Semaphore(1 << 30)
 
 
 class Server:
@@ -55,6 +60,7 @@ class Server:
         self._registries: dict[Registry, Schemas] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
+        self._others, self._exports = asyncio.Semaphore(MOST_JOBS), asyncio.Semaphore(MOST_EXPORTS)
 
     def hear(self, message: Run | Cancel | Taken) -> None:
         number = message.number
@@ -74,7 +80,8 @@ class Server:
     async def _run(self, message: Run) -> None:
         done = Done(message.number)
         try:
-            notes = await self._work(message)
+            async with self._turn(message.job):
+                notes = await self._work(message)
             done = Done(message.number, notes=notes)
         except asyncio.CancelledError:
             return
@@ -82,11 +89,32 @@ class Server:
             done = Done(message.number, str(error), "where")
         except SearchError as error:
             done = Done(message.number, str(error), error.field)
-        except (ClientError, KafkaError, ValueError) as error:
+        except (ClientError, KafkaError, SearchFailedError, ValueError) as error:
             done = Done(message.number, str(error) or type(error).__name__)
         except Exception as error:
             done = Done(message.number, f"the search failed: {type(error).__name__}: {error}")
         await self._write(encode(done))
+
+    @asynccontextmanager
+    async def _turn(self, job: Job) -> AsyncIterator[None]:
+        """Each job holds what it has fetched, some ten megabytes: only so many run at once. A tail holds nothing."""
+        turns = (
+            _UNLIMITED
+            if isinstance(job, TailJob)
+            else self._exports
+            if isinstance(job, ExportJob)
+            else self._others
+        )
+        try:
+            await asyncio.wait_for(turns.acquire(), PATIENCE)
+        except TimeoutError:
+            raise SearchFailedError(
+                "too many searches and exports are running: try again in a moment"
+            ) from None
+        try:
+            yield
+        finally:
+            turns.release()
 
     async def _work(self, message: Run) -> list[str]:
         client = self._clients.borrow(message.login)
