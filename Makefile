@@ -61,7 +61,12 @@ S3MOCK_VERSION    := 4.8.0
 FLUME_VERSION := 1.11.0
 FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
 
+# What tells the changes of PostgreSQL's tables, too, for `make connect-counterparts`.
+DEBEZIUM_VERSION := 3.6.0.Final
+DEBEZIUM         := .cache/debezium-$(DEBEZIUM_VERSION)
+
 # A search engine, for `make connect-counterparts`.
+MARIADB_DRIVER_VERSION := 3.5.6
 OPENSEARCH_VERSION := 3.6.0
 OPENSEARCH         ?= .cache/opensearch
 
@@ -70,7 +75,7 @@ OPENSEARCH         ?= .cache/opensearch
 # of TLS are no programs, only files).
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
-    chromium rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster
+    chromium rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster redis-server
 # Debian does not install it beside rsyslog, so it is unpacked, with its libraries.
 SYSLOG_NG := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 # Would be started where it is installed.
@@ -191,11 +196,26 @@ connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugi
 	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
 	$(BIN)/pytest -m extended tests/pipelines/connectors/test_worker.py
 
+.PHONY: pictures
+pictures: bytecode kernels programs  ## write the pictures of docs/console.md anew (docs/images/console)
+	$(BIN)/pytest tests/console/browser/test_screenshots.py --screenshots
+
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
-connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside a real OpenSearch (make opensearch-install)
+connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside OpenSearch, Debezium and MariaDB (make opensearch-install debezium-install mariadb-install)
 	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors/sinks tests/pipelines/connectors/sources
+
+.PHONY: debezium-install mariadb-install
+debezium-install:  ## fetch Debezium's connector for PostgreSQL from Maven, 25 MB
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(DEBEZIUM))" \
+	    -Dartifact=io.debezium:debezium-connector-postgres:$(DEBEZIUM_VERSION):tar.gz:plugin
+	cd $(DEBEZIUM) && tar xzf *.tar.gz && rm *.tar.gz
+
+mariadb-install:  ## install MariaDB (apt-get) and its driver (Maven)
+	tools/install-programs mariadb-server:mariadbd
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/mariadb-driver" \
+	    -Dartifact=org.mariadb.jdbc:mariadb-java-client:$(MARIADB_DRIVER_VERSION)
 
 opensearch-install:  ## fetch OpenSearch from Maven, 160 MB
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(abspath $(OPENSEARCH))-zip" \

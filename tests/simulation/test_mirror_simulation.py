@@ -11,7 +11,7 @@ from barnabas.testing.simulation.mirrors.mutants import MUTANTS, MUTANTS_OF_PROM
 from barnabas.testing.simulation.scenario import ScenarioFailed
 
 SCENARIOS = int(os.environ.get("MIRROR_SCENARIOS", "10"))
-MUTANT_SCENARIOS = 40
+MUTANT_SCENARIOS = 100
 
 
 def test_a_mirror_is_a_prefix_of_what_its_source_once_had() -> None:

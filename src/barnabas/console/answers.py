@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import urllib.parse
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import msgspec
@@ -65,14 +65,16 @@ class Answering:
         await self._start(303, [("location", location), ("content-length", "0")])
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def events(self, events: AsyncIterator[Event], receive: Receive) -> None:
-        """Until the generator ends or the browser has gone."""
+    async def events(
+        self, events: AsyncIterator[Event], receive: Receive, refused: Coroutine[Any, Any, None]
+    ) -> None:
+        """Until the generator ends, the browser has gone or the visitor is `refused`."""
         await self._start(200, [("content-type", EVENTS), ("cache-control", "no-store")])
         sending = asyncio.create_task(self._send_events(events))
-        gone = asyncio.create_task(_until_gone(receive))
-        await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        sending.cancel()
+        others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(refused)]
+        await asyncio.wait([sending, *others], return_when=asyncio.FIRST_COMPLETED)
+        for task in (*others, sending):
+            task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await sending
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from barnabas.client.errors import ClientError
 from barnabas.console import answers
 from barnabas.console.answers import Answering
 from barnabas.console.auditing import Auditing
@@ -31,6 +33,7 @@ from barnabas.console.routes import Done, Kind, Match, RouteTable
 from barnabas.console.settings import ConsoleSettings
 from barnabas.console.static_files import FOR_EVER, StaticFiles
 from barnabas.console.visitor import Visitor
+from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
 from barnabas.network.web import (
     BodyEndedError,
@@ -45,6 +48,7 @@ from barnabas.network.web import read_body as read_request
 _logger = safe_logger(__name__)
 
 MOST_STREAMS = 500
+CHECK_STREAMS = 30.0  # seconds
 LOGIN = "/login"
 
 
@@ -177,9 +181,22 @@ class ConsoleApp:
             raise BusyError("Too many pages are open that update themselves; close some, or ask again later")
         self._streams += 1
         try:
-            await request.answering.events(match.route.endpoint(context, query), request.receive)
+            refused = self._until_refused(request, match, query)
+            await request.answering.events(match.route.endpoint(context, query), request.receive, refused)
         finally:
             self._streams -= 1
+
+    async def _until_refused(self, request: _Request, match: Match, query: Any) -> None:
+        """A stream may go on for hours, and a session or a right may end meanwhile."""
+        while True:
+            await asyncio.sleep(CHECK_STREAMS)
+            try:
+                visitor = await self.gate.visitor(request.head, match)
+                await self._check_rights(request.head, self._context(request, visitor, match), match, query)
+            except ConsoleError:
+                return
+            except (ClientError, KafkaError, OSError):
+                continue  # the cluster is away: nobody says that the right is gone
 
     async def _send_static(self, request: _Request) -> None:
         found = self.static.find(request.head.path)

@@ -41,7 +41,7 @@ class Cluster:
         if console.publish_metrics:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
-        self.logs = LogService(self.client, self.folder / "logs", settings.logs, self.statuses)
+        self.logs = LogService(self.client, self.folder / "logs", settings, self.statuses)
         self.scanner = Scanner(pool, registry_of(settings))
 
     async def start(self) -> None:

@@ -32,6 +32,9 @@ class ClusterSettings:
     registry_login: RegistryLogin = RegistryLogin()
     logs: tuple[str, ...] = ()
     """Topics with lines of logs."""
+    logs_hours: float = 24.0
+    logs_gib: float = 4.0
+    """How long lines are kept, and how many gigabytes (of 1024³) of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,12 +125,11 @@ def _http_server(app: App, tls: ssl.SSLContext | None, connections: int) -> uvic
         access_log=False,
         lifespan="off",
         ws="none",
-        http=bounded_protocol(connections),
+        http=bounded_protocol(connections, tls),  # type: ignore[arg-type]  # it is called, and that is all
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=2,
         server_header=False,
         date_header=False,
     )
     config.load()
-    config.ssl = tls
     return Server(config)

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from barnabas.console.access.attempts import Attempts
 from barnabas.console.access.model import Role
 from barnabas.console.access.roles import rights_of
 from barnabas.console.errors import NotFoundError
@@ -125,7 +124,6 @@ def role_for(route: Route) -> Role:
 
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
 def test_nobody_is_let_in_without_a_login(gates_only: RunningConsole, route: Route) -> None:
-    gates_only.server.gate.attempts = Attempts()  # type: ignore[attr-defined]
     with gates_only.web() as web:
         assert ask(web, route).status == 401
         page = ask(web, route, api=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.console import app
 from barnabas.console.access.attempts import MOST, Attempts
 from barnabas.console.access.audit import FILE
 from barnabas.console.access.gates import LoginGate, inner_path
@@ -42,6 +43,7 @@ def gate_of(console: RunningConsole) -> LoginGate:
 @pytest.fixture(autouse=True)
 def fresh_attempts(console: RunningConsole) -> None:
     gate_of(console).attempts = Attempts()
+    gate_of(console).header_attempts = Attempts()
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -117,6 +119,17 @@ def test_after_many_failures_even_the_right_password_has_to_wait(console: Runnin
     with console.web() as web:
         assert log_in(web, "viewer", PASSWORD).status == 429
         assert log_in(web, "reader", PASSWORD).status == 303
+
+
+def test_a_program_with_an_old_token_keeps_nobody_else_out(console: RunningConsole, folder: Path) -> None:
+    lines = len(events(folder)) if (folder / FILE).exists() else 0
+    with console.web() as web, by_token(console, "viewer") as other:
+        web.headers["Authorization"] = "Bearer bct_old"
+        answers = {web.api("/access/acls").status for _ in range(MOST["address"] + 5)}
+        assert answers == {401}
+        assert other.api("/access/acls").status == 200
+
+    assert len(events(folder)) - lines <= MOST["address"]  # the audit log is not flooded
 
 
 def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> None:
@@ -276,3 +289,15 @@ def test_on_https_the_cookie_is_bound_to_the_host(console_broker: EmbeddedBroker
 
     assert cookie.startswith("__Host-barnabas-session=")
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+
+
+def test_a_stream_ends_with_the_session(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "CHECK_STREAMS", 0.05)
+    with logged_in(console, "viewer") as web:
+        stream = web.events("/live")
+        next(stream)
+        gate_of(console).sessions.close(web.headers["Cookie"].partition("=")[2])
+
+        for _ in stream:  # what was on its way
+            pass
+        assert web.api("/topics").status == 401

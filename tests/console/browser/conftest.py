@@ -26,7 +26,13 @@ AXE = PROJECT_ROOT / ".cache" / "axe" / "node_modules" / "axe-core" / "axe.min.j
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--screenshots", action="store_true", help="write docs/images/console/*.png")
+    parser.addoption("--screenshots", action="store_true", help="write docs/images/console/*.webp")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pictures are made when they are asked for."""
+    is_asked = config.getoption("--screenshots", default=False)
+    return True if collection_path.name == "test_screenshots.py" and not is_asked else None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -74,6 +74,17 @@ def test_escape_leaves_the_search_and_a_question_mark_shows_the_keys(visit: Visi
     visit.page.get_by_role("dialog").wait_for(state="hidden")
 
 
+def test_j_and_k_move_through_rows_and_enter_opens_one(visit: Visit) -> None:
+    visit.open(f"/c/{CLUSTER}/topics")
+    rows = visit.page.locator("main tbody tr")
+    rows.first.wait_for()
+    for key, at in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        visit.page.keyboard.press(key)
+        assert "here" in (rows.nth(at).get_attribute("class") or "").split()
+    visit.page.keyboard.press("f")
+    assert visit.page.evaluate("() => document.activeElement.tagName") == "INPUT"
+
+
 ENTRIES = route_table().entries
 
 

@@ -18,6 +18,7 @@ from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
+from barnabas.console.logs import store
 from barnabas.console.logs.archive import LogArchive
 from barnabas.console.logs.query import Wanted, read_text
 from barnabas.console.logs.store import Store, StoreSettings
@@ -158,20 +159,23 @@ def test_a_kill_loses_no_line_and_doubles_none(broker: EmbeddedBroker, tmp_path:
 
 
 def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
-    broker: EmbeddedBroker, tmp_path: Path
+    bootstrap: str, tmp_path: Path
 ) -> None:
     topic = f"logs-{uuid4().hex}"
 
     async def messages(folder: Path) -> list[str]:
-        archive = await kept(broker.bootstrap_servers, folder, topic)
+        archive = await kept(bootstrap, folder, topic)
         found = await archive.search(Wanted())
         archive.store.flush()
         archive.close()
         return [line.message for line in found.lines]
 
     async def work() -> None:
+        async with Client(bootstrap) as client:
+            await admin.create_topic(client, topic)
+        await asyncio.to_thread(write_transactions, bootstrap, topic)
         assert await messages(tmp_path) == ["2", "0"]
-        async with Client(broker.bootstrap_servers) as client:
+        async with Client(bootstrap) as client:
             await admin.delete_topics(client, [topic])
             await admin.create_topic(client, topic)
             async with Producer(client) as producer:
@@ -179,8 +183,6 @@ def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
                     await producer.send(topic, b"anew %d" % number, partition=0)
         assert sorted(await messages(tmp_path)) == ["0", "2", *(f"anew {number}" for number in range(9))]
 
-    broker.create_topic(topic)
-    write_transactions(broker.bootstrap_servers, topic)
     asyncio.run(work())
 
 
@@ -217,3 +219,28 @@ def test_a_topic_that_the_console_may_not_read_does_not_stop_the_others(tmp_path
         for topic in ("open", "shut"):
             guarded.create_topic(topic)
         asyncio.run(work(guarded))
+
+
+def test_a_full_disk_stops_the_reading_and_not_the_search(
+    broker: EmbeddedBroker, tmp_path: Path, logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            settings = StoreSettings(keep_seconds=1e9, chunk_rows=10)
+            archive = LogArchive(client, tmp_path, LogTopics([logged.name]), settings)
+            with monkeypatch.context() as full:
+                full.setattr(store, "write_chunk", refuse)
+                kept_lines = []
+                for _ in range(3):
+                    with pytest.raises(OSError, match="No space"):
+                        await archive.run()
+                    kept_lines.append((await archive.search(Wanted())).matched)
+            assert kept_lines[0] == kept_lines[2] > 0
+            await archive.tailer.catch_up()
+            assert (await archive.search(Wanted())).matched == LINES
+            archive.close()
+
+    asyncio.run(work())

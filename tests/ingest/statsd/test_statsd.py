@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -120,3 +121,17 @@ def test_what_programs_send_is_reported(embedded: EmbeddedBroker) -> None:
     assert (reports[b"1st"]["value"], reports[b"1st"]["host"]) == (7.0, "box")
     assert {b"a", b"c"} < set(reports)
     assert (source.counts.unparsed, source.counts.truncated) == (1, 1)
+
+
+def test_a_listener_that_other_machines_reach_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """As that of syslog: both are opened in the same way."""
+
+    async def opened(listen: str) -> str:
+        caplog.clear()
+        source = StatsdSource("s", StatsdSettings(topic="metrics", host="h", listen=listen))
+        await source.open(lambda: None)
+        source.close()
+        return caplog.text
+
+    assert "can be reached from other machines" in asyncio.run(opened("udp://0.0.0.0:0"))
+    assert "can be reached from other machines" not in asyncio.run(opened("udp://127.0.0.1:0"))

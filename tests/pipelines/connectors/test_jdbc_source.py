@@ -79,14 +79,14 @@ def test_a_look_that_ends_at_any_step_brings_each_row_once(
     for number, step in enumerate(("noted", "decided")):
         execute(postgres, tmp_path, f"INSERT INTO events VALUES (now(), {number})")
         one = feeder(spark, tmp_path, database, table="events", timestamp="at")
-        one.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc,assignment]
+        one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc,assignment]
         with pytest.raises(KeyboardInterrupt):
             one.fetch()
         execute(postgres, tmp_path, f"INSERT INTO events VALUES (now(), {number + 10})")
         again = feeder(spark, tmp_path, database, table="events", timestamp="at")
         while again.fetch():
             pass
-    rows = spark.read.parquet(again.data).collect()
+    rows = spark.read.parquet(again.incoming.data).collect()
     assert sorted(row.n for row in rows) == [0, 1, 10, 11]
     newest = max(row["at"] for row in rows).isoformat()[:19]
     assert (Positions(LocalFolder(tmp_path / "barnabas"), "c").incoming() or "").startswith(newest)

@@ -11,8 +11,9 @@ from barnabas.pipelines.connectors.ends import Context
 from barnabas.pipelines.connectors.sinks.tables import DeltaSink, TableWriter
 from barnabas.pipelines.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.connectors.support import connector, consume, headers_of, run_once
-from tests.pipelines.spark_jars import requires_connect_jars
+from tests.pipelines.connectors.support import connector, consume, headers_of, produce, run_once
+from tests.pipelines.lake.iceberg_reading import rows_of
+from tests.pipelines.spark_jars import requires_connect_jars, requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,6 +41,25 @@ errors: {{topic: {name}.dead}}
     [letter] = consume(broker.bootstrap_servers, f"{name}.dead")
     assert letter.value() == b"no json"
     assert headers_of(letter)["errors.reason"] == "the line is not the json that its schema says"
+
+
+@requires_iceberg
+def test_an_iceberg_table_has_the_records_of_a_topic_once(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = broker.create_topic()
+    text = f"""
+name: {tmp_path.name}
+from: {{topic: {{topic: {topic}, schema: "id BIGINT, time TIMESTAMP"}}}}
+to: {{iceberg: {{path: table, hours: time}}}}
+"""
+    declared = connector(tmp_path, text, broker.bootstrap_servers)
+    for first in (0, 10):
+        records = [(n, {"id": n, "time": f"2026-03-01T{n:02}:00:00Z"}) for n in range(first, first + 10)]
+        produce(broker.bootstrap_servers, topic, records)
+        run_once(declared, spark)
+    run_once(declared, spark)
+    assert sorted(row["id"] for row in rows_of(spark, (tmp_path / "table").as_uri())) == list(range(20))
 
 
 def opened(spark: SparkSession, tmp_path: Path) -> TableWriter:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from barnabas.cli.ingest.listening import CompressionOption, Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
@@ -15,7 +16,7 @@ def files(
     patterns: Annotated[
         list[str], typer.Argument(metavar="PATTERN...", help="Files: '/var/log/*.log', '/srv/**/app.log'.")
     ],
-    topic: Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")],
+    topic: Topic,
     agent: AgentName = None,
     multiline_start: Annotated[
         str | None,
@@ -34,9 +35,7 @@ def files(
         str | None, typer.Option("--key", "-k", help="The key of every record. [HOST:PATH]")
     ] = None,
     header: Headers = None,
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
-    ] = Compression.NONE,
+    compression: CompressionOption = Compression.NONE,
     exit_at_end: Annotated[
         bool, typer.Option("--exit-at-end", "-e", help="Stop when all that is there has been read.")
     ] = False,

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from barnabas.cli.ingest.listening import TlsCertificate, TlsClientCa, TlsKey
+from barnabas.cli.ingest.listening import CompressionOption, TlsCertificate, TlsClientCa, TlsKey, Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
 
 
 def http(
-    topic: Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")],
+    topic: Topic,
     listen: Annotated[
         str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients post.")
     ] = "127.0.0.1:8088",
@@ -49,9 +49,7 @@ def http(
     idempotency_ttl: Annotated[
         str, typer.Option("--idempotency-ttl", metavar="TIME", help="How long a key is known.")
     ] = "1d",
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
-    ] = Compression.NONE,
+    compression: CompressionOption = Compression.NONE,
     agent: AgentName = None,
     metrics: Metrics = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

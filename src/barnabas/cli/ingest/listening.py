@@ -1,4 +1,4 @@
-"""Options of sources that listen."""
+"""Options that several sources have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from typing import Annotated
 
 import typer
 
+from barnabas.cli.records.produce import Compression
+
+Topic = Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")]
+CompressionOption = Annotated[
+    Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+]
 TlsCertificate = Annotated[
     str | None,
     typer.Option("--tls-certificate", metavar="FILE", help="Speak TLS with this certificate (PEM, PKCS12)."),

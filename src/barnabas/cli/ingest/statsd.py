@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from barnabas.cli.ingest.listening import Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 
 
 def statsd(
-    topic: Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")],
+    topic: Topic,
     listen: Annotated[
         list[str] | None,
         typer.Option(

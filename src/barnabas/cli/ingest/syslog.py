@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from barnabas.cli.ingest.listening import TlsCertificate, TlsClientCa, TlsKey
+from barnabas.cli.ingest.listening import CompressionOption, TlsCertificate, TlsClientCa, TlsKey, Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
@@ -19,7 +19,7 @@ class Format(StrEnum):
 
 
 def syslog(
-    topic: Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")],
+    topic: Topic,
     listen: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,9 +47,7 @@ def syslog(
     idle_timeout: Annotated[
         str, typer.Option("--idle-timeout", metavar="TIME", help="After this silence one is closed.")
     ] = "1h",
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
-    ] = Compression.NONE,
+    compression: CompressionOption = Compression.NONE,
     agent: AgentName = None,
     metrics: Metrics = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

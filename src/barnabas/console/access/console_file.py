@@ -151,7 +151,8 @@ def _cluster(said: words.ClusterWords) -> ClusterSettings:
     if registry is not None:
         login = RegistryLogin(registry.user, Secret(registry.password), Secret(registry.token))
     url = "" if registry is None else registry.url
-    return ClusterSettings(said.name, said.bootstrap, security, url, login, said.logs)
+    kept = (said.logs, said.logs_hours, said.logs_gib)
+    return ClusterSettings(said.name, said.bootstrap, security, url, login, *kept)
 
 
 def _tls(said: dict[str, str]) -> Tls:

@@ -92,6 +92,8 @@ class LoginGate:
         self.has_password = bool(login.users) or (login.kind is LoginKind.KAFKA and login.oidc is None)
         self.sessions: Sessions[Identity] = Sessions(login.idle, login.absolute)
         self.attempts = Attempts()
+        self.header_attempts = Attempts()
+        """By themselves: a program with an old token must not keep people behind the same proxy from logging in."""
         self._people = people
         self._audit = audit
         self._cookie = Cookie(SESSION, is_secure)
@@ -118,11 +120,11 @@ class LoginGate:
         """The header with the new session's cookie. A session that there was is closed: ids are never kept."""
         if not self.has_password:
             raise NotFoundError("Nobody logs in here with a password")
-        self._check_attempts(name, head.host)
+        _check_attempts(self.attempts, name, head.host)
         try:
             who = await self._people.by_password(name, password)
         except UnauthorizedError:
-            await self._failed(head, name, "PASSWORD")
+            await self._failed(self.attempts, head, name, "PASSWORD")
             raise
         self.attempts.succeeded(name, head.host)
         return await self._opened(head, who, "PASSWORD", None)
@@ -148,7 +150,7 @@ class LoginGate:
             )
             who = await self._people.by_provider(person)
         except (OidcError, UnauthorizedError) as error:
-            await self._failed(head, "", "OIDC")
+            await self._failed(self.header_attempts, head, "", "OIDC")
             raise UnauthorizedError(f"You are not logged in: {error}") from None
         cookie = await self._opened(head, who, "OIDC", person.expires_in if who.sasl else None)
         return see, [cookie, self._pending.setting("", 0)]
@@ -161,22 +163,20 @@ class LoginGate:
             raise NotFoundError("Nobody logs in here with an identity provider")
         return self.oidc
 
-    def _check_attempts(self, name: str, address: str) -> None:
-        wait = self.attempts.wait(name, address)
-        if wait > 0:
-            raise TooManyError(f"Too many attempts have failed; try again in {wait:.0f} s")
-
     async def _by_header(self, head: Head, cluster: str | None) -> Visitor:
-        self._check_attempts("", head.host)
+        if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, tokens of ours cannot
+            _check_attempts(self.header_attempts, "", head.host)
         try:
             return await self._people.by_header(head.headers["authorization"], cluster)
         except UnauthorizedError:
-            await self._failed(head, "", "TOKEN")
+            await self._failed(self.header_attempts, head, "", "TOKEN")
             raise
 
-    async def _failed(self, head: Head, name: str, mechanism: str) -> None:
-        self.attempts.failed(name, head.host)
-        await self._audit.logged_in(head.host, name, mechanism, False)
+    async def _failed(self, attempts: Attempts, head: Head, name: str, mechanism: str) -> None:
+        """Written down until it is too much: nobody floods the audit log with it."""
+        if not attempts.wait(name, head.host):
+            await self._audit.logged_in(head.host, name, mechanism, False)
+        attempts.failed(name, head.host)
 
     async def _opened(
         self, head: Head, who: Identity, mechanism: str, within: float | None
@@ -184,6 +184,12 @@ class LoginGate:
         self.sessions.close(self._cookie.value(head.headers))
         await self._audit.logged_in(head.host, who.name, mechanism, True)
         return self._cookie.setting(self.sessions.open(who, within))
+
+
+def _check_attempts(attempts: Attempts, name: str, address: str) -> None:
+    wait = attempts.wait(name, address)
+    if wait > 0:
+        raise TooManyError(f"Too many attempts have failed; try again in {wait:.0f} s")
 
 
 def inner_path(path: str) -> str:

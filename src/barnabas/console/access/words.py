@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ class ClusterWords(Words):
     settings: dict[str, str] = {}
     schema_registry: RegistryWords | None = None
     logs: tuple[str, ...] = ()
+    logs_hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 366)] = 24.0
+    logs_gib: Annotated[float, msgspec.Meta(gt=0, le=1024)] = 4.0
 
 
 class UserWords(Words):

@@ -22,6 +22,7 @@ from barnabas.console.logs.search import Buckets, Scan, Stop
 from barnabas.console.logs.store import Store, StoreSettings
 from barnabas.console.logs.tailer import Tailer, TailerStatus
 from barnabas.console.logs.topics import LogTopics
+from barnabas.log_lines import safe_logger
 from barnabas.types import TopicPartition
 
 BUDGET_SECONDS = 10.0
@@ -53,6 +54,8 @@ WIDTHS_MS = tuple(
 """Of the bars of a histogram: lengths that clocks have."""
 
 T = TypeVar("T")
+
+_logger = safe_logger(__name__)
 
 
 class Bar(msgspec.Struct):
@@ -116,7 +119,14 @@ class LogArchive:
         try:
             await self.tailer.run()
         finally:
+            self._flush_at_the_end()
+
+    def _flush_at_the_end(self) -> None:
+        """What does not fit on the disk is read from the topics again."""
+        try:
             self.store.flush()
+        except OSError as error:
+            _logger.warning("log lines in memory are not written: %s", error)
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.console.errors import BusyError
 from barnabas.console.logs.topics import LogTopics
+from barnabas.console.settings import ClusterSettings
 from barnabas.console.statuses import StatusBoard
 from barnabas.errors import KafkaError
 from barnabas.log_lines import safe_logger
@@ -28,10 +28,13 @@ _logger = safe_logger(__name__)
 class LogService:
     """`start` begins, `close` ends."""
 
-    def __init__(self, client: Client, folder: Path, topics: Iterable[str], statuses: StatusBoard) -> None:
+    def __init__(
+        self, client: Client, folder: Path, settings: ClusterSettings, statuses: StatusBoard
+    ) -> None:
         self._client = client
         self._folder = folder
-        self._topics = LogTopics(topics, lambda: statuses.current())
+        self._settings = settings
+        self._topics = LogTopics(settings.logs, lambda: statuses.current())
         self._statuses = statuses
         self._task: asyncio.Task[None] | None = None
         self._archive: LogArchive | None = None
@@ -93,5 +96,7 @@ class LogService:
     def _opened(self) -> LogArchive:
         """In a thread: it imports Arrow and reads the files that are there."""
         from barnabas.console.logs.archive import LogArchive
+        from barnabas.console.logs.store import StoreSettings
 
-        return LogArchive(self._client, self._folder, self._topics)
+        settings = StoreSettings(int(self._settings.logs_gib * 1024**3), self._settings.logs_hours * 3600)
+        return LogArchive(self._client, self._folder, self._topics, settings)

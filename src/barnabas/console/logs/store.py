@@ -8,6 +8,7 @@ files go when there are too many bytes or when their newest line is too old.
 from __future__ import annotations
 
 import fcntl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,7 @@ class Store:
         self._clock = clock
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(folder)
+        self._flushing = threading.Lock()
         self._files, self.positions = _recover(folder)
         self._tail: list[Chunk] = []
         self._tail_since = 0.0
@@ -119,15 +121,23 @@ class Store:
         )
 
     def flush(self) -> None:
-        """Make a file of the lines in memory. In a thread, while nobody adds: it waits for the disk."""
-        if self._tail:
-            whole = chunk_of(together([chunk.rows for chunk in self._tail]), self._tail[0].first_row)
-            self._files.append(write_chunk(self.folder, whole, self.positions, self._clock()))
-            self._tail = []
-        self.expire()
+        """Make a file of the lines in memory. In a thread, while nobody adds: it waits for the disk.
+
+        Whoever cancels the one that waits for the thread may flush, too, and waits until that is done.
+        """
+        with self._flushing:
+            if self._tail:
+                whole = chunk_of(together([chunk.rows for chunk in self._tail]), self._tail[0].first_row)
+                self._files.append(write_chunk(self.folder, whole, self.positions, self._clock()))
+                self._tail = []
+            self._expire()
 
     def expire(self) -> None:
         """The newest file stays: it knows how far the topics were read."""
+        with self._flushing:
+            self._expire()
+
+    def _expire(self) -> None:
         oldest = (self._clock() - self.settings.keep_seconds) * 1000
         kept, size = [], 0
         for number, chunk in enumerate(reversed(self._files)):

@@ -77,14 +77,21 @@ class Tailer:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def step(self) -> bool:
-        """One round over all partitions; False if there was nothing to read."""
+        """One round over all partitions; False if there was nothing to read.
+
+        A disk that takes nothing more ends it before anything is read: memory is bounded.
+        """
+        await self._flush_if_due()
         await self._look_for_topics()
         ranges = await self._news()
         for topic in {each.place.topic for each in ranges}:
             await self._read_topic(topic, [each for each in ranges if each.place.topic == topic])
+        await self._flush_if_due()
+        return bool(ranges)
+
+    async def _flush_if_due(self) -> None:
         if self._store.is_due:
             await asyncio.to_thread(self._store.flush)
-        return bool(ranges)
 
     async def catch_up(self) -> None:
         """To the ends that the topics have now, or a little further."""
@@ -171,8 +178,7 @@ class Tailer:
             while (rows := await asyncio.to_thread(_next_rows, place, pieces)) is not None:
                 self.status.read += rows.num_rows
                 self._store.add(place.topic, self._id(place.topic), place.partition, rows)
-                if self._store.is_due:
-                    await asyncio.to_thread(self._store.flush)
+                await self._flush_if_due()
         except InvalidRecords as error:
             self._lose(f"{place}: {error}")
         self._settle(place, min(found.planned.next_offset, found.until))

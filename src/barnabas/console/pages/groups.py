@@ -71,7 +71,7 @@ _SORTS: dict[str, Callable[[GroupSample], Any]] = {
 }
 
 
-@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=Entry("Groups", "u", 20))
+@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=Entry("Groups", "g", 20))
 async def list_groups(context: Context, query: GroupsQuery) -> GroupsPage:
     """Groups that the visitor may describe, a page of fifty of them; the worst lag first."""
     if query.sort not in _SORTS:

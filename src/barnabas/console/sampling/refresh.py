@@ -39,6 +39,9 @@ SLOW_EVERY = 6
 """In a cluster of many partitions, sizes and beginnings are asked for in every sixth refresh: once a minute."""
 LOOKUPS = 20
 """Records that are looked at in one refresh, to know how old they are."""
+LOOK_AGAIN = 60
+"""Refreshes after which a topic that tells nothing is asked again: the console may not be allowed to read it, and
+brokers write down what they refuse."""
 
 
 class Refresh:
@@ -56,6 +59,7 @@ class Refresh:
         self._sizes = NO_SIZES
         self._ends_ms = 0
         self._ids: dict[str, Uuid] = {}
+        self._silent: set[str] = set()
 
     async def take(self, before: Snapshot) -> Snapshot:
         began = self._clock.monotonic()
@@ -197,12 +201,15 @@ class Refresh:
 
     async def _look_at_records(self, groups: Mapping[str, GroupSample]) -> list[str]:
         """Groups whose lag in seconds is known now: ages that the ends that are remembered do not tell."""
-        unknown = await _of_unknown_age(groups)
+        if self._count % LOOK_AGAIN == 0:
+            self._silent.clear()
+        unknown = [age for age in await _of_unknown_age(groups) if age.place.topic not in self._silent]
         wanted = nlargest(LOOKUPS, unknown, key=lambda age: age.lag)
         offsets = {age.place: age.committed for age in wanted}
         found = await record_times(self._client, offsets)
         for place, ms in found.items():
             self._times.note_record(place, offsets[place], ms)
+        self._silent |= {place.topic for place in offsets} - {place.topic for place in found}
         return list({age.group: None for age in unknown if age.place in found})
 
 

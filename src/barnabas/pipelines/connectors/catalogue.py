@@ -5,9 +5,11 @@ from __future__ import annotations
 from barnabas.pipelines.connectors.ends import Sink, Source
 from barnabas.pipelines.connectors.sinks.jdbc import JdbcSink
 from barnabas.pipelines.connectors.sinks.opensearch.sink import OpenSearchSink
+from barnabas.pipelines.connectors.sinks.redis.sink import RedisSink
 from barnabas.pipelines.connectors.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.pipelines.connectors.sinks.topic import TopicSink
 from barnabas.pipelines.connectors.sources.files import FilesSource
+from barnabas.pipelines.connectors.sources.http.source import HttpSource
 from barnabas.pipelines.connectors.sources.jdbc import JdbcSource
 from barnabas.pipelines.connectors.sources.postgres.source import PostgresSource
 from barnabas.pipelines.connectors.sources.topic import TopicSource
@@ -17,6 +19,7 @@ SOURCES: dict[str, type[Source]] = {
     "files": FilesSource,
     "postgres": PostgresSource,
     "jdbc": JdbcSource,
+    "http": HttpSource,
 }
 SINKS: dict[str, type[Sink]] = {
     "topic": TopicSink,
@@ -25,4 +28,5 @@ SINKS: dict[str, type[Sink]] = {
     "iceberg": IcebergSink,
     "parquet": ParquetSink,
     "opensearch": OpenSearchSink,
+    "redis": RedisSink,
 }

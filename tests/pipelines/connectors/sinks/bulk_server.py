@@ -5,6 +5,7 @@ to cut connections, to be slow. What it keeps follows the rules of external vers
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ class BulkServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
+        return f"{scheme}://127.0.0.1:{self.server_address[1]}"
 
     def bodies(self, index: str) -> dict[str, dict[str, Any]]:
         return {name: body for (target, name), (_, body) in self.documents.items() if target == index}
@@ -127,8 +129,10 @@ def half_an_answer(handler: _Handler, body: bytes) -> bool:
 
 
 @contextmanager
-def running_bulk_server() -> Iterator[BulkServer]:
+def running_bulk_server(tls: ssl.SSLContext | None = None) -> Iterator[BulkServer]:
     server = BulkServer()
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -3,20 +3,23 @@ name."""
 
 import json
 import random
+import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.connectors.ends import Context
+from barnabas.pipelines.connectors.http_client import Address, Server
 from barnabas.pipelines.connectors.sinks.opensearch.bulk import BulkError, Document, bodies, understand
 from barnabas.pipelines.connectors.sinks.opensearch.guard import Guard, TopicIdentity
 from barnabas.pipelines.connectors.sinks.opensearch.sending import Patience, Sender
-from barnabas.pipelines.connectors.sinks.opensearch.server import Address, Server
 from barnabas.pipelines.connectors.sinks.opensearch.sink import OpenSearchSink
 from barnabas.pipelines.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
+from tests.certificates import Authority
 from tests.pipelines.connectors.sinks.bulk_server import (
     BulkServer,
     busy,
@@ -59,6 +62,26 @@ def test_a_request_that_fails_is_sent_again_and_leaves_each_document_once(
     search.faults = [fault, fault]  # type: ignore[list-item]
     assert sender(server).send([document(row) for row in range(20)]) == []
     assert search.bodies("orders") == {f"d{row}": {"row": row} for row in range(20)}
+
+
+def test_a_server_over_tls_is_trusted_by_its_authority_and_by_no_other(tmp_path: Path) -> None:
+    authority, ca = Authority(), tmp_path / "ca.pem"
+    ca.write_text(authority.pem)
+    signed = authority.sign("search", "127.0.0.1")
+    (tmp_path / "search.pem").write_text(signed.certificate_pem + signed.key_pem())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "search.pem")
+    with running_bulk_server(context) as search:
+        sink = OpenSearchSink(url=search.url, index="orders", ca=str(ca))
+        with closing(Server(sink.address())) as trusting:
+            assert sender(trusting).send([document(row) for row in range(5)]) == []
+        assert len(search.bodies("orders")) == 5
+        stranger = OpenSearchSink(url=search.url, index="orders")
+        with (
+            closing(Server(stranger.address())) as wary,
+            pytest.raises(BulkError, match="CERTIFICATE_VERIFY_FAILED"),
+        ):
+            sender(wary, seconds=0).send([document(9)])
 
 
 def test_only_documents_that_the_server_was_too_busy_for_are_sent_again(

@@ -1,4 +1,5 @@
-// Log search: bars are zoomed into, a line opens its surroundings, and "Follow" asks again every two seconds.
+// Log search: bars are zoomed into, a line opens its surroundings, and "Follow" asks again every two seconds, or less
+// often if a search takes long.
 const seconds = 2;
 
 async function fetched(address, part) {
@@ -38,11 +39,12 @@ document.addEventListener("click", (event) => {
 });
 
 async function follow() {
+  const begun = performance.now();
   if (!document.hidden && !document.querySelector(".around")) {
     const found = await fetched(location, "#found").catch(() => null);
     if (found) document.getElementById("found").replaceWith(found);
   }
-  setTimeout(follow, seconds * 1000);
+  setTimeout(follow, Math.max(seconds * 1000, 5 * (performance.now() - begun)));
 }
 
 if (document.querySelector("[data-live]")) setTimeout(follow, seconds * 1000);

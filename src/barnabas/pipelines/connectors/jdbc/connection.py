@@ -60,7 +60,7 @@ class Database:
     def spark_options(self, session: SparkSession) -> dict[str, str]:
         """For Spark's own JDBC reader and writer. Spark hides `url` and `password` in plans."""
         given = {
-            "url": self.url.text,
+            "url": spark_url(self.url.text),
             "driver": self._driver(session).getClass().getName(),
             **dict(self.options),
         }
@@ -112,6 +112,14 @@ class Database:
             f"There is no JDBC driver for {self.place}: name its jar in the connector's `configuration`, as in "
             "`spark.jars: /opt/jars/postgresql-42.7.8.jar` or `spark.jars.packages: org.postgresql:postgresql:42.7.8`."
         )
+
+
+def spark_url(url: str) -> str:
+    """Spark knows MariaDB by the name of MySQL only: otherwise it quotes names as MariaDB does not."""
+    if not url.startswith("jdbc:mariadb:"):
+        return url
+    separator = "&" if "?" in url else "?"
+    return f"jdbc:mysql:{url.removeprefix('jdbc:mariadb:')}{separator}permitMysqlScheme"
 
 
 class Connection:

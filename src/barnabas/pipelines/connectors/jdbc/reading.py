@@ -1,14 +1,8 @@
-"""New rows of a table of a database, brought to where Spark can stream: Parquet files of the connector's storage.
-
-A look takes rows whose column is above the last end and not above a new one. The new end is noted before rows are read;
-that the rows are there is decided by one file (`lake/writing`), and the next look begins where the last decided one
-ended. So each row is in one file, once, whatever is killed, and Spark reads each file once.
-"""
+"""New rows of a table of a database: those whose column is above the last end and not above a new one (`incoming`)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
@@ -16,32 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.pipelines.connectors.incoming import Incoming
 from barnabas.pipelines.connectors.jdbc import statements as sql
 from barnabas.pipelines.connectors.jdbc.connection import SPARK_FAILURES, Database, DatabaseError
 from barnabas.pipelines.connectors.secrets import without_password
-from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.errors import PipelineError, words_of
-from barnabas.pipelines.hadoop_files import HadoopFolder
 from barnabas.pipelines.jvm import jvm_of
-from barnabas.pipelines.lake.layout import HIDDEN
-from barnabas.pipelines.lake.writing import LakeWriter
-
-WRITER = "incoming"
 
 
 class TableFeeder:
-    """`passed` is told each step when it is done: tests stop there."""
-
-    passed: Callable[[str], None] = staticmethod(lambda step: None)
-
     def __init__(
         self,
         session: SparkSession,
         database: Database,
         table: str,
         by: str,
-        folder: str,
+        storage: str,
         max_rows: int,
         settle: float,
     ) -> None:
@@ -51,10 +35,7 @@ class TableFeeder:
         self.column = by
         self._max_rows = max_rows
         self._settle = settle
-        self.data = f"{folder}/rows"
-        self._ends = BatchLog(HadoopFolder(session, folder).below("ends"))
-        self._decided = BatchLog(HadoopFolder(session, self.data).below(f"{HIDDEN}/batches/{WRITER}"))
-        self._writer: LakeWriter | None = None
+        self.incoming = Incoming(session, storage)
         self._schema: StructType | None = None
 
     def schema(self) -> StructType:
@@ -69,34 +50,21 @@ class TableFeeder:
                     f"The table {self._table} has no column {self.column}; it has {', '.join(self._schema.names)}."
                 )
             self.column = there[self.column.lower()]
-            HadoopFolder(self._session, self.data).make()
         return self._schema
 
     def fetch(self) -> bool:
-        writer = self._open()
-        last = self._decided.latest_number()
-        start = None if last < 0 else self._ends.read(last)
+        incoming = self.incoming
+        incoming.open(self.schema())
+        last, start = incoming.last()
         end = self._new_end(start)
         if end is None:
             return False
-        self._ends.write(last + 1, end)
-        self.passed("noted")
         rows = self._rows().filter(self._after(start) & (F.col(self._quoted) <= self._literal(end)))
         try:
-            writer(rows, last + 1)
+            incoming.bring(last + 1, end, rows)
         except SPARK_FAILURES as error:
             raise self._away(error) from None
-        self.passed("decided")
         return True
-
-    def _open(self) -> LakeWriter:
-        """What was decided and not finished when the last run was killed, is finished."""
-        if self._writer is None:
-            self._writer = LakeWriter(self._session, Lake(path=self.data), [], WRITER)
-            last = self._decided.latest_number()
-            if last >= 0:
-                self._writer(self._session.createDataFrame([], self.schema()), last)
-        return self._writer
 
     @property
     def _quoted(self) -> str:

@@ -51,11 +51,10 @@ class JdbcSource(End, frozen=True):
             )
         database = Database.of(self.url, self.user, self.password, self.options)
         by = self.incrementing or self.timestamp or ""
-        folder = f"{context.storage}/barnabas/incoming"
-        feeder = TableFeeder(session, database, self.table, by, folder, self.max_rows, _seconds(self.settle))
-        schema = feeder.schema()
+        settle = _seconds(self.settle)
+        feeder = TableFeeder(session, database, self.table, by, context.storage, self.max_rows, settle)
+        rows = feeder.incoming.stream(feeder.schema())
         context.feeders.append(feeder)
-        rows = session.readStream.schema(schema).option("cleanSource", "delete").parquet(feeder.data)
         return rows.withColumns({TABLE: F.lit(self.table), ORDER: self._order(feeder.column)})
 
     def _order(self, by: str) -> Column:

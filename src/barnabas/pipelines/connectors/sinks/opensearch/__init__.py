@@ -5,5 +5,4 @@ writing   micro-batches as a job of Spark
 guard     a topic whose offsets can be versions
 sending   bulk requests until every document is there or refused
 bulk      bodies of requests, and what answers mean
-server    HTTP
 """

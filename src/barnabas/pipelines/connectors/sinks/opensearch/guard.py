@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from barnabas.pipelines.connectors.http_client import ConnectionLostError, Reply, Server
 from barnabas.pipelines.connectors.sinks.opensearch.bulk import CONFLICT, DENIED, BulkError
 from barnabas.pipelines.connectors.sinks.opensearch.sending import Patience
-from barnabas.pipelines.connectors.sinks.opensearch.server import ConnectionLostError, Reply, Server
 
 INDEX = "barnabas-connect"
 

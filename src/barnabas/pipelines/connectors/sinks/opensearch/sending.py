@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from barnabas.pipelines.connectors.http_client import ConnectionLostError, Reply, Server
 from barnabas.pipelines.connectors.sinks.opensearch.bulk import (
     DENIED,
     RETRIABLE,
@@ -19,7 +20,6 @@ from barnabas.pipelines.connectors.sinks.opensearch.bulk import (
     problem_of,
     understand,
 )
-from barnabas.pipelines.connectors.sinks.opensearch.server import ConnectionLostError, Reply, Server
 
 log = logging.getLogger(__name__)
 

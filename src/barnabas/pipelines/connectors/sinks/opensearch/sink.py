@@ -15,7 +15,7 @@ from barnabas.security.secret import Secret
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.pipelines.connectors.sinks.opensearch.server import Address
+    from barnabas.pipelines.connectors.http_client import Address
     from barnabas.pipelines.connectors.sinks.opensearch.writing import OpenSearchWriter
 
 NEEDED = ("_topic", "_partition", "_offset", "_key")
@@ -52,9 +52,9 @@ class OpenSearchSink(End, frozen=True):
         return OpenSearchWriter(self, context, columns)
 
     def address(self) -> Address:
-        from barnabas.pipelines.connectors.sinks.opensearch.server import Address
+        from barnabas.pipelines.connectors.http_client import Address
 
-        return Address(self.url, self.user, self.password, self.api_key, self.ca)
+        return Address(self.url, self.user, self.password, self.api_key, self.ca, port=9200)
 
     def patience_seconds(self) -> float:
         return seconds_of(self.patience)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barnabas.pipelines.connectors.ends import DELETED, ERROR, ROUTE, Context, fields_of
+from barnabas.pipelines.connectors.http_client import Address, Server
 from barnabas.pipelines.connectors.sinks.opensearch.bulk import Document
 from barnabas.pipelines.connectors.sinks.opensearch.guard import Guard, TopicIdentity
 from barnabas.pipelines.connectors.sinks.opensearch.sending import Patience, Sender
-from barnabas.pipelines.connectors.sinks.opensearch.server import Address, Server
 from barnabas.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:

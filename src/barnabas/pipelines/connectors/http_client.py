@@ -1,4 +1,4 @@
-"""HTTP to OpenSearch or Elasticsearch: one connection, kept open, and answers of bounded size."""
+"""HTTP to a server that a connector reads from or writes to: one connection, kept open, answers of bounded size."""
 
 from __future__ import annotations
 
@@ -34,8 +34,20 @@ class Address:
     api_key: Secret | None = None
     ca: str | None = None
     timeout: float = 60.0
+    token: Secret | None = None
+    others: tuple[tuple[str, str], ...] = ()
+    """Headers of every request."""
+    port: int | None = None
+    """Where the URL names none; None: that of the scheme."""
+    largest: int = LARGEST_ANSWER
+    """Bytes of an answer."""
 
     def headers(self) -> dict[str, str]:
+        return {**dict(self.others), **self._authorization()}
+
+    def _authorization(self) -> dict[str, str]:
+        if self.token is not None:
+            return {"Authorization": f"Bearer {self.token.text}"}
         if self.api_key is not None:
             return {"Authorization": f"ApiKey {self.api_key.text}"}
         if self.user is not None and self.password is not None:
@@ -57,7 +69,9 @@ class Server:
             self._connection = connection
             connection.request(method, self._parts.path.rstrip("/") + path, body, self._headers(body))
             with connection.getresponse() as answer:
-                found = answer.read(LARGEST_ANSWER)
+                found = answer.read(self._address.largest)
+                if len(found) == self._address.largest and answer.read(1):
+                    raise OSError(f"an answer of more than {self._address.largest} bytes")
                 if answer.length:  # what is missing; http.client does not mind
                     raise http.client.IncompleteRead(found, answer.length)
                 return Reply(answer.status, found, _seconds(answer.headers.get("Retry-After")))
@@ -75,13 +89,11 @@ class Server:
         return {**self._address.headers(), **kind}
 
     def _connect(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
+        host, port = self._parts.hostname or "", self._parts.port or self._address.port
         if self._parts.scheme == "https":
             context = ssl.create_default_context(cafile=self._address.ca)
-            return http.client.HTTPSConnection(
-                host, port or 9200, timeout=self._address.timeout, context=context
-            )
-        return http.client.HTTPConnection(host, port or 9200, timeout=self._address.timeout)
+            return http.client.HTTPSConnection(host, port, timeout=self._address.timeout, context=context)
+        return http.client.HTTPConnection(host, port, timeout=self._address.timeout)
 
 
 def _seconds(text: str | None) -> float | None:

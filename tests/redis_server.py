@@ -1,0 +1,72 @@
+"""A real Redis for tests: Debian's, which writes what it acknowledges to the disk first."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from barnabas.pipelines.connectors.sinks.redis.resp import Part, RedisError, Reply
+from barnabas.pipelines.connectors.sinks.redis.server import Address, Server
+from barnabas.security.secret import Secret
+from tests import programs
+from tests.apache_kafka import free_port
+
+DEADLINE = 60.0
+PASSWORD = "letter-by-letter"
+
+
+class RedisServer:
+    def __init__(
+        self, folder: Path, *settings: str, url: str = "redis://127.0.0.1", ca: str | None = None
+    ) -> None:
+        [self._program] = programs.find("redis-server")
+        self._folder, self._settings = folder, settings
+        self.port, self.ca = free_port(), ca
+        self.url = f"{url}:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        port = "--tls-port" if self.url.startswith("rediss") else "--port"
+        command = [
+            self._program, "--port", "0", port, str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder),
+            "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--requirepass", PASSWORD, *self._settings,
+        ]  # fmt: skip
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            try:
+                self.ask("PING")
+                return
+            except (OSError, EOFError, RedisError):  # LOADING: what it has kept is read
+                assert time.monotonic() < deadline, (self._folder / "log").read_text()
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(DEADLINE)
+
+    def ask(self, *parts: Part) -> Reply:
+        server = Server(Address(self.url, None, Secret(PASSWORD), self.ca))
+        try:
+            return server.ask(*parts)
+        finally:
+            server.close()
+
+
+@contextmanager
+def running_redis(
+    *settings: str, url: str = "redis://127.0.0.1", ca: str | None = None
+) -> Iterator[RedisServer]:
+    with tempfile.TemporaryDirectory(prefix="redis") as folder:
+        server = RedisServer(Path(folder), *settings, url=url, ca=ca)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
