@@ -124,13 +124,18 @@ class Answering:
     async def _start(self, status: int, headers: Headers) -> None:
         self.started = True
         encoded = [
-            (name.encode(), value.encode("latin-1", "replace"))
+            (name.encode(), _one_line(value).encode("latin-1", "replace"))
             for name, value in [*headers, *_SAFETY, *self.more]
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": encoded})
 
     async def _piece(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _one_line(value: str) -> str:
+    """A name in it must not become a header of its own."""
+    return value if value.isprintable() else "".join(each for each in value if each.isprintable())
 
 
 async def _next(events: AsyncIterator[Event]) -> Event:

@@ -29,10 +29,10 @@ class AuditFile:
         if self._length() + len(lines) > self._max_bytes and self._length():
             self._rotate()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
         try:
             os.fchmod(descriptor, OWNER_ONLY)
-            view = memoryview(lines)
+            view = memoryview(lines if _ends_a_line(descriptor) else b"\n" + lines)
             while view:
                 view = view[os.write(descriptor, view) :]
         finally:
@@ -57,3 +57,9 @@ class AuditFile:
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+
+def _ends_a_line(descriptor: int) -> bool:
+    """Not if a full disk or a crash has cut off the last line: the next one must not become a part of it."""
+    length = os.fstat(descriptor).st_size
+    return not length or os.pread(descriptor, 1, length - 1) == b"\n"

@@ -21,7 +21,7 @@ def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> No
     for offset in (12, 13, 17):
         redriven.add(offset)
     assert redriven.metadata() == "12-13 17"
-    again = Redriven.read(redriven.position, redriven.metadata())
+    again = Redriven.read(redriven.position, redriven.metadata(), 1000)
     assert [offset for offset in range(8, 20) if offset not in again] == [10, 11, 14, 15, 16, 18, 19]
     again.add(10)
     again.add(11)
@@ -87,3 +87,9 @@ def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named()
     assert letter is not None
     with pytest.raises(KafkaError, match="name the topic"):
         asyncio.run(redrive(Client("127.0.0.1:1"), "dlq", [letter]))
+
+
+def test_numbers_that_somebody_else_committed_take_no_more_room_than_the_partition_has() -> None:
+    """Whoever may commit for the group could else take all memory of who looks at it."""
+    redriven = Redriven.read(2, "0-99999999999999 ² 1-x 7-3 " + "9" * 4000, 10)
+    assert redriven.beyond == set(range(2, 10))

@@ -11,6 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.console.access.audit import FILE, ConsoleAudit
 from barnabas.console.access.model import AccessSettings, AuditSettings
+from barnabas.security.audit_file import AuditFile, lines_of
 from barnabas.testing import EmbeddedBroker
 from barnabas.types import TopicPartition
 from tests.console.web import Web, running_console
@@ -51,6 +52,8 @@ def test_a_line_that_a_crash_cut_off_is_passed_over(tmp_path: Path) -> None:
         file.write(b'{"event": "requ')
 
     assert [event["event"] for event in asyncio.run(audit.newest())] == ["login"]
+    AuditFile(tmp_path / FILE, 1 << 20, 1).write(lines_of([{"event": "next"}]))
+    assert [event["event"] for event in asyncio.run(audit.newest())] == ["next", "login"]
 
 
 def test_a_change_that_never_ended_is_told_as_cut_off(console_broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -147,6 +147,8 @@ def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> Non
         ("https://evil.example", "/"),
         ("//evil.example", "/"),
         ("/\\evil.example", "/"),
+        ("//[", "/"),
+        ("https://[", "/"),
         ("javascript:alert(1)", "/"),
         ("", "/"),
     ],

@@ -81,6 +81,12 @@ def test_the_cookie_of_https_is_bound_to_the_host() -> None:
     assert plain.value({}) == ""
 
 
+def test_a_cookie_is_found_beside_those_of_others_whatever_they_hold() -> None:
+    """Another program on the same host, on any port, sets cookies that browsers send here, too."""
+    theirs = 'prefs={"a": [1, 2]}; Ünï=x, y; =; broken'
+    assert Cookie("x", is_secure=False).value({"cookie": f"{theirs}; x=id; last=1"}) == "id"
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "address"), [("both", "alice", "1"), ("name", "alice", "2"), ("address", "bob", "1")]
 )

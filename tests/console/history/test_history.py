@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -81,3 +82,20 @@ def test_a_folder_that_cannot_be_written_leaves_curves_in_memory(tmp_path: Path)
         return names
 
     assert asyncio.run(use()) == ["a"]
+
+
+def test_a_disk_that_fails_leaves_pages_without_curves_and_others_cannot_look(tmp_path: Path) -> None:
+    path = tmp_path / "default" / "history.sqlite"
+
+    async def use() -> list[float | None]:
+        history = History(path)
+        await history.open()
+        await history.record(now_ms(), {"a": 1.0})
+        with sqlite3.connect(path) as other:
+            other.execute("DROP TABLE ticks")
+        found = (await history.read("a", now_ms() - 60_000, now_ms() + 10_000)).values
+        await history.close()
+        return found
+
+    assert asyncio.run(use()) == []
+    assert path.parent.stat().st_mode & 0o077 == 0

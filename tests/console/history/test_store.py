@@ -113,3 +113,21 @@ def test_a_slot_that_nobody_used_for_a_month_goes_to_another_series(path: Path) 
     assert store.names("") == ["a", "c"]
     assert [value for value in values(store, "c", NOW, later + 2 * HOUR_MS, 9) if value] == [3.5]
     store.close()
+
+
+def test_a_full_disk_names_no_series_that_is_not_in_the_file(path: Path) -> None:
+    store = HistoryStore(path)
+    store.record(NOW, {"a": 1.0})
+    (pages,) = store._database.execute("PRAGMA page_count").fetchone()
+    store._database.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        store.record(NOW + TICK, {f"series of a name that is long {number}": 1.0 for number in range(1000)})
+    assert store.names("") == ["a"]
+
+    store._database.execute("PRAGMA max_page_count=1000000")
+    store.record(NOW + 2 * TICK, {"a": 3.0, "b": 2.0})
+    store.close()
+    again = HistoryStore(path)
+    assert values(again, "b", NOW + 2 * TICK, NOW + 3 * TICK, 1) == [2.0]
+    assert values(again, "a", NOW + 2 * TICK, NOW + 3 * TICK, 1) == [3.0]
+    again.close()

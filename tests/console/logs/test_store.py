@@ -90,6 +90,11 @@ def test_many_small_additions_are_few_chunks(tmp_path: Path) -> None:
         assert offsets(store) == list(range(300))
 
 
+def test_lines_are_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
+    with Store(tmp_path / "logs") as store:
+        assert store.folder.stat().st_mode & 0o077 == 0
+
+
 def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(InUseError, match="another console"):

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
+from tests.console.pages.limited import Limited, OnlyOne
 from tests.console.web import RunningConsole, Web, running_console
 
 # So that a test can leave a transaction behind that no coordinator knows.
@@ -35,3 +36,11 @@ def either(either_console: RunningConsole) -> Iterator[Web]:
     """The pages of a console of either broker."""
     with either_console.web() as client:
         yield client
+
+
+@pytest.fixture
+def visitor(console: RunningConsole) -> Iterator[Limited]:
+    gate, limited = console.server.app.gate, Limited()
+    console.server.app.gate = OnlyOne(limited)  # type: ignore[assignment]
+    yield limited
+    console.server.app.gate = gate

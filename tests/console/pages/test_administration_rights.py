@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
 from typing import Any
 
 import confluent_kafka
 import pytest
 
-from barnabas.console.gate import Head
+from barnabas.client.cluster import Client
+from barnabas.client.status import STATUS_TOPIC, Status, StatusReporter
 from barnabas.console.needs import CHECKED, SHOWN
+from barnabas.console.pages.cluster import dead
 from barnabas.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.console.pages.topic.table import routes as of_a_topic
-from barnabas.console.routes import Kind, Match, Route
-from barnabas.console.visitor import Anyone, Visitor
+from barnabas.console.routes import Kind, Route
 from barnabas.security.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.console.pages.administration import eventually, look_anew, write
+from tests.console.pages.limited import Limited
 from tests.console.web import RunningConsole, Web
 
 ROUTES = [*of_a_topic, *of_the_cluster]
@@ -27,50 +29,11 @@ FORM = {
 }  # fmt: skip
 
 
-class Limited(Anyone):
-    name = "limited"
-
-    def __init__(self) -> None:
-        self.rights: set[Action] = set()
-
-    async def may(self, cluster: str, action: Action) -> bool:
-        return action in self.rights
-
-    async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        return {name for name in names if Action(operation, resource_type, name) in self.rights}
-
-
-class OnlyOne:
-    """A gate that lets in one visitor."""
-
-    def __init__(self, visitor: Limited) -> None:
-        self._visitor = visitor
-
-    def check(self, head: Head) -> None:
-        """Everybody."""
-
-    async def visitor(self, head: Head, match: Match) -> Visitor:
-        return self._visitor
-
-    async def close(self) -> None:
-        """Nothing is kept."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _topics(console_broker: EmbeddedBroker) -> None:
     for name in ("theirs", "dlq.theirs"):
         console_broker.create_topic(name, partitions=1)
     write(console_broker.bootstrap_servers, "theirs", 3)
-
-
-@pytest.fixture
-def visitor(console: RunningConsole) -> Iterator[Limited]:
-    gate, limited = console.server.app.gate, Limited()
-    console.server.app.gate = OnlyOne(limited)  # type: ignore[assignment]
-    yield limited
-    console.server.app.gate = gate
 
 
 def filled(path: str) -> str:
@@ -141,6 +104,98 @@ def test_a_redrive_needs_the_topics_that_it_writes_to(
     assert "WRITE on the topic theirs" in refused.json["error"]
     visitor.rights = {*read, Action(Operation.WRITE, ResourceType.TOPIC, "theirs")}
     assert web.change("/dead/dlq.theirs/redrive").json["sent"] == 1
+
+
+def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    """Whoever can write a letter could else have any record copied by the console."""
+    for name in ("dlq.forged", "mine.copies"):
+        console_broker.create_topic(name, partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    names = ("__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset")
+    producer.produce("dlq.forged", None, headers=dict(zip(names, ("theirs", "0", "1"), strict=True)))
+    assert producer.flush(60) == 0
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.forged"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.forged"),
+        Action(Operation.WRITE, ResourceType.TOPIC, "mine.copies"),
+    }
+    refused = web.change("/dead/dlq.forged/redrive", to="mine.copies")
+    assert refused.status == 403
+    assert "READ on the topic theirs" in refused.json["error"]
+    visitor.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
+    assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
+
+
+def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead, "MOST_BYTES", 1 << 20)
+    console_broker.create_topic("dlq.large", partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    for _ in range(12):
+        producer.produce("dlq.large", bytes(900_000), headers={"__connect.errors.topic": "theirs"})
+        producer.flush(60)
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.large"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.large"),
+    }
+    page = web.api("/dead/dlq.large").json
+    assert 0 < page["count"] < 12
+    assert not page["is_complete"]
+
+
+def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    for name in ("dlq.mixed", "mine.mixed"):
+        console_broker.create_topic(name, partitions=1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
+    for number in range(2400):
+        reason = "__connect.errors.exception.message"
+        headers = {"__connect.errors.topic": "mine.mixed", reason: "odd" if number % 2 else "even"}
+        producer.produce("dlq.mixed", b"v", headers=headers)
+    assert producer.flush(60) == 0
+    visitor.rights = {
+        Action(Operation.READ, ResourceType.TOPIC, "dlq.mixed"),
+        Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.mixed"),
+        Action(Operation.WRITE, ResourceType.TOPIC, "mine.mixed"),
+    }
+    refused = web.change("/dead/dlq.mixed/redrive", where=["reason=odd"])
+    assert (refused.status, "older ones first" in refused.json["error"]) == (400, True)
+    assert web.api("/dead/dlq.mixed").json["count"] == 2400
+    assert web.change("/dead/dlq.mixed/redrive").json["sent"] == 2400
+
+
+def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    settings = {"bootstrap.servers": console_broker.bootstrap_servers, "transactional.id": "their-tx"}
+    producer = confluent_kafka.Producer(settings)
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("theirs", b"v")
+    assert producer.flush(60) == 0
+    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "their-tx")}
+    assert web.api("/transactions/their-tx").json["partitions"] == []
+    visitor.rights.add(Action(Operation.DESCRIBE, ResourceType.TOPIC, "theirs"))
+    assert web.api("/transactions/their-tx").json["partitions"] == ["theirs-0"]
+    producer.abort_transaction(60)
+
+
+def test_processes_that_mirror_are_shown_to_who_may_read_their_reports(
+    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    async def report() -> None:
+        async with Client(console_broker.bootstrap_servers) as client:
+            await StatusReporter(client, lambda: Status("mirror", "west", "running")).report()
+
+    asyncio.run(report())
+    visitor.rights = set()
+    assert web.api("/mirrors").json["links"] == []
+    visitor.rights = {Action(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)}
+    assert [link["name"] for link in web.api("/mirrors").json["links"]] == ["west"]
 
 
 def test_a_topic_can_be_created_with_the_right_on_it_alone(visitor: Limited, web: Web) -> None:

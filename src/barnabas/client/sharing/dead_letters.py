@@ -113,6 +113,12 @@ class DeadLetter:
         """Whether key or value were copied; without them the original has to be looked up."""
         return self.key is not None or self.value is not None
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        values = (self.key, self.value, *(value for _, value in self.headers))
+        return sum(len(value or b"") for value in values)
+
     def sent_back(self) -> tuple[Header, ...]:
         """The headers of a record that gets another chance."""
         source = f"{self.place.topic}-{self.place.partition}@{self.offset}"
@@ -144,7 +150,7 @@ def read_letter(record: ConsumedRecord) -> DeadLetter | None:
 
 def _number(facts: Mapping[str, str], name: str) -> int:
     text = facts.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else -1
+    return int(text) if _is_number(text) else -1
 
 
 class Filter:
@@ -199,13 +205,18 @@ class Redriven:
         return text
 
     @classmethod
-    def read(cls, position: int, metadata: str) -> Redriven:
+    def read(cls, position: int, metadata: str, end: int) -> Redriven:
+        """`end` is that of the partition: whoever may commit can write any numbers there."""
         beyond: set[int] = set()
         for part in metadata.split():
             first, _, last = part.partition("-")
-            if first.isdigit() and (not last or last.isdigit()):
-                beyond.update(range(int(first), int(last or first) + 1))
+            if _is_number(first) and (not last or _is_number(last)):
+                beyond.update(range(max(int(first), position), min(int(last or first) + 1, end)))
         return cls(position, beyond)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def _ranges(ordered: list[int]) -> list[tuple[int, int]]:

@@ -36,8 +36,9 @@ class Outcome(NamedTuple):
 async def read_history(client: Client, topic: str) -> History:
     places = await client.partitions([topic])
     committed = await committed_offsets(client, GROUP_PREFIX + topic)
+    ends = await end_offsets(client, places)
     return {
-        place: Redriven.read(committed[place].offset, committed[place].metadata)
+        place: Redriven.read(committed[place].offset, committed[place].metadata, ends[place])
         if place in committed
         else Redriven()
         for place in places
@@ -51,22 +52,29 @@ async def read_letters(
     *,
     limit: int | None = None,
     most_read: int | None = None,
+    most_bytes: int | None = None,
     since: Mapping[TopicPartition, int] | None = None,
 ) -> list[DeadLetter]:
     """The dead letters that are there now, oldest first in each partition; with `most_read`, those among the first so
-    many records from `since` on."""
+    many records from `since` on; with `most_bytes`, no more once those found have so many."""
     places = await client.partitions([topic])
     starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
     positions = {place: max(start, (since or {}).get(place, 0)) for place, start in starts.items()}
     positions = {place: position for place, position in positions.items() if position < ends[place]}
-    letters, read = list[DeadLetter](), 0
+    letters, read, size = list[DeadLetter](), 0, 0
     async with Consumer(client, positions, FetchSettings(isolation=READ_COMMITTED)) as consumer:
-        while consumer.partitions and _below(len(letters), limit) and _below(read, most_read):
+        while (
+            consumer.partitions
+            and _below(len(letters), limit)
+            and _below(read, most_read)
+            and _below(size, most_bytes)
+        ):
             for record in await consumer.poll(POLL_SECONDS):
                 read += 1
                 letter = read_letter(record) if record.offset < ends[record.place] else None
                 if letter is not None and wanted(letter):
                     letters.append(letter)
+                    size += letter.size
             for place in [place for place in consumer.partitions if consumer.position(place) >= ends[place]]:
                 consumer.remove(place)
     return sorted(letters, key=lambda letter: (letter.timestamp, letter.where))[:limit]
@@ -83,6 +91,7 @@ async def pending_letters(
     *,
     limit: int | None = None,
     most_read: int | None = None,
+    most_bytes: int | None = None,
 ) -> list[DeadLetter]:
     """Those that were not sent back yet."""
     history = await read_history(client, topic)
@@ -92,6 +101,7 @@ async def pending_letters(
         lambda letter: letter.offset not in history[letter.place] and wanted(letter),
         limit=limit,
         most_read=most_read,
+        most_bytes=most_bytes,
         since={place: redriven.position for place, redriven in history.items()},
     )
 
@@ -107,6 +117,7 @@ async def redrive(
     letters = list(letters)
     _check_targets(letters, to)
     history = await read_history(client, topic)
+    _check_room(letters, history)
     sent, lost = 0, list[DeadLetter]()
     async with Producer(client) as producer:
         for chunk in _chunks(letters):
@@ -133,6 +144,18 @@ def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
                 ErrorCode.INVALID_REQUEST,
                 f"dead letter {letter.where} does not say which topic it comes from: name the topic to send it to",
             )
+
+
+def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
+    """What cannot be noted as sent back is not sent: it would be sent again and again."""
+    after = {place: Redriven(one.position, set(one.beyond)) for place, one in history.items()}
+    for letter in letters:
+        after[letter.place].add(letter.offset)
+    try:
+        for one in after.values():
+            one.metadata()
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:

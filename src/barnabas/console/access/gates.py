@@ -6,7 +6,6 @@ token, or with a login as oneself the name and password, or token, that brokers 
 
 from __future__ import annotations
 
-import urllib.parse
 from typing import Protocol
 
 from barnabas.config.setting import ConfigError
@@ -194,8 +193,7 @@ def _check_attempts(attempts: Attempts, name: str, address: str) -> None:
 
 def inner_path(path: str) -> str:
     """Where to go after the login, if that is a path of ours: nobody is sent to another site."""
-    parts = urllib.parse.urlsplit(path)
-    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
     if any(ord(each) < 32 for each in path):
         raise BadInputError("this is no path", "next")
     return path if is_ours else "/"

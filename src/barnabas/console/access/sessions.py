@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Generic, TypeVar
 
 IDLE_SECONDS = 30 * 60.0
@@ -91,12 +90,12 @@ class Cookie:
         return f"__Host-{self.name}" if self.is_secure else self.name
 
     def value(self, headers: Mapping[str, str]) -> str:
-        """What the request brings, or nothing."""
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self.full_name)
-        except CookieError:
-            return ""
-        return "" if morsel is None else morsel.value
+        """What the request brings, or nothing. Cookies of others on this host may hold anything."""
+        for each in headers.get("cookie", "").split(";"):
+            name, _, value = each.strip().partition("=")
+            if name == self.full_name:
+                return value
+        return ""
 
     def setting(self, value: str, seconds: int | None = None) -> tuple[str, str]:
         """The header that sets it, for the life of the browser or so many seconds; 0 takes it away."""

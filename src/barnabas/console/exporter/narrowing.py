@@ -8,7 +8,6 @@ import msgspec
 
 from barnabas.client.status import STATUS_TOPIC
 from barnabas.console.exporter.known import Known
-from barnabas.console.sampling.snapshot import GroupSample
 
 
 def narrowed(known: Known, topics: Set[str], groups: Set[str]) -> Known:
@@ -16,10 +15,6 @@ def narrowed(known: Known, topics: Set[str], groups: Set[str]) -> Known:
     seen = msgspec.structs.replace(
         snapshot,
         topics={name: topic for name, topic in snapshot.topics.items() if name in topics},
-        groups={name: _within(group, topics) for name, group in snapshot.groups.items() if name in groups},
+        groups={name: group.within(topics) for name, group in snapshot.groups.items() if name in groups},
     )
     return known._replace(snapshot=seen, statuses=known.statuses if STATUS_TOPIC in topics else ())
-
-
-def _within(group: GroupSample, topics: Set[str]) -> GroupSample:
-    return msgspec.structs.replace(group, topics=tuple(each for each in group.topics if each.topic in topics))

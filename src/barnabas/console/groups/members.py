@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
@@ -66,6 +66,15 @@ async def describe_members(client: Client, name: str, kind: str) -> GroupMembers
         return GroupMembers(error=f"Its members are not known: {error}.")
     except TimeoutError:
         return GroupMembers(error=f"Its coordinator did not tell its members within {PATIENCE:g} seconds.")
+
+
+def within(members: GroupMembers, topics: Set[str]) -> GroupMembers:
+    """Without what members have of other topics."""
+    seen = [
+        msgspec.structs.replace(one, assigned=[each for each in one.assigned if each.topic in topics])
+        for one in members.members
+    ]
+    return msgspec.structs.replace(members, members=seen)
 
 
 async def _classic(client: Client, name: str) -> GroupMembers:

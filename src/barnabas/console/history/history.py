@@ -26,6 +26,8 @@ logger = safe_logger(__name__)
 
 T = TypeVar("T")
 
+OWNER_ONLY = 0o700  # names of topics and groups are in it
+
 
 class History:
     """All methods belong to the event loop that called `open`."""
@@ -50,9 +52,15 @@ class History:
     async def read_many(
         self, series: Iterable[str], since_ms: int, until_ms: int, points: int = 360
     ) -> dict[str, Curve]:
-        """Curves of several series over the same steps; about as much work as one."""
+        """Curves of several series over the same steps; about as much work as one. Empty ones if the disk fails."""
         wanted = list(series)
-        return await self._call(lambda store: store.read(wanted, since_ms, until_ms, points))
+        try:
+            return await self._call(lambda store: store.read(wanted, since_ms, until_ms, points))
+        except sqlite3.Error as error:
+            logger.warning(
+                "The history %s cannot be read (%s): pages are shown without it.", self._path, error
+            )
+            return dict.fromkeys(wanted, Curve([], []))
 
     async def names(self, prefix: str = "") -> list[str]:
         """The series that there are."""
@@ -73,7 +81,7 @@ class History:
 
 def _open(path: Path) -> HistoryStore:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         return HistoryStore(path)
     except (OSError, sqlite3.OperationalError) as error:
         logger.warning(

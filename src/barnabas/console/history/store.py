@@ -60,8 +60,7 @@ class HistoryStore:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(SCHEMA)
-            rows = self._database.execute("SELECT name, slot, since FROM series")
-            self._slots = {name: Slot(slot, since) for name, slot, since in rows}
+            self._slots = self._named()
             newest = self._database.execute("SELECT max(ms) FROM ticks").fetchone()[0]
         except sqlite3.DatabaseError:
             self._database.close()
@@ -69,16 +68,24 @@ class HistoryStore:
         self._newest: int = newest or 0
         self._marked_ms = 0
 
+    def _named(self) -> dict[str, Slot]:
+        rows = self._database.execute("SELECT name, slot, since FROM series")
+        return {name: Slot(slot, since) for name, slot, since in rows}
+
     def record(self, ms: int, values: Mapping[str, float]) -> None:
         tick = LEVELS[0]
         at = ms - ms % tick.step_ms
-        with self._database:
-            self._name_new_series(values, at)
-            self._mark_used(values, at)
-            self._insert(tick, at, self._row(values))
-            self._condense(at)
-            for level in LEVELS:
-                self._database.execute(f"DELETE FROM {level.table} WHERE ms < ?", (at - level.keep_ms,))
+        try:
+            with self._database:
+                self._name_new_series(values, at)
+                self._mark_used(values, at)
+                self._insert(tick, at, self._row(values))
+                self._condense(at)
+                for level in LEVELS:
+                    self._database.execute(f"DELETE FROM {level.table} WHERE ms < ?", (at - level.keep_ms,))
+        except sqlite3.Error:
+            self._slots, self._marked_ms = self._named(), 0  # a full disk: what was new is not named
+            raise
         self._newest = at
 
     def read(self, series: Sequence[str], since_ms: int, until_ms: int, points: int) -> dict[str, Curve]:

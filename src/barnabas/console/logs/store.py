@@ -36,6 +36,8 @@ CHUNK_BYTES = 16 * 1024 * 1024
 """A search looks at a chunk in a few milliseconds; this much is in memory, and is read again after a kill."""
 CHUNK_SECONDS = 300.0
 HOUR = 3600
+OWNER_ONLY = 0o700
+"""Lines are for who may read their topics, and not for everybody on this machine."""
 
 _logger = safe_logger(__name__)
 
@@ -60,7 +62,7 @@ class Store:
         self.folder = folder
         self.settings = settings or StoreSettings()
         self._clock = clock
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         self._lock = _locked(folder)
         self._flushing = threading.Lock()
         self._files, self.positions = _recover(folder)

@@ -14,9 +14,9 @@ from barnabas.console.history.curve import Curve
 from barnabas.console.needs import SHOWN
 from barnabas.console.routes import Event, Routes
 from barnabas.console.sampling.past_rates import with_past
-from barnabas.console.sampling.snapshot import Snapshot
+from barnabas.console.sampling.snapshot import Snapshot, Totals
 from barnabas.durations import seconds_of
-from barnabas.security.authorizer import Operation, ResourceType
+from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.types import TopicPartition
 
 routes = Routes()
@@ -45,7 +45,7 @@ class Curves(msgspec.Struct):
 
 @routes.page("/curves", needs=SHOWN, template="curves/one.html")
 async def show_curves(context: Context, query: CurvesQuery) -> Curves:
-    """What was recorded of some series, at even steps of time. Needs DESCRIBE on the topics and groups they are of."""
+    """What was recorded of some series, at even steps of time. Needs DESCRIBE on what they are of."""
     span_ms = int(_span(query.since) * 1000)
     series = [name for text in query.series for name in text.split()]
     await _check(context, series)
@@ -68,11 +68,15 @@ async def _check(context: Context, series: list[str]) -> None:
     if len(series) > MOST_SERIES:
         raise BadInputError(f"Ask for at most {MOST_SERIES} series at once", "series")
     for name in series:
-        kind, _, rest = name.partition("/")
-        if kind in ("topic", "group"):
+        kind, *rest = name.split("/")
+        if kind in ("topic", "group") and rest:
             resource = ResourceType.TOPIC if kind == "topic" else ResourceType.GROUP
-            await context.demand(Operation.DESCRIBE, resource, unquote(rest.partition("/")[0]))
-        elif kind not in ("cluster", "broker"):
+            await context.demand(Operation.DESCRIBE, resource, unquote(rest[0]))
+            if kind == "group" and len(rest) > 2:  # group/billing/orders/lag
+                await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, unquote(rest[1]))
+        elif kind in ("cluster", "broker"):
+            await context.demand(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        else:
             text = (
                 f"{name!r} is no series; write for example cluster/in, topic/orders/in or group/billing/lag"
             )
@@ -116,7 +120,9 @@ class Tick(msgspec.Struct):
 
 @routes.stream("/live", needs=SHOWN)
 async def watch(context: Context, query: LiveQuery) -> AsyncIterator[Event]:
-    """A `tick` for each refresh of the figures, so that pages know when to ask again."""
+    """A `tick` for each refresh of the figures, so that pages know when to ask again; with sums for who may describe
+    the cluster."""
+    sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     async for snapshot in context.cluster.sampler.ticks():
-        totals = snapshot.totals
+        totals = snapshot.totals if sees_all else Totals()
         yield Event("tick", Tick(snapshot.taken_ms, snapshot.error, totals.rate_in, totals.lag))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from barnabas.client.cluster import Client
@@ -56,8 +58,10 @@ class OffsetsPage(msgspec.Struct):
 
 @routes.page("/groups/{group}/offsets", needs=group(Operation.DESCRIBE), template="groups/offsets.html")
 async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
-    """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed."""
+    """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed. Topics that
+    the visitor may not describe are left out."""
     sample = _find(context, query.group)
+    sample = sample.within(await _described(context, [each.topic for each in sample.topics]))
     if query.to and query.to not in offset_plan.WAYS:
         raise BadInputError(f"Offsets are set to {', '.join(offset_plan.WAYS)}", "to")
     planned = await _plan(context, sample, query) if query.to else []
@@ -119,7 +123,7 @@ def _topic_names(context: Context) -> dict[Uuid, str]:
 async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> list[PlannedChange]:
     before = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
     source = await _source(context, query)
-    places = await _places(context.client, query, {**before, **source})
+    places = await _places(context, query, {**before, **source})
     if len(places) > MOST_CHANGES:
         raise BadInputError(f"That would be {len(places)} partitions; choose a topic", "topic")
     starts, ends = await log_bounds(context.client, places)
@@ -147,11 +151,22 @@ async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition,
 
 
 async def _places(
-    client: Client, query: OffsetsQuery, known: dict[TopicPartition, int]
+    context: Context, query: OffsetsQuery, known: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
     """A topic that is named may be one in which the group has no offsets yet."""
-    places = await client.partitions(query.topic) if query.topic else sorted(known)
-    return [place for place in places if not query.partition or place.partition in query.partition]
+    for name in query.topic:
+        await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    places = await context.client.partitions(query.topic) if query.topic else sorted(known)
+    described = await _described(context, {place.topic for place in places})
+    return [
+        place
+        for place in places
+        if place.topic in described and (not query.partition or place.partition in query.partition)
+    ]
+
+
+async def _described(context: Context, topics: Iterable[str]) -> set[str]:
+    return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
 
 
 async def _problem(client: Client, sample: GroupSample, planned: list[PlannedChange]) -> str:

@@ -12,7 +12,7 @@ from barnabas.client.rebalance_history import rebalance_history
 from barnabas.console.context import Context
 from barnabas.console.errors import BadInputError, BusyError, NotFoundError
 from barnabas.console.groups.exact import exact_group
-from barnabas.console.groups.members import GroupMembers, describe_members
+from barnabas.console.groups.members import GroupMembers, describe_members, within
 from barnabas.console.needs import SHOWN, group
 from barnabas.console.pages.shown import Freshness, Paging, freshness, known_first, page_of, sparks
 from barnabas.console.routes import Entry, Routes
@@ -78,6 +78,8 @@ async def list_groups(context: Context, query: GroupsQuery) -> GroupsPage:
         raise BadInputError(f"Groups are sorted by {', '.join(_SORTS)}", "sort")
     if query.type and query.type not in TYPES:
         raise BadInputError(f"The types of groups are {', '.join(TYPES)}", "type")
+    if query.topic:
+        await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, query.topic)
     snapshot = context.cluster.sampler.snapshot
     fitting = [each for each in snapshot.groups.values() if _fits(each, query)]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, [each.name for each in fitting])
@@ -145,6 +147,8 @@ class GroupPage(msgspec.Struct):
     topics: list[TopicLag]
     topic: str
     partitions: list[PartitionRow]
+    left_out: int
+    """Topics in which it has offsets, and which the visitor may not describe."""
     members: GroupMembers
     series: list[str]
     """Of the curve of its lag."""
@@ -159,13 +163,17 @@ MOST_CURVES = 6
 
 @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
 async def show_group(context: Context, query: GroupQuery) -> GroupPage:
-    """One group of any type: members and what they have, lag by partition in records and seconds, and its curve."""
+    """One group of any type: members and what they have, lag by partition in records and seconds, and its curve. Topics
+    that the visitor may not describe are left out."""
     snapshot = context.cluster.sampler.snapshot
     sample = snapshot.groups.get(query.group)
     if sample is None:
         raise NotFoundError(f"There is no group {query.group!r}, or it was made in the last few seconds")
     members = await describe_members(context.client, sample.name, sample.type)
-    sample = await exact_group(context.client, sample, snapshot.taken_ms)
+    topics = await _described(context, sample, members)
+    left_out = sum(each.topic not in topics for each in sample.topics)
+    members = within(members, topics)
+    sample = await exact_group(context.client, sample.within(topics), snapshot.taken_ms)
     owners = {place: member.id for member in members.members for place in member.places}
     rows = [
         PartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
@@ -189,12 +197,20 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
         topics=lags,
         topic=query.topic,
         partitions=rows[:MOST_PARTITIONS],
+        left_out=left_out,
         members=members,
         series=[group_series(sample.name, each.topic, "lag") for each in lags[:MOST_CURVES]],
         lag_series=group_series(sample.name, "lag"),
         seconds_series=group_series(sample.name, "lag_seconds"),
         since=query.since,
     )
+
+
+async def _described(context: Context, sample: GroupSample, members: GroupMembers) -> set[str]:
+    """Brokers, too, tell of a group's topics only those that one may describe."""
+    assigned = {each.topic for member in members.members for each in member.assigned}
+    names = assigned | {each.topic for each in sample.topics}
+    return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
 
 
 class RebalancesQuery(msgspec.Struct):

@@ -10,7 +10,8 @@ from barnabas.console.pages.alarms import raised_alarms
 from barnabas.console.pages.shown import Freshness, freshness
 from barnabas.console.routes import Entry, Routes
 from barnabas.console.sampling.snapshot import BrokerSample, Snapshot
-from barnabas.security.authorizer import Operation, ResourceType
+from barnabas.console.sampling.totals import totals_of
+from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()
 
@@ -70,8 +71,11 @@ class Overview(msgspec.Struct):
 
 @routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=Entry("Overview", "o", 0))
 async def show_overview(context: Context, query: OverviewQuery) -> Overview:
-    """The cluster at a glance: brokers, partitions that are in danger, traffic and lag."""
-    snapshot = context.cluster.sampler.snapshot
+    """The cluster at a glance: brokers, partitions that are in danger, traffic and lag. Who may not describe the
+    cluster sees sums of the topics and groups that they may describe."""
+    sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    whole = context.cluster.sampler.snapshot
+    snapshot = whole if sees_all else await _seen(context, whole)
     totals = snapshot.totals
     return Overview(
         figures=freshness(snapshot),
@@ -88,9 +92,19 @@ async def show_overview(context: Context, query: OverviewQuery) -> Overview:
         lag=totals.lag,
         worst=await _worst(context, snapshot),
         alarms=len(await raised_alarms(context)),
-        curves=await _curves(context),
+        curves=await _curves(context) if sees_all else [],
         since=query.since,
     )
+
+
+async def _seen(context: Context, whole: Snapshot) -> Snapshot:
+    """Without brokers, and without what the visitor may not describe."""
+    names = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, whole.topics)
+    read = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, whole.groups)
+    topics = {name: topic for name, topic in whole.topics.items() if name in names}
+    groups = {name: group.within(names) for name, group in whole.groups.items() if name in read}
+    totals = await totals_of(topics, groups)
+    return msgspec.structs.replace(whole, brokers={}, topics=topics, groups=groups, totals=totals)
 
 
 def _broker(sample: BrokerSample, snapshot: Snapshot) -> BrokerRow:

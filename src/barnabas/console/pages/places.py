@@ -50,9 +50,10 @@ async def find_places(context: Context, query: PlacesQuery) -> Places:
 async def _places(
     context: Context, part: str, kind: str, resource: ResourceType, names: Iterable[str]
 ) -> list[Place]:
-    shown = sorted((name for name in names if _fits(part, name)), key=len)[:MOST_PLACES]
-    allowed = await context.allowed(Operation.DESCRIBE, resource, shown)
-    return [Place(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown if name in allowed]
+    fitting = [name for name in names if _fits(part, name)]
+    allowed = await context.allowed(Operation.DESCRIBE, resource, fitting)
+    shown = sorted(allowed, key=lambda name: (len(name), name))[:MOST_PLACES]
+    return [Place(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
 
 
 def _fits(part: str, name: str) -> bool:

@@ -9,7 +9,7 @@ An offset or a size of -1 is not known.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import msgspec
@@ -143,6 +143,12 @@ class GroupSample(msgspec.Struct, frozen=True, gc=False):
     def partitions(self) -> Iterator[GroupPartition]:
         for topic in self.topics:
             yield from topic.partitions()
+
+    def within(self, topics: Set[str]) -> GroupSample:
+        """Without its offsets in other topics."""
+        return msgspec.structs.replace(
+            self, topics=tuple(each for each in self.topics if each.topic in topics)
+        )
 
 
 class LogDirSample(NamedTuple):

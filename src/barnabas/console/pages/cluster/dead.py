@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -34,6 +35,8 @@ routes = Routes()
 
 MOST_READ = 20_000
 """Records of a dead-letter topic that a page looks at."""
+MOST_BYTES = 64 << 20
+"""Of the letters that a page or a redrive has in memory at once."""
 MOST_ROWS = 100
 
 
@@ -115,7 +118,7 @@ async def show_letters(context: Context, query: LettersQuery) -> LettersPage:
         reasons_of(letters),
         [row_of(letter) for letter in letters[:MOST_ROWS]],
         len(letters),
-        await _records(context, query.topic) <= MOST_READ,
+        await _records(context, query.topic) <= MOST_READ and sum(each.size for each in letters) < MOST_BYTES,
         targets_of(letters, query.to),
         await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
     )
@@ -123,13 +126,11 @@ async def show_letters(context: Context, query: LettersQuery) -> LettersPage:
 
 @routes.action("/dead/{topic}/redrive", needs=topic(Operation.READ))
 async def redrive_letters(context: Context, form: RedriveForm) -> Redriven:
-    """Send dead letters back to where they came from, each once. It needs WRITE on these topics, and READ on the group
-    barnabas-redrive-TOPIC, where it is noted which were sent."""
+    """Send dead letters back to where they came from, each once. It needs WRITE on these topics, READ on them for
+    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, where it is noted which were
+    sent."""
     await context.demand(Operation.READ, ResourceType.GROUP, GROUP_PREFIX + form.topic)
-    if form.to and await context.hidden(form.topic):
-        raise RefusedError(
-            "What these records hold is masked for you: they can only go back to where they came from"
-        )
+    await _refuse_masked(context, form.to, [form.topic])
     letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
     if form.seen is not None and form.seen != len(letters):
         raise StaleError(
@@ -142,12 +143,28 @@ async def redrive_letters(context: Context, form: RedriveForm) -> Redriven:
         )
     for target in targets:
         await context.demand(Operation.WRITE, ResourceType.TOPIC, target)
+    await _check_originals(context, letters, form.to)
     outcome = await redrive(context.client, form.topic, letters, form.to or None)
     lost = [letter.where for letter in outcome.lost]
     message = f"{outcome.sent} dead letters were sent back."
     if lost:
         message += f" {len(lost)} were not: their content was not copied, and the original is gone."
     return Redriven(message, f"/dead/{quote(form.topic)}", outcome.sent, lost)
+
+
+async def _check_originals(context: Context, letters: list[DeadLetter], to: str) -> None:
+    """A letter without a copy names the record to read, and whoever can write a letter can name any."""
+    origins = sorted({letter.origin.topic for letter in letters if not letter.has_content})
+    for origin in origins:
+        await context.demand(Operation.READ, ResourceType.TOPIC, origin)
+    await _refuse_masked(context, to, origins)
+
+
+async def _refuse_masked(context: Context, to: str, topics: Iterable[str]) -> None:
+    if to and any([await context.hidden(topic) for topic in topics if topic != to]):
+        raise RefusedError(
+            "What these records hold is masked for you: they can only go back to where they came from"
+        )
 
 
 def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
@@ -161,7 +178,8 @@ def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
 async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
     wanted = filter_of(query.where, masked=bool(await context.hidden(query.topic)))
     read = read_letters if query.all else pending_letters
-    return await read(context.client, query.topic, wanted, limit=query.limit, most_read=MOST_READ)
+    bounds = {"limit": query.limit, "most_read": MOST_READ, "most_bytes": MOST_BYTES}
+    return await read(context.client, query.topic, wanted, **bounds)
 
 
 async def _records(context: Context, name: str) -> int:

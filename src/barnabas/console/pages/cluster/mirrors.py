@@ -9,7 +9,7 @@ import msgspec
 from barnabas.client.mirrors import control
 from barnabas.client.mirrors.control import MirrorInfo
 from barnabas.client.mirrors.store import MIRROR_TOPIC
-from barnabas.client.status import Status, read_statuses
+from barnabas.client.status import STATUS_TOPIC, Status, read_statuses
 from barnabas.console.administration.confirming import confirmed
 from barnabas.console.administration.rights import may_change_cluster
 from barnabas.console.context import Context
@@ -73,13 +73,15 @@ class MirrorsPage(msgspec.Struct):
 @routes.page("/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=Entry("Mirrors", "r", 85))
 async def show_mirrors(context: Context, query: MirrorsQuery) -> MirrorsPage:
     """Topics that are mirrored to this cluster, and the processes that do it. Topics that the visitor may not describe
-    are left out."""
+    are left out; the processes are shown to who may read their reports, in `__barnabas_status`."""
     mirrors, note = await _mirrors(context)
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, [each.name for each in mirrors])
     statuses = {found.name: found for found in await read_statuses(context.cluster.client, "mirror")}
     rows = [row_of(each, statuses.get(each.link)) for each in mirrors if each.name in allowed]
     may_alter = await may_change_cluster(context, Operation.ALTER)
-    return MirrorsPage([link_of(each) for each in statuses.values()], rows, may_alter, note)
+    reads = await context.may(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)
+    links = [link_of(each) for each in statuses.values()] if reads else []
+    return MirrorsPage(links, rows, may_alter, note)
 
 
 @routes.action("/mirrors/{topic}/pause", needs=ALTERED)

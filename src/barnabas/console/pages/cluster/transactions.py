@@ -132,15 +132,24 @@ async def show_transactions(context: Context, query: TransactionsQuery) -> Trans
     template="cluster/transaction.html",
 )
 async def show_transaction(context: Context, query: TransactionQuery) -> TransactionPage:
-    """One transactional id: its state, and the partitions of its open transaction."""
+    """One transactional id: its state, and the partitions of its open transaction, of topics that the visitor may
+    describe."""
     coordinator, state = await transactions.describe_transaction(context.client, query.transactional_id)
+    described = await context.allowed(
+        Operation.DESCRIBE, ResourceType.TOPIC, [topic.topic for topic in state.topics]
+    )
     listed = ListTransactionsTransactionState(
         state.transactional_id, state.producer_id, state.transaction_state
     )
     return TransactionPage(
         row_of(coordinator, listed, state, _now_ms()),
         state.producer_epoch,
-        [f"{topic.topic}-{index}" for topic in state.topics for index in topic.partitions],
+        [
+            f"{topic.topic}-{index}"
+            for topic in state.topics
+            if topic.topic in described
+            for index in topic.partitions
+        ],
         await may_change(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, query.transactional_id),
     )
 

@@ -72,7 +72,7 @@ class Looker:
         chosen = chosen[-most:] if self._newest else chosen[:most]
         if not matched:
             return columns.rows, 0, Columns(0)
-        full = columns if columns.arrays.keys() >= WHOLE else part.columns(WHOLE)
+        full = columns if columns.arrays.keys() >= WHOLE else self._masked(part.columns(WHOLE))
         return columns.rows, matched, taken(full, chosen)
 
     def _find(self, part: Part, partition: int, most: int) -> Looked:
