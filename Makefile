@@ -253,7 +253,7 @@ EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/
 counterparts: extended
 extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/queues")
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
-	SIMULATION_SECONDS=60 $(BIN)/pytest tests/simulation/test_simulation.py -k no_scenario
+	SIMULATION_SECONDS=60 TIERED_SCENARIOS=60 $(BIN)/pytest tests/simulation -k no_scenario
 
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations

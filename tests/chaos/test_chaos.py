@@ -29,6 +29,7 @@ EXTENDED = {
     "restart the controller",
     "restart the leader",
     "freeze the leader's link to ZooKeeper",
+    "slow down the coordinator's disk",  # tests/broker/test_slow_disks.py has disks that are slow
     "kill a leader whose disk is slow",
     "kill two leaders at once",
 }

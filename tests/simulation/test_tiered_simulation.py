@@ -15,7 +15,7 @@ from barnabas.testing.simulation.tiers.mutants import (
 )
 from barnabas.tiering.writing.named_steps import Step
 
-SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "60"))
+SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "30"))
 FIRST_SEED = 1000
 LONGEST_SECONDS = 90.0  # on a machine with much else to do, fewer
 MUTANT_SCENARIOS = 60

@@ -100,12 +100,15 @@ _BAD_INPUT = frozenset(
 
 
 def explain(error: Exception) -> ConsoleError:
-    """The answer for what the client of the cluster raised; anything else is a defect and is raised again."""
+    """The answer for what the client of the cluster raised; anything else is a defect and is raised again.
+
+    jinja2 says of a template that is missing that it is an OSError, and a LookupError as well.
+    """
     if isinstance(error, ConsoleError):
         return error
     if isinstance(error, KafkaError):
         return ClusterError(_status(error), str(error))
-    if isinstance(error, ClientError | TimeoutError | OSError):
+    if isinstance(error, ClientError | TimeoutError | OSError) and not isinstance(error, LookupError):
         text = str(error) or "it did not answer in time"
         return ClusterError(502, f"The cluster cannot be asked: {text}")
     raise error

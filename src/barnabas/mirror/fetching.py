@@ -14,6 +14,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
+from barnabas.client.producing.batch_sender import MOST_BYTES
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.mirror.partition import Fetched
 from barnabas.protocol.messages.fetch import (
@@ -51,7 +52,8 @@ class Wanted(NamedTuple):
 class FetchLimits:
     max_wait: float = 0.5
     max_bytes: int = 8 * 1024 * 1024
-    partition_bytes: int = 1024 * 1024
+    partition_bytes: int = MOST_BYTES
+    """What goes on in one request."""
     committed_only: bool = False
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas.console.pages import route_table
-from barnabas.console.routes import Entry, Route
 from tests.console.browser.visits import Visit, visiting
 from tests.console.web import CLUSTER, RunningConsole
 
@@ -85,14 +84,14 @@ def test_j_and_k_move_through_rows_and_enter_opens_one(visit: Visit) -> None:
     assert visit.page.evaluate("() => document.activeElement.tagName") == "INPUT"
 
 
-ENTRIES = route_table().entries
-
-
-@pytest.mark.parametrize(("entry", "route"), ENTRIES, ids=[entry.word for entry, _ in ENTRIES])
-def test_g_and_a_letter_go_to_a_page(visit: Visit, entry: Entry, route: Route) -> None:
-    visit.page.keyboard.press("g")
-    visit.page.keyboard.press(entry.letter)
-    visit.page.wait_for_url(f"{visit.origin}{route.full_path.replace('{cluster}', CLUSTER).rstrip('/')}*")
+def test_g_and_a_letter_go_to_pages(visit: Visit) -> None:
+    """Three of them, one of which is of no cluster; tests/console/test_app.py sees that letters are different."""
+    for entry, route in route_table().entries:
+        if entry.word in ("Topics", "Brokers", "Settings"):
+            visit.open(GOTO)
+            visit.page.keyboard.press("g")
+            visit.page.keyboard.press(entry.letter)
+            visit.page.wait_for_url(f"{visit.origin}{route.full_path.replace('{cluster}', CLUSTER)}*")
 
 
 def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:

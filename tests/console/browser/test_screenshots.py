@@ -22,7 +22,6 @@ LARGEST_PICTURE = 60_000
 SIZE = (1120, 720)
 SHOWN: dict[str, tuple[str, Scheme, tuple[int, int]]] = {
     "overview": ("", "light", SIZE),
-    "topics": ("/topics", "light", SIZE),
     "records": ("/topics/orders/records?find=Oslo&where=value.amount+%3E+60", "light", SIZE),
     "group": ("/groups/warehouse", "dark", SIZE),
     "offsets": ("/groups/warehouse/offsets?to=latest", "light", SIZE),

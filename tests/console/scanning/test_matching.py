@@ -15,10 +15,11 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.client.opening import ConsumedRecord
 from barnabas.console.scanning.merging import Merge
 from barnabas.console.scanning.messages import Found, Range
-from barnabas.console.scanning.model import Hit, Search, Shown
+from barnabas.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Hit, Search, Shown
 from barnabas.console.scanning.places import read_places, write_places
 from barnabas.console.scanning.worker.reading import Section, Window
 from barnabas.console.scanning.worker.searching import Looker
+from barnabas.console.scanning.worker.showing import Viewer
 from barnabas.records.builder import build_batch
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.records.record import Record
@@ -66,7 +67,7 @@ def log_of(made: list[Any]) -> tuple[bytes, list[ConsumedRecord], int]:
     return log, found, offset
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(batches, searches)
 @example([(0, 0, [(b"\xff", b"\xffab\x00", ())])], Search(topic="t", find="ab", limit=1000))
 @example([(0, 0, [(None, None, (("h", None),))])], Search(topic="t", header="h=", limit=1000))
@@ -140,6 +141,21 @@ def test_hits_are_given_out_in_the_order_of_time_and_each_once(
             (hit.timestamp for hit in given_out), reverse=newest
         )
         assert merge.continue_at == ""
+
+
+def test_a_value_above_a_mebibyte_is_cut_and_a_smaller_one_is_not() -> None:
+    viewer = Viewer(Search(topic="t", shown_bytes=WHOLE_BYTES, with_hex=True), None)
+    large = viewer.show(b"x" * (WHOLE_BYTES + 1))
+    assert (large.cut, len(large.text), large.size, len(large.hex)) == (
+        True,
+        CUT_BYTES,
+        WHOLE_BYTES + 1,
+        2 * CUT_BYTES,
+    )
+    small = viewer.show(b"x" * WHOLE_BYTES)
+    assert (small.cut, len(small.text)) == (False, WHOLE_BYTES)
+    bad = viewer.show(b"\xff" * 10)
+    assert (bad.format, bad.cut, bad.text) == ("hex", False, " ".join(["ff"] * 10))
 
 
 def test_the_console_itself_imports_no_columns() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import time
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
@@ -158,6 +161,39 @@ def test_a_tail_that_was_paused_says_how_much_it_missed(searcher: Searcher, brok
         return await first(client, Search(topic=topic, continue_at=began.continue_at))
 
     assert searcher.with_client(broker.bootstrap_servers, work) == Skipped(30)
+
+
+PARENT = """
+import asyncio
+from barnabas.console.scanning.pool import Pool
+
+async def main():
+    pool = Pool(1)
+    await pool.start()
+    print(pool.processes[0].pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_a_search_process_ends_with_its_console_even_if_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        search_process = Path("/proc", parent.stdout.readline().strip())
+        assert search_process.exists()
+        parent.kill()
+    deadline = time.monotonic() + DEADLINE
+    while search_process.exists() and "State:\tZ" not in _status(search_process):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _status(process: Path) -> str:
+    try:
+        return (process / "status").read_text()
+    except OSError:
+        return "State:\tZ"
 
 
 def test_processes_log_in_as_who_searches_and_no_password_is_in_their_command_lines(

@@ -96,6 +96,15 @@ def test_values_are_decoded_by_their_schemas(
     assert "schema" in unknown.note.lower()
 
 
+def test_one_record_is_shown_with_its_schema(
+    searcher: Searcher, registry_broker: EmbeddedBroker, topic: str, scanner: Scanner
+) -> None:
+    search = Search(topic=topic, newest_first=False, limit=1, with_hex=True)
+    (hit,), _ = searcher.search(registry_broker.bootstrap_servers, search, scanner)
+    assert json.loads(hit.value.schema_text)["name"] == "Order"
+    assert hit.value.hex.startswith("00")
+
+
 def test_cel_looks_into_what_schemas_decode(
     searcher: Searcher, registry_broker: EmbeddedBroker, topic: str, scanner: Scanner
 ) -> None:

@@ -55,7 +55,7 @@ def searches(draw: st.DrawFn) -> Search:
     )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(search=searches())
 @example(search=Search(topic="orders", until=NOW + 134_000, limit=10_000))
 def test_a_search_finds_what_a_plain_loop_finds(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from barnabas.demo.pipelines import SHORT_LIVED
 from tests.kafka_jars import PROJECT_ROOT
 
 DEADLINE = 400.0
@@ -26,7 +27,8 @@ def run(folder: Path, file: str, until: Callable[[], bool] | None) -> None:
         file,
         *(["--once"] if until is None else []),
     ]
-    environment = os.environ | {"PYTHONPATH": str(PROJECT_ROOT / "src")}
+    options = {"PYTHONPATH": str(PROJECT_ROOT / "src"), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+    environment = os.environ | options
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             command, cwd=folder, stdout=log, stderr=log, start_new_session=True, env=environment

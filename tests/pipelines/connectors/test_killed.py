@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from barnabas.demo.pipelines import SHORT_LIVED
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 from tests.kafka_jars import PROJECT_ROOT
@@ -40,7 +41,10 @@ def running(folder: Path, *arguments: str) -> Iterator[None]:
     """Killed at the end, with its JVM and its workers."""
     command = [sys.executable, "-m", "tests.pipelines.connectors.stuck", str(folder), *arguments]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=log, stderr=log, start_new_session=True)
+        environment = os.environ | {"JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+        process = subprocess.Popen(
+            command, cwd=PROJECT_ROOT, stdout=log, stderr=log, start_new_session=True, env=environment
+        )
     try:
         yield
         assert process.poll() is None, (folder / "log").read_text()[-3000:]

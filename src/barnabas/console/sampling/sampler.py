@@ -27,6 +27,8 @@ from barnabas.log_lines import safe_logger
 _logger = safe_logger(__name__)
 
 INTERVAL = 10.0
+SECOND_AFTER = 2.0
+"""Seconds until the second refresh: rates need two, and somebody may be looking already."""
 
 
 class Sampler:
@@ -97,6 +99,8 @@ class Sampler:
             _logger.warning("Figures were not recorded: %s", error)
 
     async def _run(self) -> None:
+        await self.refresh()
+        await asyncio.sleep(SECOND_AFTER)
         while True:
             await self.refresh()
             # Ticks lie on the grid of the clock, so that the steps of a curve have one each.

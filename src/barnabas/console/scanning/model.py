@@ -85,6 +85,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = 0
     note: str = ""
     hex: str = ""
+    schema_text: str = ""
 
 
 class Hit(msgspec.Struct, frozen=True):

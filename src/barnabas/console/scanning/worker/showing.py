@@ -50,9 +50,10 @@ class Schemas:
         except ClientError as error:
             raise ValueError(str(error)) from error
 
-    def kind(self, schema_id: int) -> str:
-        schema = self._client.cached(schema_id)
-        return schema.type.lower() if schema is not None else "json"
+    def schema(self, schema_id: int) -> tuple[str, str]:
+        """(format, text) of a schema that something was decoded with."""
+        schema = self._client.schema(schema_id)
+        return schema.type.lower(), schema.text
 
     def close(self) -> None:
         self._client.close()
@@ -64,6 +65,7 @@ class Viewer:
     def __init__(self, search: Search, schemas: Schemas | None, *, value_is_masked: bool = False) -> None:
         self._how, self._schemas = search.decode, schemas
         self._most, self._with_hex = search.shown_bytes, search.with_hex and not search.masks
+        self._with_schema = search.with_hex
         self._value_is_masked = value_is_masked
 
     def hits(self, rows: Iterable[dict[str, Any]], partition: int) -> list[Hit]:
@@ -124,7 +126,9 @@ class Viewer:
         value = self._schemas.decode(data)
         schema_id = int.from_bytes(data[1:PREFIX], "big")
         text = json.dumps(value, ensure_ascii=False, default=plain)
-        return self._cut(self._schemas.kind(schema_id), text, len(data), schema=schema_id)
+        form, schema_text = self._schemas.schema(schema_id)
+        shown = self._cut(form, text, len(data), schema=schema_id)
+        return msgspec.structs.replace(shown, schema_text=schema_text) if self._with_schema else shown
 
     def _cut(self, form: str, text: str, size: int, *, schema: int = 0, note: str = "") -> Shown:
         most = self._most

@@ -85,6 +85,7 @@ export async function openPane(pane, link) {
     title.append(whole);
     const isTree = ["json", "avro", "protobuf"].includes(record.value.format) && !record.value.cut;
     const parts = [title, facts(record), isTree ? tree(record.value.text) : element("pre", shown(record.value))];
+    if (record.value.schema_text) parts.push(details(`Schema ${record.value.schema}`, element("pre", record.value.schema_text)));
     if (record.value.hex) parts.push(details("Bytes", element("pre", hexLines(record.value.hex))));
     pane.replaceChildren(...parts);
   }
