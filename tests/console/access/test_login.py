@@ -16,6 +16,7 @@ from barnabas.console import app
 from barnabas.console.access.attempts import MOST, Attempts
 from barnabas.console.access.audit import FILE
 from barnabas.console.access.gates import LoginGate, inner_path
+from barnabas.console.pages.access.settings import without_login
 from barnabas.security.tls.settings import parse_tls
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority
@@ -303,3 +304,9 @@ def test_a_stream_ends_with_the_session(console: RunningConsole, monkeypatch: py
         for _ in stream:  # what was on its way
             pass
         assert web.api("/topics").status == 401
+
+
+def test_a_password_in_the_address_of_the_registry_is_not_shown() -> None:
+    assert without_login("https://user:secret@registry:8081/x?y=1") == "https://registry:8081/x?y=1"
+    assert without_login("http://[::1]:8081") == "http://[::1]:8081"
+    assert without_login("") == ""

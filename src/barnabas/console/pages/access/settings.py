@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from datetime import UTC, datetime
 
 import msgspec
@@ -99,9 +100,15 @@ def _cluster(settings: ClusterSettings) -> ClusterFacts:
         settings.bootstrap,
         str(security.protocol),
         "" if security.sasl is None else str(security.sasl.mechanism),
-        settings.registry,
+        without_login(settings.registry),
         list(settings.logs),
     )
+
+
+def without_login(url: str) -> str:
+    """Somebody may have written name and password into it."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _rights() -> dict[str, list[str]]:
