@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from barnabas.client.addresses import Address
 from barnabas.client.security.settings import Mechanism, Protocol
 from barnabas.console.access.console_file import ConsoleFileError, read_console_file
 from barnabas.console.access.gates import ExposedConsoleError, gate_of
-from barnabas.console.access.model import LoginKind, Role
+from barnabas.console.access.model import AccessSettings, Login, LoginKind, Role
 from barnabas.console.access.passwords import hash_of
 from barnabas.console.settings import ClusterSettings, ConsoleSettings
 
@@ -132,6 +133,18 @@ def test_a_console_without_login_is_for_loopback_only(tmp_path: Path, listen: st
     with pytest.raises(ExposedConsoleError, match=r"asks nobody to log in.*listen on 127.0.0.1"):
         gate_of(settings, Silent())
     gate_of(read(tmp_path, CLUSTERS + "listen: '[::1]:8090'"), Silent())
+
+
+def test_a_login_without_https_that_others_can_reach_is_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    login = Login(LoginKind.SERVICE, {"alice": hash_of("a password", 14)})
+    settings = replace(read(tmp_path, CLUSTERS), access=AccessSettings(login))
+    gate_of(settings, Silent())
+    gate_of(replace(settings, listen=Address("0.0.0.0", 8090), url="https://console.example"), Silent())
+    assert not caplog.records
+    gate_of(replace(settings, listen=Address("0.0.0.0", 8090)), Silent())
+    assert "without https" in caplog.text
 
 
 def test_a_login_as_oneself_needs_brokers_that_ask_for_a_name(tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ from barnabas.console.gate import Gate, Head
 from barnabas.console.routes import Match
 from barnabas.console.settings import ConsoleSettings
 from barnabas.console.visitor import Anyone, Nobody, Visitor
+from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
+
+_logger = safe_logger(__name__)
 
 SESSION, PENDING = "barnabas-session", "barnabas-login"
 PENDING_SECONDS = 600
@@ -55,6 +58,12 @@ def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Gate:
         return LocalGate()
     people: People = RolePeople(settings) if login.kind is LoginKind.SERVICE else KafkaPeople(settings)
     is_secure = settings.tls is not None or settings.url.startswith("https:")
+    if not is_secure and not is_loopback(settings.listen.host):
+        _logger.warning(
+            "%s can be reached from other machines without https: passwords and sessions can be read on the way. Give "
+            "it `tls` in console.yml, or `url: https://...` if a proxy in front of it speaks https.",
+            settings.listen,
+        )
     return LoginGate(login, people, audit, is_secure=is_secure)
 
 
