@@ -52,6 +52,15 @@ def test_a_group_shows_the_topics_that_one_may_describe(visitor: Limited, web: W
     assert SECRET not in answer.text + page
 
 
+def test_the_list_of_topics_tells_no_lag_of_a_group_that_one_may_not_describe(
+    visitor: Limited, web: Web
+) -> None:
+    visitor.rights = SEES_GROUP
+    assert [(row["name"], row["lag"]) for row in web.api("/topics").json["topics"]] == [(MINE, 4)]
+    visitor.rights = {describe(ResourceType.TOPIC, MINE)}
+    assert [(row["name"], row["lag"]) for row in web.api("/topics").json["topics"]] == [(MINE, None)]
+
+
 def test_groups_are_not_found_by_a_topic_that_one_may_not_describe(visitor: Limited, web: Web) -> None:
     visitor.rights = SEES_GROUP
     assert web.api("/groups", topic=SECRET).status == 403

@@ -41,10 +41,10 @@ class TopicRow(msgspec.Struct):
     size: int | None
     """Bytes of all replicas."""
     lag: int | None
-    """Records that the group which is furthest behind has before it."""
+    """Records that the group which is furthest behind has before it, if the visitor may see that group."""
     lag_seconds: float | None
     group: str
-    """That group, if the visitor may see it."""
+    """That group."""
     spark: str
     """Records in, of two hours: the path of an SVG of 90 by 22."""
 
@@ -117,13 +117,14 @@ async def _rows(context: Context, snapshot: Snapshot, topics: list[TopicSample])
     rows = []
     for topic, name in zip(topics, series, strict=True):
         lag = worst.get(topic.name)
+        lag = lag if lag is not None and lag.group in seen else None
         rows.append(
             TopicRow(
                 *(topic.name, topic.internal, len(topic.layout), topic.offline, topic.under_replicated),
                 *(topic.rate_in, topic.size if topic.size >= 0 else None),
                 lag=lag.lag if lag else None,
                 lag_seconds=lag.seconds if lag else None,
-                group=lag.group if lag and lag.group in seen else "",
+                group=lag.group if lag else "",
                 spark=paths[name],
             )
         )
