@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
-from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from barnabas.types import TopicPartition
 from tests.console.pages.administration import look_anew, write
@@ -121,3 +121,10 @@ def test_what_one_may_see_is_found_behind_any_number_of_names_that_one_may_not(
     look_anew(console)
     visitor.rights = {describe(ResourceType.TOPIC, "zz-long-name")}
     assert "zz-long-name" in [place["name"] for place in web.api("/goto", q="z").json["found"]]
+
+
+def test_settings_tell_no_address_of_a_cluster_that_one_may_not_describe(visitor: Limited, web: Web) -> None:
+    visitor.rights = SEES_GROUP
+    assert web.ask("GET", "/api/v1/settings").json["clusters"] == []
+    visitor.rights = {describe(ResourceType.CLUSTER, CLUSTER_NAME)}
+    assert [each["name"] for each in web.ask("GET", "/api/v1/settings").json["clusters"]] == ["default"]

@@ -13,10 +13,14 @@ from barnabas.console.context import Context
 from barnabas.console.needs import ADMINISTER, Needs
 from barnabas.console.routes import Entry, Routes
 from barnabas.console.settings import ClusterSettings
+from barnabas.security.authorizer import Action, Operation, ResourceType
 
 routes = Routes()
 
-OWN = Needs(note="a login; roles, masks and tokens are shown to who has the role admin in every cluster")
+OWN = Needs(
+    note="a login; clusters are shown to who may describe them, roles, masks and tokens to who is admin in all of them"
+)
+DESCRIBE = Action(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
 class SettingsQuery(msgspec.Struct):
@@ -81,7 +85,7 @@ async def show_settings(context: Context, query: SettingsQuery) -> SettingsPage:
         context.visitor.name,
         str(access.login.kind),
         settings.read_only,
-        [_cluster(each) for each in settings.clusters],
+        [_cluster(each) for each in settings.clusters if await context.visitor.may(each.name, DESCRIBE)],
         _rights(),
         all([await context.visitor.may(each, ADMINISTER) for each in context.clusters]),
     )
