@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
+from tests.clients.consumers import stop_all
 
 DEADLINE = 60.0  # machines that run all tests at once are slow
 
@@ -17,6 +18,13 @@ DEADLINE = 60.0  # machines that run all tests at once are slow
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on() -> Iterator[None]:
+    """A test that fails must not leave consumers behind that look for its broker for ever."""
+    yield
+    stop_all()
 
 
 @pytest.fixture

@@ -40,6 +40,15 @@ class Processed:
         return sum(count - 1 for count in self.counts.values())
 
 
+RUNNING: list[Worker | Load] = []
+"""What a test has started and not stopped: it failed, and `stop_all` keeps it from disturbing the next one."""
+
+
+def stop_all() -> None:
+    while RUNNING:
+        RUNNING.pop().give_up()
+
+
 class Worker(threading.Thread, ABC):
     """One member of a group: polls, notes, commits; `leave` closes it in order."""
 
@@ -54,6 +63,7 @@ class Worker(threading.Thread, ABC):
         self.rebalances = 0
         self.failure: BaseException | None = None
         self._leaving = threading.Event()
+        RUNNING.append(self)
         self.start()
 
     def run(self) -> None:
@@ -67,7 +77,13 @@ class Worker(threading.Thread, ABC):
     def consume(self, is_leaving: Callable[[], bool]) -> None:
         """Work until it is time to leave."""
 
+    def give_up(self) -> None:
+        self._leaving.set()
+        self.join(10)
+
     def leave(self) -> None:
+        if self in RUNNING:
+            RUNNING.remove(self)
         self._leaving.set()
         self.join(60)
         assert not self.is_alive(), "the consumer does not close"
@@ -137,6 +153,7 @@ class KafkaPythonWorker(Worker):
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=100,
+            metadata_max_age_ms=1000,  # it may assign before it has heard of the topic, and looks again only then
             **self.settings,
         )
         while not is_leaving():
@@ -205,6 +222,7 @@ class Load(threading.Thread):
             }
         )
         self._stopping = threading.Event()
+        RUNNING.append(self)
         self.start()
 
     def run(self) -> None:
@@ -221,8 +239,14 @@ class Load(threading.Thread):
         assert error is None, error
         self.acknowledged.add((message.partition(), message.offset()))
 
+    def give_up(self) -> None:
+        self._stopping.set()
+        self.join(10)
+
     def stop(self) -> set[tuple[int, int]]:
         """Everything that was acknowledged: (partition, offset)."""
+        if self in RUNNING:
+            RUNNING.remove(self)
         self._stopping.set()
         self.join()
         assert self._producer.flush(60) == 0

@@ -44,7 +44,7 @@ def refusal(token: str, rules: Rules = RULES) -> str:
 def test_a_token_that_the_provider_has_signed_counts(key: SigningKey, algorithm: str) -> None:
     said = claims(scope="read write")
 
-    assert check(key.sign(said, algorithm)) == ("alice", said["exp"] * 1000, {"read", "write"})
+    assert check(key.sign(said, algorithm))[:3] == ("alice", said["exp"] * 1000, {"read", "write"})
 
 
 def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
