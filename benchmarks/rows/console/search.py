@@ -1,9 +1,12 @@
 """Search in the console: 800,000 JSON records of 242 bytes in 4 partitions, and what it does to producers."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from barnabas.console.scanning.worker.__main__ import NICE
 from benchmarks.loads import client, client_command
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
 from benchmarks.rows import latency
@@ -14,7 +17,8 @@ from benchmarks.subjects.brokers import Broker
 _RECORDS, _PARTITIONS = 800_000, 4
 _ROUNDS, _SECONDS = 5, 2.5
 _LABEL = "orders"
-_WITHOUT, _WITH, _AGAIN = "nobody searches", "somebody searches", "nobody searches, again"
+_WITHOUT, _WITH = "nobody searches", "somebody searches"
+_BUSY, _AGAIN = "processes that only count", "processes that only count, again"
 
 
 def fill(session: Session) -> None:
@@ -76,6 +80,18 @@ def _produce_meanwhile(session: Session) -> Figures:
         return _produce(session)
 
 
+def _produce_on_a_busy_machine(session: Session) -> Figures:
+    """As many processes as search, of the same priority, which only count: what two busy cores cost by themselves."""
+    counting = ["nice", "-n", str(NICE), sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(counting) for _ in range(os.cpu_count() or 1)]
+    try:
+        return _produce(session)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
 @contextmanager
 def _search_forever(session: Session, broker: Broker) -> Iterator[None]:
     topic = session.kept(broker, _LABEL)
@@ -99,10 +115,15 @@ ROWS = (
     row("console-search-cel", "console: CEL over 800,000 records of 242 B", "cel", 0.8),
     Row(
         "console-search-produce",
-        "produce latency at 5,000/s while the console searches without a pause, compared with none",
-        (Subject(_WITHOUT, _produce), Subject(_WITH, _produce_meanwhile), Subject(_AGAIN, _produce)),
+        "produce latency at 5,000/s while the console searches without a pause, beside processes that only count",
+        (
+            Subject(_WITHOUT, _produce),
+            Subject(_BUSY, _produce_on_a_busy_machine),
+            Subject(_WITH, _produce_meanwhile),
+            Subject(_AGAIN, _produce_on_a_busy_machine),
+        ),
         (latency.P50, latency.P99),
-        (Target("p99_us", "<=", SLOWER, relative_to=_WITHOUT, subject=_WITH, again=_AGAIN),),
+        (Target("p99_us", "<=", SLOWER, relative_to=_BUSY, subject=_WITH, again=_AGAIN),),
         prepare=fill,
         least_rounds=_ROUNDS,
     ),
