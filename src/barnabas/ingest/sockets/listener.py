@@ -45,17 +45,18 @@ class SocketListener:
 
     async def open(self) -> None:
         """OSError if an address cannot be had."""
-        tls = self._tls()
+        tls, opened = self._tls(), list[Endpoint]()
         try:
             for transport, address in endpoints_of(self.settings):
                 if transport == "udp":
                     reached = self._open_datagrams(address)
                 else:
                     reached = await self._open_stream(address, tls if transport == "tls" else None)
-                self.endpoints.append(Endpoint(transport, reached))
+                opened.append(Endpoint(transport, reached))
         except BaseException:
             self.close()
             raise
+        self.endpoints = opened  # all at once: whoever looks from another thread sees all of them or none
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
 
     def stop_accepting(self) -> None:
