@@ -6,9 +6,6 @@ async with ConsoleServer(ConsoleSettings((ClusterSettings("default", "127.0.0.1:
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from barnabas.client.addresses import Address
 from barnabas.console.access.audit import ConsoleAudit
 from barnabas.console.access.audit_topic import AuditTopic
@@ -19,10 +16,11 @@ from barnabas.console.pages import route_table
 from barnabas.console.scanning.pool import Pool
 from barnabas.console.settings import ConsoleSettings
 from barnabas.network.web import WebServer, bind
+from barnabas.network.web_process import Server
 from barnabas.security.tls.server import https_context
 
 
-class ConsoleServer:
+class ConsoleServer(Server):
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
         self.pool = Pool()
@@ -34,15 +32,6 @@ class ConsoleServer:
         self.app = ConsoleApp(settings, self.clusters, route_table(), self.gate, self.audit)
         self.port = settings.listen.port
         self._http: WebServer | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def url(self) -> str:

@@ -6,19 +6,39 @@ import asyncio
 import contextlib
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from types import TracebackType
+from typing import Self
 
 STDIN = 0
 
 
-class Server(Protocol):
+class Server(ABC):
+    """For `async with`, and for `run`."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
     @property
+    @abstractmethod
     def url(self) -> str: ...
 
+    @abstractmethod
+    async def start(self) -> None:
+        """Returns when clients are served."""
 
-Serving = Callable[[], AbstractAsyncContextManager[Server]]
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+
+Serving = Callable[[], Server]
 """Makes the server, on the loop that it will run on."""
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
@@ -17,6 +15,7 @@ from barnabas.client.security.tls import tls_context
 from barnabas.log_lines import safe_logger
 from barnabas.network.exposure import is_loopback
 from barnabas.network.web import WebServer, bind
+from barnabas.network.web_process import Server
 from barnabas.registry.access import Access
 from barnabas.registry.api.app import RegistryApp
 from barnabas.registry.api.forwarding import Forwarder
@@ -46,7 +45,7 @@ class RegistrySettings:
     tls: Tls | None = None
 
 
-class RegistryServer:
+class RegistryServer(Server):
     def __init__(self, settings: RegistrySettings) -> None:
         self.settings = settings
         stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
@@ -57,15 +56,6 @@ class RegistryServer:
         self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
         self.port = settings.listen.port
         self._http: WebServer | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def url(self) -> str:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from types import TracebackType
-from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
@@ -24,13 +22,14 @@ from barnabas.metrics.text import render_lines
 from barnabas.network.exposure import is_loopback
 from barnabas.network.http import MonitoringServer
 from barnabas.network.http_credentials import HttpCredentials
+from barnabas.network.web_process import Server
 
 CLIENT_ID = "barnabas-exporter"
 
 _logger = safe_logger(__name__)
 
 
-class ExporterServer:
+class ExporterServer(Server):
     """`tokens_file` has a line for each bearer that is let in; without it, everybody is."""
 
     def __init__(
@@ -49,15 +48,6 @@ class ExporterServer:
         if publish_metrics:
             publisher = Publisher(self._client, publish_metrics, cluster.name)
             self.watch.followers.append(publisher.publish)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def url(self) -> str:
