@@ -5,10 +5,8 @@ from __future__ import annotations
 from barnabas.registry.leadership import GROUP
 from barnabas.registry.topic import TOPIC
 from barnabas.registry.writing import TRANSACTIONAL_ID
-from barnabas.security.acls import AclBinding
+from barnabas.security.acls import AclBinding, allowing
 from barnabas.security.authorizer import Operation, ResourceType
-
-LITERAL, ALLOW, EVERYWHERE = 3, 3, "*"
 
 _NEEDED = {
     (ResourceType.TOPIC, TOPIC): (
@@ -24,8 +22,4 @@ _NEEDED = {
 
 
 def needed_acls(user: str) -> list[AclBinding]:
-    return [
-        AclBinding(kind, name, LITERAL, f"User:{user}", EVERYWHERE, operation, ALLOW)
-        for (kind, name), operations in _NEEDED.items()
-        for operation in operations
-    ]
+    return allowing(user, _NEEDED)

@@ -49,6 +49,15 @@ class AclBinding(msgspec.Struct, frozen=True, array_like=True, order=True):
     permission: int
 
 
+def allowing(user: str, rights: Mapping[tuple[ResourceType, str], Sequence[Operation]]) -> list[AclBinding]:
+    """What lets a user do this from everywhere; a name is that of one resource, or WILDCARD."""
+    return [
+        AclBinding(kind, name, PatternType.LITERAL, f"User:{user}", WILDCARD, operation, Permission.ALLOW)
+        for (kind, name), operations in rights.items()
+        for operation in operations
+    ]
+
+
 # What can be allowed on which resource: Kafka's AclEntry.supportedOperations.
 _OF_BOTH = (
     Operation.CREATE,
