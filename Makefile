@@ -33,7 +33,7 @@ CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
 OLDEST_SPARK       := .cache/oldest-spark
 OLDEST_SPARK_STAMP := $(OLDEST_SPARK)/.stamp
 # What meets Spark's own classes: both connectors, source, sink, runner, SQL definitions, Spark's own runner.
-OLDEST_SPARK_TESTS ?= tests/pipelines/test_connectors.py tests/pipelines/test_session.py tests/pipelines/sink/test_writing.py \
+OLDEST_SPARK_TESTS ?= tests/pipelines/test_connectors.py tests/pipelines/test_session.py tests/spark/sink/test_writing.py \
     tests/pipelines/running tests/pipelines/library/test_commands.py tests/pipelines/library/test_activity.py \
     tests/pipelines/lake/test_iceberg.py
 
@@ -85,7 +85,7 @@ KERBEROS_STAMP := $(VENV)/.kerberos
 
 # Checks of accessibility, for the pages of the console.
 AXE        := .cache/axe
-AXE_SOURCE := tests/console/browser/axe
+AXE_SOURCE := tests/services/console/browser/axe
 AXE_STAMP  := $(AXE)/.stamp
 
 IDENTITY_PROVIDER        := .cache/identity-provider
@@ -131,21 +131,21 @@ kernels: $(KERNELS_STAMP)
 $(KERNELS_STAMP): $(STAMP) $(wildcard src/barnabas/records/columnar/*.py)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m barnabas.records.columnar
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c \
-	    'import barnabas.pipelines.source.rows, pyspark.sql.streaming.python_streaming_source_runner, pyspark.worker'
+	    'import barnabas.spark.source.rows, pyspark.sql.streaming.python_streaming_source_runner, pyspark.worker'
 	@touch $@
 
 # Spark's classes as Java has them in memory: without them Spark takes twice as long to start.
 CLASSES_STAMP := $(VENV)/.classes
 classes: $(CLASSES_STAMP)
 $(CLASSES_STAMP): $(KERNELS_STAMP)
-	@$(BIN)/python -m barnabas.demo.warming
+	@$(BIN)/python -m examples.demo.warming
 	@touch $@
 
 demo: bytecode kernels classes  ## a shop, its log and three pipelines on Spark, checked (DEMO_SECONDS=60)
-	@DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/python -m barnabas.demo
+	@DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/python -m examples.demo
 
 tour: bytecode  ## a short tour of the broker itself, with a real client
-	$(BIN)/python -m barnabas.demo.tour
+	$(BIN)/python -m examples.demo.tour
 
 serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)
@@ -155,7 +155,7 @@ test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (T
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
 simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000 SIMULATE=--tiered)
-	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seeds $(SEEDS) $(SIMULATE)
+	PYTHONHASHSEED=0 $(BIN)/python -m simulation --seeds $(SEEDS) $(SIMULATE)
 
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -194,17 +194,17 @@ counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-
 connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
 	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
-	$(BIN)/pytest -m extended tests/pipelines/connectors/test_worker.py
+	$(BIN)/pytest -m extended tests/connect/test_worker.py
 
 .PHONY: pictures
 pictures: bytecode kernels programs  ## write the pictures of docs/console.md anew (docs/images/console)
-	$(BIN)/pytest tests/console/browser/test_screenshots.py --screenshots
+	$(BIN)/pytest tests/services/console/browser/test_screenshots.py --screenshots
 
 hdfs: bytecode kernels $(HDFS_STAMP)  ## pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
 
 connect-counterparts: bytecode kernels  ## connectors killed for longer, and beside OpenSearch, Debezium and MariaDB (make opensearch-install debezium-install mariadb-install)
-	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/pipelines/connectors/sinks tests/pipelines/connectors/sources
+	OPENSEARCH_FOLDER="$(abspath $(OPENSEARCH))" $(BIN)/pytest -m extended tests/connect/sinks tests/connect/sources
 
 .PHONY: debezium-install mariadb-install
 debezium-install:  ## fetch Debezium's connector for PostgreSQL from Maven, 25 MB
@@ -224,10 +224,10 @@ opensearch-install:  ## fetch OpenSearch from Maven, 160 MB
 	mv $(OPENSEARCH)-zip/opensearch-$(OPENSEARCH_VERSION) $(OPENSEARCH) && rm -rf $(OPENSEARCH)-zip
 
 registry-clients: $(STAMP)  ## npm's and franz-go's clients of a schema registry against ours (needs npm and go)
-	$(BIN)/python -m tests.registry.counterparts
+	$(BIN)/python -m tests.services.registry.counterparts
 
 registry-chaos: $(STAMP)  ## four schema registries that are killed for ten minutes (REGISTRY_CHAOS="--minutes 3")
-	$(BIN)/python -m tests.registry.chaos $(REGISTRY_CHAOS)
+	$(BIN)/python -m tests.services.registry.chaos $(REGISTRY_CHAOS)
 
 object-stores: $(STAMP)  ## what tiering asks of a store, over versitygw, azurite and s3mock (make object-stores-install)
 	$(BIN)/python -m tests.tiering.counterparts $(OBJECT_STORES)
@@ -243,22 +243,22 @@ object-stores-install:  ## install versitygw (go), azurite (npm) and s3mock (Mav
 counterparts: prometheus-boards
 prometheus-boards: bytecode java  ## Prometheus on three brokers and the exporter: boards of others have data, and sums are true
 	@tools/unpack-packages $(PROMETHEUS)
-	$(BIN)/pytest -m extended tests/console/exporter/test_prometheus_boards.py
+	$(BIN)/pytest -m extended tests/services/console/exporter/test_prometheus_boards.py
 
 # What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
 # mark have targets of their own, above.
-EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/ingest tests/network tests/pipelines/library \
-    tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/queues
+EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/services/ingest tests/network tests/pipelines/library \
+    tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/share
 .PHONY: extended
 counterparts: extended
-extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/queues")
+extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/share")
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
 	SIMULATION_SECONDS=60 TIERED_SCENARIOS=60 $(BIN)/pytest tests/simulation -k no_scenario
 
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations
 ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
-	$(BIN)/python -m tests.ingest.rotation_proof $(INGEST)
+	$(BIN)/python -m tests.services.ingest.rotation_proof $(INGEST)
 
 # For rows of the benchmark that stand beside them; without them the rows are left out.
 flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
@@ -335,7 +335,7 @@ $(ICEBERG_STAMP): tests/java/iceberg/pom.xml
 
 # Only the benchmark's rows of the mirror and one test need it.
 mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  ## the mirror beside Apache Kafka and MirrorMaker's own client
-	$(BIN)/pytest tests/mirror -m "java or extended"
+	$(BIN)/pytest tests/services/mirror -m "java or extended"
 
 mirrormaker: $(MIRROR_MAKER_STAMP)  ## fetch MirrorMaker 2, which the mirror is measured beside
 
@@ -345,12 +345,12 @@ $(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
 	@touch $@
 
 # With the command that users have.
-$(S3A_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
+$(S3A_STAMP): src/barnabas/spark/jars.py | $(STAMP)
 	rm -rf $(S3A_JARS)
 	$(BIN)/barnabas pipeline jars s3a --to $(S3A_JARS) 2>/dev/null
 	@touch $@
 
-$(CONNECT_STAMP): src/barnabas/pipelines/jars.py | $(STAMP)
+$(CONNECT_STAMP): src/barnabas/spark/jars.py | $(STAMP)
 	rm -rf $(CONNECT_JARS)
 	$(BIN)/barnabas pipeline jars delta postgres --to $(CONNECT_JARS) 2>/dev/null
 	@touch $@

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.cluster import (

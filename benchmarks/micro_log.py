@@ -16,7 +16,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.creation import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
@@ -24,7 +24,7 @@ from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.records.batch import CRC_START
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition, new_uuid
+from barnabas.common.types import TopicPartition, new_uuid
 
 ROUNDS = 5
 BATCHES = 4000

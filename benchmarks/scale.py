@@ -20,7 +20,7 @@ from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.cluster.zookeeper.layout import decode_entry, encode_entry
 from barnabas.controller import brokers as decisions
 from barnabas.controller.decision import Policy
-from barnabas.types import TopicPartition, new_uuid
+from barnabas.common.types import TopicPartition, new_uuid
 
 SIZES = (1_000, 10_000, 50_000)
 BROKERS = 5

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from barnabas.cli.cluster.local_cluster import BrokerChild, LocalCluster
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from benchmarks.subjects.processes import cpu_seconds, resident_bytes
 
 TOPICS = 3

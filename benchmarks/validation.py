@@ -16,7 +16,7 @@ from typing import Any
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.creation import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
@@ -25,7 +25,7 @@ from barnabas.records import walking
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 BATCH_BYTES = 16 * 1024
 SIZES = (100, 1000)

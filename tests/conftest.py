@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from barnabas.log_lines import line_limit
+from barnabas.common.safe_logging import line_limit
 from tests.kafka_jars import in_ci, reason_java_is_missing
 
 # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
@@ -46,10 +46,10 @@ SLOW_FOLDERS = (
 # A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
 WITH_SPARK = (
     "tests/pipelines/",
-    "tests/demo/",
+    "tests/examples/",
     "tests/cli/pipeline/",
-    "tests/ingest/files/test_pipeline.py",
-    "tests/ingest/host/test_agent.py",
+    "tests/services/ingest/files/test_pipeline.py",
+    "tests/services/ingest/host/test_agent.py",
 )
 
 

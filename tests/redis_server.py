@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from barnabas.pipelines.connectors.sinks.redis.resp import Part, RedisError, Reply
-from barnabas.pipelines.connectors.sinks.redis.server import Address, Server
+from barnabas.connect.sinks.redis.resp import Part, RedisError, Reply
+from barnabas.connect.sinks.redis.server import Address, Server
 from barnabas.security.secret import Secret
 from tests import programs
 from tests.apache_kafka import free_port

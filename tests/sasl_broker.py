@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.cluster.deltas import Delta, ScramCredentialChanged
 from barnabas.cluster.image import MetadataImage
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import new_credential
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import new_credential
 from barnabas.testing import EmbeddedBroker
 
 USER, PASSWORD = "alice", "al=ice; her \\ 'secret'"

@@ -10,7 +10,7 @@ ONE_BATCH = BLOCKS * BLOCK_PAGES
 
 FAULTS_OF_BLOCKS = f"""
 import resource, sys
-from barnabas.allocation import keep_freed_memory
+from barnabas.common.allocation import keep_freed_memory
 if sys.argv[1] == "kept" and not keep_freed_memory():
     sys.exit("no glibc")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

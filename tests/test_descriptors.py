@@ -8,7 +8,7 @@ import resource
 import pytest
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.descriptors import SPARE, raise_limit, room_for_connections, room_for_segments
+from barnabas.common.descriptors import SPARE, raise_limit, room_for_connections, room_for_segments
 from barnabas.log.failures import DISK_FULL, DiskFull
 from barnabas.network.limits import limits_from
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from barnabas.errors import LONGEST_TEXT, ErrorCode, KafkaError
+from barnabas.common.errors import LONGEST_TEXT, ErrorCode, KafkaError
 
 
 def test_an_error_that_quotes_a_long_name_still_fits_into_an_answer_and_keeps_its_advice() -> None:

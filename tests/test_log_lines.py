@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.clock import ManualClock
-from barnabas.log_lines import (
+from barnabas.common.clock import ManualClock
+from barnabas.common.safe_logging import (
     LINES_IN_A_PERIOD,
     LONGEST_LINE,
     LineLimit,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from barnabas.patterns import PatternError, compile_for_long_texts, compile_pattern, limits
+from barnabas.common.regex import PatternError, compile_for_long_texts, compile_pattern, limits
 
 LONGEST_NAME = "a" * 32_767
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.threads import ThreadBackground
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.threads import ThreadBackground
 
 DEADLINE = 60
 

@@ -17,19 +17,19 @@ ONLY_IMPORTED_BY = {
     "kazoo": ("barnabas.cluster.zookeeper.kazoo_client",),
     "obstore": ("barnabas.tiering.stores.obstore_store",),
     "typer": ("barnabas.cli",),
-    "rich": ("barnabas.cli", "barnabas.demo", "barnabas.pipelines.terminal"),
+    "rich": ("barnabas.cli", "examples.demo", "barnabas.pipelines.terminal"),
     "pyspark": ("barnabas.pipelines", "pyspark_barnabas", "pyspark_barnabas_postgres"),
-    "psycopg": ("barnabas.pipelines.connectors.sources.postgres",),
+    "psycopg": ("barnabas.connect.sources.postgres",),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": (
         "barnabas.records.compression",
-        "barnabas.ingest.files.contents",  # files that logrotate compresses
-        "barnabas.console.answers",  # what browsers get
-        "barnabas.console.static_files",
+        "barnabas.services.ingest.files.contents",  # files that logrotate compresses
+        "barnabas.services.console.answers",  # what browsers get
+        "barnabas.services.console.static_files",
     ),
-    "jinja2": ("barnabas.console.rendering",),
-    "zlib": ("barnabas.records.compression", "barnabas.ingest.files.contents"),
+    "jinja2": ("barnabas.services.console.rendering",),
+    "zlib": ("barnabas.records.compression", "barnabas.services.ingest.files.contents"),
 }
 
 SERVER = ("barnabas.broker", "barnabas.handlers", "barnabas.network")
@@ -42,17 +42,17 @@ MUST_NOT_IMPORT = {
     "barnabas.log": NO_IO,
     "barnabas.groups": NO_IO,
     "barnabas.transactions": NO_IO,
-    "barnabas.queues": NO_IO,
+    "barnabas.share": NO_IO,
     "barnabas.controller": NO_IO,
-    "barnabas.telemetry": NO_IO,
+    "barnabas.handlers.telemetry": NO_IO,
     "barnabas.coordination": NO_IO,
     "barnabas.network.frames": NO_IO,
     "barnabas.network.memory_pool": NO_IO,
     # They talk to any Kafka over the network, so they must not know our server.
     "barnabas.pipelines": SERVER,
     "barnabas.mirror": SERVER,
-    "barnabas.ingest": SERVER,
-    "barnabas.console": ("barnabas.broker", "barnabas.handlers", "barnabas.log", "barnabas.replication"),
+    "barnabas.services.ingest": SERVER,
+    "barnabas.services.console": ("barnabas.broker", "barnabas.handlers", "barnabas.log", "barnabas.replication"),
 }
 
 # The one module of the coordinators that knows tasks; their state machines take callbacks and timers.
@@ -65,11 +65,11 @@ SERVING = (
 )  # fmt: skip
 OURS = ("barnabas", "pyspark_barnabas", "pyspark_barnabas_postgres")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
-# Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.patterns). These have patterns
+# Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.common.regex). These have patterns
 # of their own, which take time linear in the text.
 MAY_IMPORT_RE = (
     "barnabas.handlers.versions",  # names of clients' software
-    "barnabas.queues.reset",  # durations
+    "barnabas.share.reset",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
     "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
@@ -78,7 +78,7 @@ MAY_IMPORT_RE = (
 )  # fmt: skip
 
 MUST_NOT_CALL = {
-    # Names from clients must not forge lines of the log: barnabas.log_lines has loggers that escape them.
+    # Names from clients must not forge lines of the log: barnabas.common.safe_logging has loggers that escape them.
     "logging.getLogger": (
         SERVED,
         (
@@ -107,7 +107,7 @@ MUST_NOT_CALL = {
     # A pickle is a program, too. Spark's workers unpickle by themselves.
     # The console's search processes get their login from the process that started them, over its pipe.
     **dict.fromkeys(
-        ("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ("barnabas.console.scanning.login",))
+        ("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ("barnabas.services.console.scanning.login",))
     ),
 }
 
@@ -140,7 +140,7 @@ def _about_imports(path: Path, module: str) -> Iterator[str]:
             if is_within(module, package) and any(is_within(imported, name) for name in forbidden):
                 yield f"{path}:{line}: {package} must not import {imported}"
         if imported == "re" and is_served(module) and module not in MAY_IMPORT_RE:
-            yield f"{path}:{line}: {module} must not import re: use barnabas.patterns for what clients send"
+            yield f"{path}:{line}: {module} must not import re: use barnabas.common.regex for what clients send"
 
 
 def _about_calls(path: Path, module: str) -> Iterator[str]:

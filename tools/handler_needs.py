@@ -39,7 +39,7 @@ from barnabas.handlers.share.fetch import ShareFetchNeeds
 from barnabas.handlers.share.offsets import ShareOffsetNeeds
 from barnabas.handlers.share.requests import ShareNeeds
 from barnabas.handlers.share.state import ShareStateNeeds
-from barnabas.handlers.telemetry import TelemetryNeeds
+from barnabas.handlers.telemetry.handler import TelemetryNeeds
 from barnabas.handlers.topic_partitions import TopicPartitionsNeeds
 from barnabas.handlers.topics import TopicsNeeds
 from barnabas.handlers.transactions.admin import ListingNeeds

@@ -9,14 +9,14 @@ import asyncio
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.groups import ask_coordinator
 from barnabas.client.producer import Producer
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from barnabas.steps import pieces
+from barnabas.common.cooperative import pieces
 
 _TOPICS_AT_ONCE = 100
 _TOPICS_OF_A_GROUP = 4

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

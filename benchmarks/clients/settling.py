@@ -14,7 +14,7 @@ import struct
 import time
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.types import uuid_to_text
+from barnabas.common.types import uuid_to_text
 
 _GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator's key types
 _ACCEPT = 1

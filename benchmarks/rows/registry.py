@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from barnabas.client.schemas import Schema, SchemaClient
+from barnabas.client.schemas.client import Schema, SchemaClient
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
 from benchmarks.session import Session
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from barnabas.pipelines.worker_process import leave_quietly
+from barnabas.spark.worker_process import leave_quietly
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -36,26 +36,26 @@ class DefaultSource(DataSource):
         return "barnabas"
 
     def schema(self) -> Any:
-        from barnabas.pipelines.source import schema_of
+        from barnabas.spark.source import schema_of
 
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from barnabas.pipelines.source import make_reader
+        from barnabas.spark.source import make_reader
 
         return make_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from barnabas.pipelines.source import make_stream_reader
+        from barnabas.spark.source import make_stream_reader
 
         return make_stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from barnabas.pipelines.sink import make_batch_writer
+        from barnabas.spark.sink import make_batch_writer
 
         return make_batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from barnabas.pipelines.sink import make_stream_writer
+        from barnabas.spark.sink import make_stream_writer
 
         return make_stream_writer(self.options, schema, overwrite)

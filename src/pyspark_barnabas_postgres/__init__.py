@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from barnabas.pipelines.worker_process import leave_quietly
+from barnabas.spark.worker_process import leave_quietly
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
@@ -25,11 +25,11 @@ class DefaultSource(DataSource):
         return "barnabas-postgres"
 
     def schema(self) -> str:
-        from barnabas.pipelines.connectors.sources.postgres.reader import SCHEMA
+        from barnabas.connect.sources.postgres.reader import SCHEMA
 
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from barnabas.pipelines.connectors.sources.postgres.reader import Settings, StreamReader
+        from barnabas.connect.sources.postgres.reader import Settings, StreamReader
 
         return StreamReader(Settings.parse({name.lower(): value for name, value in self.options.items()}))

@@ -19,7 +19,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Policy
 from barnabas.controller.healing import HealingSettings
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
-from barnabas.types import new_uuid
+from barnabas.common.types import new_uuid
 
 DEADLINE = 60.0
 TOPIC = TopicState("orders", new_uuid(), (PartitionState((1, 2), (1, 2), 2),))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest, ListTransactionsRequest

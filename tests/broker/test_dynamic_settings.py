@@ -8,7 +8,7 @@ from barnabas.cluster.deltas import ConfigsChanged
 from barnabas.cluster.image import ResourceType
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 async def started(folder: Path, **settings: str) -> Broker:

@@ -11,7 +11,7 @@ from typing import Any
 from barnabas.broker.broker import Broker
 from barnabas.broker.platform import Platform
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol import decode_response, response_class
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata import (
@@ -26,7 +26,7 @@ from barnabas.protocol.schema import Message
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.network.harness import Client, frame, scenario, until
 
 

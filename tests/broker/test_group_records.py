@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,

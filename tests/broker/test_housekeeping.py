@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker.housekeeping import Rounds
-from barnabas.clock import TurnLimit
-from barnabas.testing.simulation.loop import VirtualLoop
+from barnabas.common.clock import TurnLimit
+from simulation.loop import VirtualLoop
 
 
 class Work:

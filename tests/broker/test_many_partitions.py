@@ -12,7 +12,7 @@ from barnabas.broker import garbage_collector as collector
 from barnabas.cluster.deltas import TopicCreated
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, TopicState
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import new_uuid
+from barnabas.common.types import new_uuid
 from tests.network.extremes import Steps, sparing
 
 PARTITIONS = 1000

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from barnabas.broker.tiers.tiering import Tiering
+from barnabas.broker.tiering.tiering import Tiering
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.broker.test_tiers import TIERED, consume, local_bases, produce, until

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barnabas.broker.tiers.deletions import RemoteDeletions
-from barnabas.clock import ManualClock
+from barnabas.broker.tiering.deletions import RemoteDeletions
+from barnabas.common.clock import ManualClock
 from barnabas.cluster.deltas import FeatureFinalized, RemoteDeletionBegun, apply
 from barnabas.cluster.features import METADATA_VERSION, TIERING_LEVEL
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, RemoteDeletion

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.broker.state_bounds import Growth, growths
 from barnabas.client.cluster import Client
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.metrics.text import render
 from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsAlterableConfig,

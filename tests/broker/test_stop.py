@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Request
 from barnabas.network.socket_server import SILENT_SECONDS
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

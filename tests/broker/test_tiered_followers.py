@@ -6,16 +6,16 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from barnabas.broker.tiers import followers
-from barnabas.broker.tiers.followers import TieredFollowers
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.broker.tiering import followers
+from barnabas.broker.tiering.followers import TieredFollowers
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 US, SLOW, GONE, LAST = 0, 1, 2, 40
 

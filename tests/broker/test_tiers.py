@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from barnabas.broker.tiers.led_log import LedLog
-from barnabas.broker.tiers.tiering import Tiering
-from barnabas.clock import ManualClock
+from barnabas.broker.tiering.led_log import LedLog
+from barnabas.broker.tiering.tiering import Tiering
+from barnabas.common.clock import ManualClock
 from barnabas.log.segments.scan import BadBatch
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker

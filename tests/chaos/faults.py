@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.chaos.cluster import WITH_SMALL_DISK, BrokerProcess, ChaosCluster
 from tests.chaos.links import Way
 from tests.chaos.loads import PARTITIONS, Load

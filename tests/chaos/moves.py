@@ -11,7 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.security.parsing import parse_security
 from barnabas.testing.client_settings import ClientSettings
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 PATIENCE = 60.0
 THROTTLED = "follower.replication.throttled.replicas"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.cli.audit import in_words
-from barnabas.security.audit import TOPIC
+from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.console.access.api_tokens import digest_of
-from barnabas.console.access.passwords import PasswordHash
+from barnabas.services.console.access.api_tokens import digest_of
+from barnabas.services.console.access.passwords import PasswordHash
 
 COMMAND = [sys.executable, "-m", "barnabas"]
 

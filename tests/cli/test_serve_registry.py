@@ -13,7 +13,7 @@ import pytest
 
 from tests.apache_kafka import free_port
 from tests.broker_process import BrokerProcess
-from tests.registry.rest import Rest
+from tests.services.registry.rest import Rest
 
 READY = "The schema registry is ready on"
 DEADLINE = 60.0

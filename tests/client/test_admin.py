@@ -5,7 +5,7 @@ import pytest
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 NewName = Callable[[], str]
 

@@ -25,7 +25,7 @@ from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.apache_kafka import free_port
 
 PARTITIONS = 6

@@ -13,8 +13,8 @@ from barnabas.client.opening import ConsumedRecord
 from barnabas.client.positions import parse_start, resolve_start
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.producing.partitioner import partition_for_key
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 NewName = Callable[[], str]
 

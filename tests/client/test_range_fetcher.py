@@ -11,7 +11,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.client.producer import Producer
 from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.records.record import iterate_records
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 PATIENCE = 30.0
 

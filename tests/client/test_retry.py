@@ -12,9 +12,9 @@ from barnabas.client.errors import CannotConnectError, ClientError, RequestTimeo
 from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.retry import Patience, retry
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.apache_kafka import free_port
 
 

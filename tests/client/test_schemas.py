@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.schemas import (
+from barnabas.client.schemas.client import (
     NotFramedError,
     RegistryError,
     Schema,

@@ -22,10 +22,10 @@ from barnabas.client.errors import AuthenticationError, CannotConnectError, Conn
 from barnabas.client.positions import parse_start, resolve_start
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
-from barnabas.client.sharing.acquired import AcknowledgeType
-from barnabas.client.sharing.consumer import ShareConsumer
+from barnabas.client.share.acquired import AcknowledgeType
+from barnabas.client.share.consumer import ShareConsumer
 from barnabas.protocol.messages.metadata import MetadataRequest
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.certificates import Authority
 from tests.kafka_jars import requires_java
 from tests.secured_kafka import PASSWORD, PLAIN_LOGIN, SCRAM_LOGIN, SESSION_MS, USER, SecuredKafka

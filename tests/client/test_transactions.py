@@ -10,7 +10,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 FEW_SECONDS = 60
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from barnabas.worker import log_cleaner as cleaning
+from barnabas.broker import log_cleaner as cleaning
 from tests.chaos.disks import SmallDisk
 from tests.clients.conftest import wait_for
 from tests.clients.test_compaction import (

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol import decode_response
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.broker.security.authenticators import load_authenticator
 from barnabas.config.setting import ConfigError
-from barnabas.security.ldap import Ldap, authenticator, escaped
+from barnabas.security.authn.ldap import Ldap, authenticator, escaped
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.programs import find

@@ -19,7 +19,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.parsing import parse_security
 from barnabas.config.setting import ConfigError
-from barnabas.log_lines import line_limit
+from barnabas.common.safe_logging import line_limit
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import TOOL_FLAGS, run_tool
 from tests.clients.conftest import consume, produce

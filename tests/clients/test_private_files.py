@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import wait_for

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
-from barnabas.log_lines import line_limit
+from barnabas.common.safe_logging import line_limit
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume, produce

@@ -15,9 +15,9 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.parsing import parse_security
 from barnabas.cluster.image import PartitionState
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
-from barnabas.security.audit import TOPIC
+from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedCluster
 from tests.certificates import Authority
 from tests.sasl_broker import PASSWORD, PLAIN_USERS, USER, login

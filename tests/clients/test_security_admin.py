@@ -33,8 +33,8 @@ from kafka.admin import ACLOperation as PythonOperation
 from kafka.admin import ResourceType as PythonResourceType
 
 from barnabas.cluster.image import ScramUser
-from barnabas.security import scram
-from barnabas.security.credentials import ScramMechanism as Mechanism
+from barnabas.security.authn import scram
+from barnabas.security.authn.credentials import ScramMechanism as Mechanism
 from barnabas.testing import EmbeddedBroker
 
 PATIENCE = 60

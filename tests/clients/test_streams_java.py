@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest, TaskIds
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster

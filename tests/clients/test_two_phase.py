@@ -12,14 +12,14 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.producing.batch_producer import TransactionalBatchProducer
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.client.producing.transactional import Transactions
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition
-from tests.pipelines.sink.reading import read_committed
+from barnabas.common.types import TopicPartition
+from tests.spark.sink.reading import read_committed
 
 SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 

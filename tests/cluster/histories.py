@@ -25,11 +25,11 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acls import AclBinding
-from barnabas.security.credentials import ScramCredential
-from barnabas.steps import finish
-from barnabas.types import TopicPartition
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authn.credentials import ScramCredential
+from barnabas.common.cooperative import finish
+from barnabas.common.types import TopicPartition
 
 POLICY = Policy()
 BROKERS = range(1, 5)

@@ -12,7 +12,7 @@ from barnabas.cluster.deltas import (
 )
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, Resource, ResourceType, TopicState
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
-from barnabas.types import new_uuid
+from barnabas.common.types import new_uuid
 from tests.cluster.histories import histories, replay
 
 ONE = PartitionState((1,), (1,), 1)

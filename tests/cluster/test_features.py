@@ -24,9 +24,9 @@ from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, in_terms
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage
 from barnabas.cluster.store import MemoryMetadataStore
 from barnabas.controller.controller import Controller
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.credentials import DelegationToken
-from barnabas.security.quota_entities import QuotaEntity
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authn.credentials import DelegationToken
+from barnabas.security.quotas.entities import QuotaEntity
 
 BROKER = BrokerState(1, 1, rack="r1")
 

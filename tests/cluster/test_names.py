@@ -1,7 +1,7 @@
 import pytest
 
 from barnabas.cluster.names import check_topic_name, collision_index, collision_key, why_name_is_illegal
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "...", "a" * 249, "__consumer_offsets", "-"])

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from barnabas.cluster.peers import LocalPeers
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 def test_a_broker_alone_answers_itself_and_knows_no_other() -> None:

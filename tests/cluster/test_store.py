@@ -20,7 +20,7 @@ from barnabas.cluster.store import (
     SerialExecutor,
     StaleControllerError,
 )
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from tests.cluster.histories import histories, replay
 
 A: list[Delta] = [FeatureFinalized("a", 1)]

@@ -8,7 +8,7 @@ from barnabas.config.setting import ConfigError
 from barnabas.config.tiering_checks import is_disabled_without_deleting
 from barnabas.config.topic import topic_log_config
 from barnabas.config.validation import check_topic_configs
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 STORE = {"remote.log.storage.system.enable": "true", "barnabas.remote.storage.url": "file:///remote"}
 BROKER = BrokerConfig.load(STORE)

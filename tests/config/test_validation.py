@@ -11,7 +11,7 @@ from barnabas.config.validation import (
     check_topic_configs,
     list_default,
 )
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 def test_compaction_lags_must_not_contradict_each_other() -> None:

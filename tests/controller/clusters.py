@@ -4,7 +4,7 @@ from barnabas.cluster.deltas import Delta, TopicCreated, apply
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.decision import Policy
-from barnabas.types import new_uuid
+from barnabas.common.types import new_uuid
 
 POLICY = Policy()
 

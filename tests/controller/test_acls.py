@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE
 from barnabas.controller import acls as decide
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acls import AclBinding, PatternType
-from barnabas.security.authorizer import Operation, ResourceType
-from barnabas.steps import finish
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding, PatternType
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.common.cooperative import finish
 from tests.security.acl_sets import ALICE, BOB, NAMES, acl_sets
 
 filters = st.builds(

@@ -12,7 +12,7 @@ from barnabas.controller.configs import (
     alter_configs,
     incremental_alter_configs,
 )
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ResourceType.TOPIC, "t")

@@ -12,9 +12,9 @@ from barnabas.cluster.store import (
 )
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import LocalFileSystem
-from barnabas.types import new_uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import new_uuid
 
 
 def count_up(image: MetadataImage) -> Decided[int]:

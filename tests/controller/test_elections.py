@@ -6,8 +6,8 @@ from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
 from barnabas.controller.partitions import Election
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition, new_uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, new_uuid
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)

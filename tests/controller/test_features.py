@@ -6,7 +6,7 @@ from barnabas.cluster.features import METADATA_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported, update_features
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, cluster_of
 
 SUPPORTED = {"group.version": (0, 2)}

@@ -6,7 +6,7 @@ from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.brokers import fence, unfence
 from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 REPLACE = HealingSettings(replace_after=60.0, balances=False, quiet=0.0, at_once=10)

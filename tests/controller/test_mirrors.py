@@ -23,7 +23,7 @@ from barnabas.controller.mirrors import (
 )
 from barnabas.controller.partitions import raised
 from barnabas.controller.topics import delete_topics
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
 from tests.controller.clusters import POLICY, after, cluster_of
 

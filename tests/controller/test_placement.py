@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.image import PartitionState
 from barnabas.controller.placement import place_replicas, replica_load
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import broker, cluster_of, with_topic
 
 

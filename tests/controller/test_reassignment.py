@@ -1,8 +1,8 @@
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.isr import ProposedIsr, alter_isr
 from barnabas.controller.reassignment import alter_reassignments, list_reassignments
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)

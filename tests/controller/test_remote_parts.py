@@ -16,7 +16,7 @@ from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.remote_parts import end_deletion
 from barnabas.controller.topics import NewTopic, create_topics, delete_topics
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ResourceType.TOPIC, "t")

@@ -8,7 +8,7 @@ from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.config.remote_origin import REMOTE_ORIGIN, origin_of
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.restoring import StoredTopic, restored_image, sort_topics
-from barnabas.security.acls import AclBinding
+from barnabas.security.authz.acls import AclBinding
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 LED = PartitionState((1, 2, 3), (1, 2, 3), 1, leader_epoch=7)

@@ -8,9 +8,9 @@ from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.controller.acls import create_acls
 from barnabas.controller.client_quotas import Alteration, alter_client_quotas
 from barnabas.controller.scram_credentials import DECOY_KEY_BYTES, Deletion, Upsertion, alter_credentials
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.acls import AclBinding
-from barnabas.security.credentials import ScramCredential
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authn.credentials import ScramCredential
 
 ACLS = [AclBinding(2, f"topic-{number}", 3, "User:alice", "*", 3, 3) for number in range(4)]
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)

@@ -8,7 +8,7 @@ from barnabas.controller.brokers import Registration, begin_shutdown, fence, reg
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.decision import Policy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, settle_min_isr
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from tests.controller.clusters import after, cluster_of, with_topic
 
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)

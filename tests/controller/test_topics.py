@@ -14,8 +14,8 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import new_uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 ONE = PartitionState((1,), (1,), 1)

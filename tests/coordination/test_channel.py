@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.coordination.channel import NO_LEADER, Channel, Done, Question, Retry
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 
 HERE, ELSEWHERE = 1, 2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.clock import ManualClock, Timer
+from barnabas.common.clock import ManualClock, Timer
 from barnabas.coordination.deadlines import Deadlines
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.log.log import Log, Origin

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.cluster.image import PartitionState
 from barnabas.coordination.loading import LOADING_SECONDS, MOST_AWAITING_LOAD, READ_BYTES
 from barnabas.coordination.runtime import (
@@ -16,7 +16,7 @@ from barnabas.coordination.runtime import (
     CoordinatorRuntime,
 )
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.wire import ProtocolError
 from barnabas.records.control import EndTransactionMarker

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import thread_time
 
 from barnabas.broker.broker import Broker
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.dispatch import Request
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

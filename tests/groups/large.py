@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.garbage_collector import collect_rarely, keep_all
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.groups.group import Client
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step

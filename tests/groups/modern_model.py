@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.modern import GroupState
 from tests.groups.consumer.simulation import SESSION_MS, ConsumerSimulation
 from tests.groups.simulation import GROUP

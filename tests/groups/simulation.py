@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.cluster.image import PartitionState
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.membership import Joining
 from barnabas.groups.coordinator import GroupCoordinator
@@ -32,7 +32,7 @@ from barnabas.protocol.messages.groups import (
 )
 from barnabas.replication.partition import Partition
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.groups.conversations import join_request
 from tests.log.support import TOPIC_ID, new_log
 

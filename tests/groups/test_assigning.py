@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from barnabas.clock import TurnLimit
-from barnabas.errors import ErrorCode
+from barnabas.common.clock import TurnLimit
+from barnabas.common.errors import ErrorCode
 from barnabas.groups import assigning
 from barnabas.groups.consumer import targets
 from barnabas.groups.ledger import Bounds

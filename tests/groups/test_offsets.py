@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
 from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.groups.conversations import join_request, subscription
 from tests.groups.simulation import GROUP, Simulation
 from tests.log.support import content

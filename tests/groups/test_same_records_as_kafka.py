@@ -22,7 +22,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.groups import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.offsets import OffsetCommitRequest
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.groups.conversations import Talk, join_request
 from tests.groups.test_same_answers_as_kafka import SETTINGS, commits, topic_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest

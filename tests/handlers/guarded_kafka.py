@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.cluster.deltas import AclsChanged
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages import acls, sasl, transactions
 from barnabas.protocol.schema import Message
-from barnabas.security.acls import AclBinding, PatternType, Permission
-from barnabas.security.authorizer import Operation, ResourceType
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port
 from tests.clients.raw import RawConnection

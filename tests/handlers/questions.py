@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from barnabas.broker.broker import Broker
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import (
     acls,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.authorization import RULES
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.stages import OPEN, Security
@@ -31,8 +31,8 @@ from barnabas.protocol.messages import (
 from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse
 from barnabas.protocol.messages.quotas import EntityData
 from barnabas.protocol.schema import Message, Struct
-from barnabas.queues.sessions import SessionKey
-from barnabas.security.authorizer import Action, Decisions, Operation, ResourceType
+from barnabas.share.sessions import SessionKey
+from barnabas.security.authz.authorizer import Action, Decisions, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection, frame_of

@@ -7,7 +7,7 @@ import pytest
 from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers import cluster
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,

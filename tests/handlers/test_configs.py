@@ -10,7 +10,7 @@ from barnabas.cluster.image import Resource
 from barnabas.config import definitions
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
 from barnabas.handlers.configuration.config_resources import MOST_SETTINGS
 from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
 from barnabas.controller.topics import NewTopic
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.envelope import sealed
 from barnabas.handlers.forwarding import create_topics
 from barnabas.network.requests.stages import OPEN, Security
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from barnabas.protocol.messages.replication import EnvelopeRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
-from barnabas.security.authorizer import Action, AllowAll, Decisions, Operation, ResourceType
+from barnabas.security.authz.authorizer import Action, AllowAll, Decisions, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.quotas import Kind, NoQuotas

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.clock import TurnLimit
+from barnabas.common.clock import TurnLimit
 from barnabas.handlers.fetch import attempt
 from barnabas.testing import EmbeddedBroker
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import led_partition
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,

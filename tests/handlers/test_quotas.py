@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import metadata, topics
 from barnabas.security.context import RequestContext
-from barnabas.security.quota_entities import DEFAULT, QuotaEntity
+from barnabas.security.quotas.entities import DEFAULT, QuotaEntity
 from barnabas.security.quotas import Kind, NoQuotas, Usage
-from barnabas.security.standard_authorizer import Policy, StandardAuthorizer
+from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.testing import EmbeddedBroker
 from tests.client_quotas import quotas, set_quotas
 from tests.clients.raw import RawConnection

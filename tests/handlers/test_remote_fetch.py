@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -30,7 +30,7 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import Fault
 from barnabas.tiering.objects import segment_build
 from tests.clients.raw import RawConnection
-from tests.queues.test_with_clients import set_group
+from tests.share.test_with_clients import set_group
 from tests.tiering.tiered_broker import HandMadeTiers
 
 TIMEOUT = 60

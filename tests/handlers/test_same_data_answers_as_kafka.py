@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.offsets import (
@@ -42,7 +42,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 from tests.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.java

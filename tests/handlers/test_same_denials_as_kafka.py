@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from barnabas.protocol.messages import metadata, offsets, topics, transactions
 from barnabas.protocol.messages.share import AlterShareGroupOffsetsResponseTopic
 from barnabas.protocol.schema import Struct
-from barnabas.security.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
-from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.handlers.acl_questions import (
     GROUPS,

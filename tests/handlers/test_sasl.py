@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.client.security.scram import scram
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol import decode_response
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from barnabas.protocol.messages.sasl import (

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_topics
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.topics import create_partitions, create_topics, delete_topics
 from barnabas.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from barnabas.types import ZERO_UUID, new_uuid
+from barnabas.common.types import ZERO_UUID, new_uuid
 from tests.handlers.brokers import Client
 
 DISK_FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.files import FileSlice, FileSystem, LocalFileSystem, Slice
+from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem, Slice
 from barnabas.log.dirs.creation import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.loading import LoadReport
@@ -18,7 +18,7 @@ from barnabas.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record, iterate_records
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 NOW = 1_700_000_000_000
 TOPIC_ID: Uuid = bytes(range(16))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import EMPTY
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import EMPTY
 from barnabas.log.log import Log
 from barnabas.log.segments.tail import KEPT
 from tests.log.support import NOW, append, batch, content, headers, new_log, read_all

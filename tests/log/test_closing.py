@@ -6,7 +6,7 @@ from collections.abc import Callable
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 

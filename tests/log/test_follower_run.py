@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.records.batch import iterate_headers

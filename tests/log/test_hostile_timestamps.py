@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.rolling import SEGMENTS_BY_RECORD_TIME, WORTH_A_SEGMENT
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.inspection import SHORT_DATA, Inspected, Unchecked, inspect, largest_data
 from barnabas.log.log import Log, Origin
 from barnabas.records.batch import read_header

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.dirs import slow_writes
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log

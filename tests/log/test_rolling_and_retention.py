@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSlice
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSlice
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 from barnabas.records.batch import stamp

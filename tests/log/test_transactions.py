@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log, Origin
 from barnabas.log.producers import ProducerStates
 from barnabas.log.segments.transactions import (

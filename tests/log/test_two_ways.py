@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log.inspection import Unchecked
 from barnabas.log.log import AppendResult, Log, Origin
 from barnabas.records.batch import HEADER, HEADER_SIZE, BatchHeader, read_header, write_crc

@@ -8,16 +8,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
-from barnabas.clock import SystemClock
+from barnabas.common.clock import SystemClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log import checkpoints
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.log.recovery.report import Stop
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.log.support import append, batch, read_all

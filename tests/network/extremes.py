@@ -20,7 +20,7 @@ from barnabas.network.event_loop import DirectSelector
 from barnabas.network.requests.heavy_requests import Budget
 from barnabas.network.requests.routes import Handler
 from barnabas.protocol.schema import Field, StructType
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 from tests.network.harness import frame
 
 # What exists, by the field that names it.

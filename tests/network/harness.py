@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from barnabas.clock import ManualClock, SystemClock
+from barnabas.common.clock import ManualClock, SystemClock
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.connections import Brokers

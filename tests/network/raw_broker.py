@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest

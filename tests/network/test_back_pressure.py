@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Limits
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

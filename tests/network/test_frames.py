@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.network.frames import ANSWERS, CLOSED, MEMORY, RefusedFrameError, RequestFrames
 from barnabas.network.limits import REQUESTS_PER_TURN
 from barnabas.network.memory_pool import MemoryPool

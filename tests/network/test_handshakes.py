@@ -9,7 +9,7 @@ import time
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.security.secret import Secret
 from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import Tls

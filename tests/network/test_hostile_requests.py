@@ -20,7 +20,7 @@ import pytest
 
 from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.dispatch import Handler
 from barnabas.protocol.api import ApiKey, response_class

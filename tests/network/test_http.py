@@ -13,7 +13,7 @@ import pytest
 from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.catalogue import BYTES_IN
 from barnabas.metrics.registry import Registry, Sample
-from barnabas.network.http import (
+from barnabas.web.metrics_server import (
     HEAD_BYTES,
     PIECE_BYTES,
     MonitoringLimits,
@@ -181,7 +181,7 @@ async def test_those_who_ask_together_share_an_answer(monkeypatch: pytest.Monkey
         rendered.append(1)
         return ["line\n"] * 2000
 
-    monkeypatch.setattr("barnabas.network.http.render_lines", render)
+    monkeypatch.setattr("barnabas.web.metrics_server.render_lines", render)
     async with monitoring() as server:
         answers = await asyncio.gather(*(ask(server, get("/metrics")) for _ in range(10)))
         assert {status for status, _, _ in answers} == {200}

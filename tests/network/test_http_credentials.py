@@ -14,7 +14,7 @@ import pytest
 
 from barnabas.config.setting import ConfigError
 from barnabas.network.exposure import warn_if_metrics_exposed
-from barnabas.network.http_credentials import HttpCredentials
+from barnabas.web.credentials import HttpCredentials
 from barnabas.testing import EmbeddedBroker
 
 PASSWORD, TOKEN = "open sesame", "tok-4711"

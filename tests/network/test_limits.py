@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.network.limits import UNLIMITED, Limits, limits_from
 from barnabas.network.requests.dispatch import Request

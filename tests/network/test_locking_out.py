@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.network.broker_addresses import LOOK_UP_SECONDS, BrokerAddresses
 from barnabas.network.limits import Limits

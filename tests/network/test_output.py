@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.files import FileSlice, LocalFile, LocalFileSystem, MemoryFile
+from barnabas.common.files import FileSlice, LocalFile, LocalFileSystem, MemoryFile
 from barnabas.network import output
 from barnabas.network import page_residency as residency
 from barnabas.network.requests.dispatch import Handler, Request

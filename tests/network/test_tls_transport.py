@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock, SystemClock
-from barnabas.files import FileSlice, LocalFileSystem
+from barnabas.common.clock import ManualClock, SystemClock
+from barnabas.common.files import FileSlice, LocalFileSystem
 from barnabas.network.limits import Limits
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.network.tls_listeners import TlsListeners

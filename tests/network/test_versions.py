@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.versions import api_versions
 from barnabas.network.requests.dispatch import Handler
 from barnabas.protocol.codec import decode_whole

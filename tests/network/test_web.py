@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from barnabas.network.web import Receive, Scope, Send, WebServer, bind, send_answer
+from barnabas.web.server import Receive, Scope, Send, WebServer, bind, send_answer
 from tests.certificates import Authority
 
 DEADLINE = 30.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.demo.pipelines import SHORT_LIVED
+from examples.demo.pipelines import SHORT_LIVED
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
 
@@ -14,7 +14,7 @@ from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jar
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]`, with Spark's own Kafka connector, Iceberg and S3A on its class path where their jars are there."""
-    from barnabas.pipelines.session import session_builder
+    from barnabas.spark.session import session_builder
 
     os.environ["BARNABAS_REFERENCES"] = "env,file"  # as the runner of pipelines does before it starts Spark
     jars = [*connector_jars(), *iceberg_jars(), *s3a_jars(), *connect_jars()]

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from barnabas.pipelines.session import session_builder
+from barnabas.spark.session import session_builder
 from tests.pipelines.support import stream
 
 RECORDS_PER_BATCH = 40

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.client.security.settings import PLAINTEXT, Protocol
 from barnabas.pipelines.connection import connection_options, security_of, settings_from
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.security.secret import Secret
 
 CONFIGURATION = {

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spar
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
-from tests.pipelines.source.readers import batch_reader, rows_of
-from tests.pipelines.source.test_readers import delete_records, recreate
+from tests.spark.source.readers import batch_reader, rows_of
+from tests.spark.source.test_readers import delete_records, recreate
 from tests.pipelines.spark_jars import requires_connector
 from tests.pipelines.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
 

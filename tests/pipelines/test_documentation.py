@@ -1,7 +1,7 @@
 """Every option of the data source is on its page, with its default and meaning."""
 
-from barnabas.pipelines.client_settings import UNDERSTOOD
-from barnabas.pipelines.option_catalogue import OPTIONS
+from barnabas.spark.client_settings import UNDERSTOOD
+from barnabas.spark.option_catalogue import OPTIONS
 from tests.kafka_jars import PROJECT_ROOT
 
 PAGE = PROJECT_ROOT / "docs" / "pipelines" / "source.md"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import hadoop_files
-from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder, is_hidden, local_path
+from barnabas.spark import hadoop_files
+from barnabas.spark.hadoop_files import FoundFile, HadoopFolder, is_hidden, local_path
 
 
 def refuse(*names: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.jars import EXCLUDES, LIBRARIES, PACKAGES, SETTING, with_libraries
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.jars import EXCLUDES, LIBRARIES, PACKAGES, SETTING, with_libraries
 from tests.pipelines.spark_jars import requires_s3a, s3a_jars
 
 

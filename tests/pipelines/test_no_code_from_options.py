@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipelines.client_settings import CLIENT_PREFIX, KNOWN, REFUSED
-from barnabas.pipelines.option_catalogue import OPTIONS
-from barnabas.pipelines.source.settings import SourceSettings
+from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, REFUSED
+from barnabas.spark.option_catalogue import OPTIONS
+from barnabas.spark.source.settings import SourceSettings
 
 MODULE = "hostile_module_of_an_option"
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
-from barnabas.pipelines.client_settings import ClientSettingError
-from barnabas.pipelines.options import OptionError, Options, parse_duration_ms
-from barnabas.pipelines.source.settings import SourceSettings
+from barnabas.spark.client_settings import ClientSettingError
+from barnabas.spark.options import OptionError, Options, parse_duration_ms
+from barnabas.spark.source.settings import SourceSettings
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

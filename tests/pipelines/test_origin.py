@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.pipelines.origin import ORIGIN
-from barnabas.pipelines.source import make_reader
-from barnabas.pipelines.source.batch import BatchReader
-from barnabas.pipelines.source.ddl import parse_ddl
+from barnabas.spark.source import make_reader
+from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.ddl import parse_ddl
 from barnabas.testing import EmbeddedBroker
 
 NOT_TEXT = b'\xff\x00caf\xe9\r\n"{'

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spar
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.pipelines.definitions.files import read_pipeline
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.runner import Runner
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import requires_java

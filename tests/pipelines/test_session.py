@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.session import LOCAL_SETTINGS, SETTINGS
+from barnabas.spark.session import LOCAL_SETTINGS, SETTINGS
 
 
 def test_a_session_has_the_settings_that_micro_batches_want(spark: SparkSession) -> None:

@@ -5,7 +5,7 @@ import sys
 
 SET_ASIDE = """
 import gc, numba, pandas
-from barnabas.pipelines.worker_process import set_modules_aside
+from barnabas.spark.worker_process import set_modules_aside
 for _ in range(4):
     set_modules_aside()
     print(gc.get_freeze_count(), len(gc.get_objects()))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from barnabas.records.batch import crc_is_right, iterate_headers
 from barnabas.records.lines import MOST_RECORDS, LineEncoder
 from barnabas.records.record import iterate_records
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 PLACE = TopicPartition("logs", 3)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.records.batch import HEADER_SIZE, TimestampType, crc_is_right, read_header
 from barnabas.records.builder import build_batch, encode_record, largest_encoded_size
 from barnabas.records.record import InvalidRecords, Record, iterate_records

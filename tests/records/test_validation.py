@@ -1,7 +1,7 @@
 import kafka.record.default_records as kafka_python_records
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.records.batch import CRC_START, TimestampType, crc_is_right, read_header
 from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.compression import Codec

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.records import walking
 from barnabas.records.batch import BatchHeader, read_header
 from barnabas.records.builder import build_batch, encode_record

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.broker.broker import Broker
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.envelope import sealed
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.framing import PEER_CLIENT_ID

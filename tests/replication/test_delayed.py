@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.replication.delayed import DelayedOperation
 
 

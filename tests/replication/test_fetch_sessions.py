@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.clock import ManualClock
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.clock import ManualClock
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

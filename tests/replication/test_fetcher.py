@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock, SystemClock, TurnLimit
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.clock import ManualClock, SystemClock, TurnLimit
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,

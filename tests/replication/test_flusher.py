@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.failures import DiskFull
 from barnabas.log.flushing import FlushJob
 from barnabas.log.log import Log

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import SystemClock
+from barnabas.common.clock import SystemClock
 from barnabas.cluster.deltas import PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.steps import finish
+from barnabas.common.cooperative import finish
 from barnabas.testing.files import FaultyFileSystem
 from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.brokers import Brokers

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import ALL_REPLICAS, Partition

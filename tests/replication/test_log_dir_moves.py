@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDir,
@@ -23,9 +23,9 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition as Place
-from barnabas.worker.log_cleaner import Swapping
-from barnabas.worker.process import Worker
+from barnabas.common.types import TopicPartition as Place
+from barnabas.broker.log_cleaner import Swapping
+from barnabas.broker.worker_process import Worker
 
 PLACE = Place("orders", 0)
 COUNT = 400

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorState
 from barnabas.testing import EmbeddedCluster
-from barnabas.testing.simulation.invariants import contents
+from simulation.invariants import contents
 from tests.handlers.mirror.target import TOPIC, Target, batch, eventually
 from tests.zookeeper import require_zookeeper
 

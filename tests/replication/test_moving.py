@@ -15,7 +15,7 @@ from barnabas.broker import lifecycle as registration
 from barnabas.broker.broker import Broker
 from barnabas.client.connection import BrokerConnection
 from barnabas.cluster.membership import BrokerInfo
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

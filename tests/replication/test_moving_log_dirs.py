@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from tests.replication.conftest import NOW, state
 

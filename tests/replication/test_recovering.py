@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from barnabas.cluster.image import RECOVERING, PartitionState
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
 from barnabas.replication.progress import Alone, IsrProposal
 from tests.replication.conftest import NOW, state

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.cluster.features import ENVELOPE_LEVEL, METADATA_VERSION, NEWEST_LEVEL
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess, lasting_port
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.cluster import (
     DescribeClusterRequest,

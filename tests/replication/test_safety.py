@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.cluster.image import PartitionState
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import ALL_REPLICAS, Partition

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles, Throttle, is_throttled
 from tests.replication.conftest import state

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from barnabas.broker.broker import Broker
 from barnabas.cli.main import app
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, SUPPORTED_FEATURES, Levels
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.tiering.objects.layout import parse_segment_name
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move

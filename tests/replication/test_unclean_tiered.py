@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from barnabas.broker.tiers import led_log
+from barnabas.broker.tiering import led_log
 from barnabas.cluster.image import RECOVERED, RECOVERING
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.replication.partition import Partition

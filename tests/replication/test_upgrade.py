@@ -13,7 +13,7 @@ from barnabas.broker.broker import Broker
 from barnabas.cluster import features as cluster_features
 from barnabas.cluster.deltas import BrokerStored, Delta
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL, SUPPORTED_FEATURES, Levels, level_of
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import requires_java
 from tests.replication.brokers import Brokers

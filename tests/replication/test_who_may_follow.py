@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 
 from hypothesis import strategies as st
 
-from barnabas.security.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
-from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
 ALICE, BOB = "User:alice", "User:bob"
 HOSTS = ("10.0.0.1", "10.0.1.1", "::1")

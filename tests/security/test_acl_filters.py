@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from barnabas.errors import KafkaError
-from barnabas.security.acl_filters import AclFilter, check_binding
-from barnabas.security.acls import AclBinding, PatternType
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.acl_filters import AclFilter, check_binding
+from barnabas.security.authz.acls import AclBinding, PatternType
 
 NAMES = st.sampled_from(["*", "", "o", "orders", "orders-eu", "other"])
 ACLS = st.builds(

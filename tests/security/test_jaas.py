@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.security.jaas import parse_jaas
+from barnabas.security.authn.jaas import parse_jaas
 from barnabas.security.secret import SecuritySettingError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

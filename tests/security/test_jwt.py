@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from barnabas.clock import ManualClock
-from barnabas.security.jwk import parse_keys
-from barnabas.security.jwks import KeySource, key_source
-from barnabas.security.jwt import InvalidTokenError, Rules, check_token
+from barnabas.common.clock import ManualClock
+from barnabas.security.jwt.jwk import parse_keys
+from barnabas.security.jwt.jwks import KeySource, key_source
+from barnabas.security.jwt.verification import InvalidTokenError, Rules, check_token
 from barnabas.security.secret import SecuritySettingError
 from tests.identity_provider import AUDIENCE, ISSUER, SigningKey, claims, encoded
 

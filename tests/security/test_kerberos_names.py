@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.kerberos_names import NoRuleError, parse_rules, short_name
+from barnabas.security.authn.kerberos_names import NoRuleError, parse_rules, short_name
 
 REALM = "REALM.COM"
 APPS = ("RULE:[1:$1](App\\..*)s/App\\.(.*)/$1/g", "RULE:[2:$1](App\\..*)s/App\\.(.*)/$1/g", "DEFAULT")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hmac
 
-from barnabas.security.credentials import DelegationToken, ScramMechanism
-from barnabas.security.scram import (
+from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
+from barnabas.security.authn.scram import (
     FEWEST_ITERATIONS,
     client_key,
     credential_from_salted,
@@ -14,8 +14,8 @@ from barnabas.security.scram import (
     new_credential,
     salted_password,
 )
-from barnabas.security.tokens import TokenSecrets, credential_of, hmac_of, password_of
-from barnabas.steps import finish
+from barnabas.security.authn.tokens import TokenSecrets, credential_of, hmac_of, password_of
+from barnabas.common.cooperative import finish
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 COVERED = (

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.security import standard_authorizer
-from barnabas.security.acl_index import NO_ACLS
-from barnabas.security.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
-from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz import standard_authorizer
+from barnabas.security.authz.acl_index import NO_ACLS
+from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
-from barnabas.security.standard_authorizer import Policy, StandardAuthorizer, judge
-from barnabas.steps import Steps
+from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer, judge
+from barnabas.common.cooperative import Steps
 from tests.security.acl_sets import (
     ALICE,
     BOB,

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from barnabas.testing.simulation.mirrors import MirrorScenario
-from barnabas.testing.simulation.mirrors.mutants import MUTANTS, MUTANTS_OF_PROMOTION
-from barnabas.testing.simulation.scenario import ScenarioFailed
+from simulation.mirrors import MirrorScenario
+from simulation.mirrors.mutants import MUTANTS, MUTANTS_OF_PROMOTION
+from simulation.scenario import ScenarioFailed
 
 SCENARIOS = int(os.environ.get("MIRROR_SCENARIOS", "10"))
 MUTANT_SCENARIOS = 100

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from barnabas.testing.simulation.mutants import MUTANTS
-from barnabas.testing.simulation.runner import _run, run
-from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
+from simulation.mutants import MUTANTS
+from simulation.runner import _run, run
+from simulation.scenario import Scenario, ScenarioFailed
 
 # Always the same scenarios, and as many of them as the time allows; `make simulate` runs as many others as one likes.
 SECONDS = float(os.environ.get("SIMULATION_SECONDS", "20"))

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from barnabas.testing.simulation.runner import run
-from barnabas.testing.simulation.scenario import Scenario, ScenarioFailed
-from barnabas.testing.simulation.tiers.mutants import (
+from simulation.runner import run
+from simulation.scenario import Scenario, ScenarioFailed
+from simulation.tiers.mutants import (
     MUTANTS,
     an_unclean_leader_does_not_wait,
     only_the_first_controller_deletes,

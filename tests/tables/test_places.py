@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 import barnabas
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.pipelines.source import make_reader, schema_of
-from barnabas.pipelines.source.batch import BatchReader
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.spark.source import make_reader, schema_of
+from barnabas.spark.source.batch import BatchReader
 from barnabas.tables.sql import query
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker

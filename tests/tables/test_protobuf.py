@@ -17,11 +17,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.json_format import MessageToDict
 
 import barnabas
-from barnabas.client.schema_formats.protobuf import ProtoFiles, descriptors_of_id
-from barnabas.client.schemas import Schema, SchemaClient, SchemaReference, encode, join_message_index
-from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.source import make_reader, schema_of
-from barnabas.pipelines.source.batch import BatchReader
+from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
+from barnabas.client.schemas.client import Schema, SchemaClient, SchemaReference, encode, join_message_index
+from barnabas.spark.options import OptionError
+from barnabas.spark.source import make_reader, schema_of
+from barnabas.spark.source.batch import BatchReader
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing import protobuf_columns
 from barnabas.tables.table import Table

@@ -15,10 +15,10 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import barnabas
-from barnabas.client.schemas import Schema, SchemaClient, SchemaReference
-from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.source import make_reader, schema_of
-from barnabas.pipelines.source.batch import BatchReader
+from barnabas.client.schemas.client import Schema, SchemaClient, SchemaReference
+from barnabas.spark.options import OptionError
+from barnabas.spark.source import make_reader, schema_of
+from barnabas.spark.source.batch import BatchReader
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
-from barnabas.security.credentials import ScramMechanism
+from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.testing import EmbeddedCluster
 from barnabas.testing.client_settings import ClientSettings
 from tests.zookeeper import require_zookeeper

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.naming import member
 

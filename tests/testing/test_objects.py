@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from barnabas.testing.simulation.loop import VirtualLoop
+from simulation.loop import VirtualLoop
 from barnabas.tiering.stores.store import MissingObjectError, StoreDeniedError, StoreUnavailableError
 from tests.tiering.stores import pieces
 

@@ -1,6 +1,6 @@
 """A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
 
-from barnabas.log.tiers.whole import WholePart
+from barnabas.log.tiering.whole import WholePart
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records

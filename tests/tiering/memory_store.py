@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.testing.objects import WRITES, MemoryObjectStore
 from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError, StoreUnavailableError
 from tests.tiering.support import NOW

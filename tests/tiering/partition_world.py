@@ -2,7 +2,7 @@
 
 from copy import copy
 
-from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiering.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.layout import parse_object_name
 from barnabas.tiering.objects.manifest import Kind, Writer, decode, decode_page

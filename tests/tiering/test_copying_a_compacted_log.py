@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from barnabas.broker.tiers.led_log import WholeLedLog
-from barnabas.clock import SystemClock
-from barnabas.log.tiers.whole import is_still_there, stays_whole, to_copy, whole_parts
+from barnabas.broker.tiering.led_log import WholeLedLog
+from barnabas.common.clock import SystemClock
+from barnabas.log.tiering.whole import is_still_there, stays_whole, to_copy, whole_parts
 from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.folder_store import FolderStore

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from barnabas.log.segments.transactions import decode_aborted
-from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiering.sealed_segment import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
 from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section

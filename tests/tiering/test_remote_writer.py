@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.testing.simulation.loop import VirtualClock, VirtualLoop
+from simulation.loop import VirtualClock, VirtualLoop
 from barnabas.tiering.objects import segment_build
 from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.objects.segment_build import at_once

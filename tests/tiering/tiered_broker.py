@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.broker.broker import Broker
-from barnabas.files import FileSlice, LocalFileSystem
+from barnabas.common.files import FileSlice, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import encode_aborted
-from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiering.sealed_segment import SealedSegment
 from barnabas.replication.remote_reads import RemoteLimits, RemoteReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
-from barnabas.threads import ThreadBackground
+from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
 from barnabas.tiering.objects.manifest import Writer, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest

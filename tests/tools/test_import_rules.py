@@ -49,7 +49,7 @@ def test_loggers_of_the_broker_come_from_one_module(src: Path) -> None:
 def test_patterns_of_clients_are_not_for_pythons_re(src: Path) -> None:
     for source in ("import re\n", "from re import compile\n"):
         (found,) = complaints(src, "barnabas.transactions.listing", source)
-        assert "use barnabas.patterns" in found
+        assert "use barnabas.common.regex" in found
     assert not complaints(src, "barnabas.cluster.names", "import re\n")
     assert not complaints(src, "barnabas.cli.records.lines", "import re\n")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import KafkaError
-from barnabas.pipelines.sink.state import task_id
+from barnabas.common.errors import KafkaError
+from barnabas.spark.sink.state import task_id
 from barnabas.transactions.bounds import Bounds, check_room, prefix_of
 from barnabas.transactions.transaction import NO_TIMEOUT_MS
 from tests.transactions.journal import PLACE, TIMEOUT_MS, Journal

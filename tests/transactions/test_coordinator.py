@@ -13,7 +13,7 @@ from barnabas.broker.local_requests import answer
 from barnabas.client.connection import BrokerConnection
 from barnabas.cluster.peers import LocalPeers
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.messages.transactions import EndTxnRequest
@@ -21,7 +21,7 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker
 from barnabas.transactions.transaction import V2, Transaction
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.clients.conftest import wait_for
 from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire, commit
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.transactions.listing import Filters
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import Transaction

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of
 
 S = TransactionState

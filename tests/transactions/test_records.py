@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from barnabas.transactions.records import from_record, to_record
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import Transaction
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 ids = st.integers(-1, 2**63 - 1)
 written_states = st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.transactions.states import AT_REST, BY_LABEL, COMES_FROM, DECIDED, TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,

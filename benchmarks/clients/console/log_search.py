@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from barnabas.client.cluster import Client
-from barnabas.console.logs.archive import LogArchive
-from barnabas.console.logs.lines import rows_of
-from barnabas.console.logs.query import Wanted, read_text
-from barnabas.console.logs.store import StoreSettings
-from barnabas.console.logs.topics import LogTopics
+from barnabas.services.console.logs.archive import LogArchive
+from barnabas.services.console.logs.lines import rows_of
+from barnabas.services.console.logs.query import Wanted, read_text
+from barnabas.services.console.logs.store import StoreSettings
+from barnabas.services.console.logs.topics import LogTopics
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 PIECE, PIECES = 8192, 16
 DAY_MS = 86_400_000

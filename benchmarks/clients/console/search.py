@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client
-from barnabas.console.scanning.model import End, Hits, Search
-from barnabas.console.scanning.pool import Pool
-from barnabas.console.scanning.scanner import Scanner
+from barnabas.services.console.scanning.model import End, Hits, Search
+from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.scanner import Scanner
 from benchmarks.clients.console.order_fill import NEEDLE
 
 _REPEATS = 5

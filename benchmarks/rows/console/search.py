@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from barnabas.console.scanning.worker.__main__ import NICE
+from barnabas.services.console.scanning.worker.__main__ import NICE
 from benchmarks.loads import client, client_command
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target
 from benchmarks.rows import latency

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client.cluster import Client
 from barnabas.client.placement.reassignments import alter
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Subject, Target
 from benchmarks.rows.cluster import SECONDS

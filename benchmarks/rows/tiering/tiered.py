@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import LATEST_TIERED, list_offsets
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from benchmarks.loads import client_command
 from benchmarks.model import Metric
 from benchmarks.session import Session

@@ -13,9 +13,9 @@ from barnabas.cluster.membership import ClusterConnection, LocalMembership
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.healing import HealingSettings
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log.dirs.manager import LogManager
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.common.types import new_uuid, uuid_to_text
 
 
 def connection_from(

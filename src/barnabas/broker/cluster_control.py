@@ -24,9 +24,9 @@ from barnabas.controller.elections import balance_leaders, uncleanly_led
 from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.settings import settle_min_isr
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
 
 logger = safe_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
 from barnabas.log.log import Log
 from barnabas.replication.fetch_sessions import FetchSessions

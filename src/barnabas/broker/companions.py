@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

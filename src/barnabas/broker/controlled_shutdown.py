@@ -8,9 +8,9 @@ from typing import Protocol
 
 from barnabas.cluster.membership import Membership
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.forwarding import ForwardingNeeds, to_controller
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

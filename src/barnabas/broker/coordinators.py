@@ -12,7 +12,7 @@ from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import NewTopic
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
@@ -22,14 +22,14 @@ from barnabas.groups.streams.topic_creation import StreamsTopics
 from barnabas.groups.topics import Topics
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import IsMember
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from barnabas.queues import coordinator as shares
-from barnabas.queues import partition_manager as share_partitions
-from barnabas.queues.coordinator import ShareCoordinator
-from barnabas.queues.dead_letter_writer import DeadLetterWriter
-from barnabas.queues.partition_manager import SharePartitionManager
-from barnabas.queues.persister import SharePersister
+from barnabas.share import coordinator as shares
+from barnabas.share import partition_manager as share_partitions
+from barnabas.share.coordinator import ShareCoordinator
+from barnabas.share.dead_letter_writer import DeadLetterWriter
+from barnabas.share.partition_manager import SharePartitionManager
+from barnabas.share.persister import SharePersister
 from barnabas.replication.partition import Partition
 from barnabas.security.context import RequestContext
 from barnabas.transactions import coordinator as transactions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.broker import BrokerConfig
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.replication import LOST_DIR
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -21,7 +21,7 @@ from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequestTopicData,
 )
 from barnabas.replication.manager import ReplicaManager
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 

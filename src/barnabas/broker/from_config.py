@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.broker.security.broker_names import IsBroker
 from barnabas.broker.security.tls import secured
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.validation import check_topic_configs
 from barnabas.controller.decision import Policy
@@ -18,13 +18,13 @@ from barnabas.network.requests.stages import Security
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.replication.fetch_sessions import FetchSessions
 from barnabas.replication.fetcher import FetchSettings
-from barnabas.security.audit import AuditLog
-from barnabas.security.authorizer import ALLOW_ALL, Authorizer
+from barnabas.security.authz.audit import AuditLog
+from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
 from barnabas.security.quotas.client_quotas import QuotaLimits
 from barnabas.security.quotas.rates import Windows
-from barnabas.security.standard_authorizer import Policy as AuthorizationPolicy
-from barnabas.security.standard_authorizer import StandardAuthorizer
-from barnabas.telemetry.manager import ClientTelemetry, TelemetryLimits
+from barnabas.security.authz.standard_authorizer import Policy as AuthorizationPolicy
+from barnabas.security.authz.standard_authorizer import StandardAuthorizer
+from barnabas.handlers.telemetry.manager import ClientTelemetry, TelemetryLimits
 
 
 def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -> list[Listener]:

@@ -12,11 +12,11 @@ from typing import Protocol
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.failed_log_dirs import FailedLogDirs
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.clock import Clock, Turn, TurnLimit
+from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log_lines import line_limit
+from barnabas.common.safe_logging import line_limit
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.manager import ReplicaManager

@@ -17,7 +17,7 @@ from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Membership
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.features import check_supported
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.network.listener import Listener
 from barnabas.replication.manager import ReplicaManager
 

@@ -10,8 +10,8 @@ from barnabas.broker import garbage_collector as collector
 from barnabas.broker.broker import Broker
 from barnabas.broker.companions import Companion
 from barnabas.config.broker import BrokerConfig
-from barnabas.descriptors import raise_limit, room_for_connections
-from barnabas.log_lines import safe_logger
+from barnabas.common.descriptors import raise_limit, room_for_connections
+from barnabas.common.safe_logging import safe_logger
 from barnabas.network.event_loop import new_event_loop
 
 logger = safe_logger(__name__)

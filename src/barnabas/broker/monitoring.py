@@ -15,7 +15,7 @@ from barnabas.broker.exporter_metrics import declare_exporter_metrics, serves_ex
 from barnabas.broker.mirror_metrics import declare_mirror_metrics
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
 from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, effective_min_isr
 from barnabas.config.setting import ConfigError
@@ -26,8 +26,8 @@ from barnabas.metrics.process import declare_process_metrics
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.metrics.topics import TopicMetrics
 from barnabas.network.exposure import warn_if_metrics_exposed
-from barnabas.network.http import MonitoringServer, monitoring_limits_from
-from barnabas.network.http_credentials import credentials_from
+from barnabas.web.metrics_server import MonitoringServer, monitoring_limits_from
+from barnabas.web.credentials import credentials_from
 from barnabas.network.listener import Listener
 from barnabas.network.loop_metrics import LoopMonitor
 from barnabas.network.requests.dispatch import Dispatcher
@@ -36,11 +36,11 @@ from barnabas.network.socket_server import SocketServer
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
-from barnabas.security.audit import AuditLog
+from barnabas.security.authz.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Monitored(Bounded, Protocol):

@@ -37,7 +37,7 @@ from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import peer_security
-from barnabas.broker.tiers.tiering import tiering_from
+from barnabas.broker.tiering.tiering import tiering_from
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
 from barnabas.cluster.following import MetadataFollower
@@ -69,7 +69,7 @@ from barnabas.replication.safety import Safety
 from barnabas.replication.throttle import FollowerThrottles, Throttle
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.worker.log_cleaner import LogCleaner
+from barnabas.broker.log_cleaner import LogCleaner
 
 T = TypeVar("T")
 

@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.allocation import keep_freed_memory
+from barnabas.common.allocation import keep_freed_memory
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
 from barnabas.broker.security.peer_tls import PeerTls
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import TlsReload
 from barnabas.client.security.settings import Security
-from barnabas.clock import Clock, SystemClock, TurnLimit
+from barnabas.common.clock import Clock, SystemClock, TurnLimit
 from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
 from barnabas.config.broker import BrokerConfig
-from barnabas.files import FileSystem, LocalFileSystem
+from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.log.dirs.properties import kernel_boot_id
 from barnabas.network.broker_addresses import BrokerAddresses
 from barnabas.network.limits import limits_from
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas.address_quotas import AddressQuotas
-from barnabas.threads import ThreadBackground
+from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.probe import ROUNDS
 from barnabas.tiering.stores.store import ObjectStore

@@ -33,7 +33,7 @@ from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.replication.fetch_sessions import FetchSessions
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.telemetry.manager import ClientTelemetry
+from barnabas.handlers.telemetry.manager import ClientTelemetry
 
 
 class Bounded(Protocol):

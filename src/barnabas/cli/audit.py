@@ -42,7 +42,7 @@ def tail(
       barnabas audit tail --follow -o json
     """
     from barnabas.client.positions import parse_start
-    from barnabas.security.audit import TOPIC
+    from barnabas.security.authz.audit import TOPIC
 
     write = _as_json if output is OutputFormat.JSON else _as_line
     start = parse_start(f"-{count}" if count else "end")

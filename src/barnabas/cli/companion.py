@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
     from barnabas.client.security.settings import Security
-    from barnabas.security.acls import AclBinding
+    from barnabas.security.authz.acls import AclBinding
 
 OPTION = "--companion"
 HELP = "Of a broker, which says the rest over standard input."
@@ -80,7 +80,7 @@ def address(text: str, option: str) -> Address:
 def log_to_stderr() -> None:
     import logging
 
-    from barnabas.log_lines import plain_lines
+    from barnabas.common.safe_logging import plain_lines
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for handler in logging.root.handlers:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
     from barnabas.client.addresses import Address
-    from barnabas.console.settings import ClusterSettings, ConsoleSettings
+    from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
 
 CLUSTER = "default"
 
@@ -83,8 +83,8 @@ def console(
     """
     if command.invoked_subcommand is not None:
         return
-    from barnabas.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
-    from barnabas.network.web_process import run
+    from barnabas.services.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
+    from barnabas.web.process import run
 
     if not exporter_only:
         check_console()
@@ -108,7 +108,7 @@ def console(
         read_only=read_only or settings.read_only,
         publish_metrics=publish_metrics or settings.publish_metrics,
     )
-    from barnabas.console.server import ConsoleServer  # needs the extra
+    from barnabas.services.console.server import ConsoleServer  # needs the extra
 
     run(lambda: ConsoleServer(settings), _announce, with_parent=companion)
 
@@ -116,8 +116,8 @@ def console(
 def _run_exporter(
     cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
 ) -> None:
-    from barnabas.console.exporter.server import ExporterServer
-    from barnabas.network.web_process import run
+    from barnabas.services.console.exporter.server import ExporterServer
+    from barnabas.web.process import run
 
     tokens_file = "" if tokens is None else str(tokens)
     run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
@@ -125,7 +125,7 @@ def _run_exporter(
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     """The console as a companion of a broker; its curves are in the broker's first data folder."""
-    from barnabas.console.rights import needed_acls
+    from barnabas.services.console.rights import needed_acls
 
     user = f"barnabas-console-{broker.config['node.id']}"
     data = Path(broker.config.log_dirs[0]) / ".console"
@@ -143,7 +143,7 @@ def password(output: Output = OutputFormat.TABLE) -> None:
 
       barnabas console password
     """
-    from barnabas.console.access.passwords import hash_of
+    from barnabas.services.console.access.passwords import hash_of
 
     given = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
     given = given or sys.stdin.readline().rstrip("\n")
@@ -161,7 +161,7 @@ def token(output: Output = OutputFormat.TABLE) -> None:
 
       barnabas console token
     """
-    from barnabas.console.access.api_tokens import new_token
+    from barnabas.services.console.access.api_tokens import new_token
 
     made, digest = new_token()
     text = (
@@ -171,14 +171,14 @@ def token(output: Output = OutputFormat.TABLE) -> None:
 
 
 def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
-    from barnabas.console.access.console_file import read_console_file
+    from barnabas.services.console.access.console_file import read_console_file
 
     return read_console_file(config, cluster)
 
 
 def check_exposure(listen: Address, config: Path | None, option: str) -> None:
     """Before a broker is started: what the console itself would refuse."""
-    from barnabas.console.access.gates import ExposedConsoleError
+    from barnabas.services.console.access.gates import ExposedConsoleError
     from barnabas.network.exposure import is_loopback
 
     if config is None and not is_loopback(listen.host):

@@ -22,8 +22,8 @@ from barnabas.cli.pipeline import commands as pipeline
 from barnabas.cli.queue import commands as queue
 from barnabas.cli.records import consume, produce
 from barnabas.cli.tables import sql
-from barnabas.cli.tier import commands as tier
-from barnabas.cli.tier import snapshots
+from barnabas.cli.tiering import commands as tier
+from barnabas.cli.tiering import snapshots
 
 EPILOG = (
     "First steps: `barnabas serve --data ./data`, then in another window "

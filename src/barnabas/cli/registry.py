@@ -71,8 +71,8 @@ def run_registry(
 
       barnabas registry run --listen 0.0.0.0:8081 --tls registry-tls.properties
     """
-    from barnabas.network.web_process import run
-    from barnabas.registry.server import RegistryServer, RegistrySettings
+    from barnabas.web.process import run
+    from barnabas.services.registry.server import RegistryServer, RegistrySettings
 
     check_registry()
     log_to_stderr()
@@ -93,7 +93,7 @@ def run_registry(
 
 async def beside(broker: Broker, listen: str, config: Path | None, tls: Path | None = None) -> Companion:
     """The registry as a companion of a broker."""
-    from barnabas.registry.needs import needed_acls
+    from barnabas.services.registry.needs import needed_acls
 
     user = f"barnabas-registry-{broker.config['node.id']}"
     arguments = ["registry", "run", "--listen", listen, *([] if tls is None else ["--tls", str(tls)])]

@@ -251,7 +251,7 @@ def _listeners(listen: str, protocol: str) -> str:
 def _log_to_stderr(verbose: bool) -> None:
     import logging
 
-    from barnabas.log_lines import plain_lines
+    from barnabas.common.safe_logging import plain_lines
 
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")

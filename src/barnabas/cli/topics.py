@@ -204,8 +204,8 @@ def purge(
 
 async def _create(client: Client, name: str, wanted: Wanted) -> dict[str, Any]:
     from barnabas.client import admin
-    from barnabas.errors import ErrorCode, KafkaError
-    from barnabas.types import uuid_to_text
+    from barnabas.common.errors import ErrorCode, KafkaError
+    from barnabas.common.types import uuid_to_text
 
     try:
         result = await admin.create_topic(
@@ -236,7 +236,7 @@ async def _describe(client: Client, names: list[str]) -> list[dict[str, Any]]:
 async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
     from barnabas.client import admin
     from barnabas.client.offsets import beginning_offsets, end_offsets
-    from barnabas.types import TopicPartition, uuid_to_text
+    from barnabas.common.types import TopicPartition, uuid_to_text
 
     served = [
         TopicPartition(topic.name, found.index) for found in topic.partitions.values() if found.leader >= 0
@@ -273,7 +273,7 @@ async def _purge(
     client: Client, name: str, partition: int | None, before: int | None
 ) -> list[dict[str, Any]]:
     from barnabas.client import admin
-    from barnabas.types import TopicPartition
+    from barnabas.common.types import TopicPartition
 
     topic = (await client.topics([name]))[name]
     indexes = list(topic.partitions) if partition is None else [partition]
@@ -285,7 +285,7 @@ async def _purge(
 
 
 def _summary(topic: Topic) -> dict[str, Any]:
-    from barnabas.types import uuid_to_text
+    from barnabas.common.types import uuid_to_text
 
     return {
         "name": topic.name,

@@ -169,7 +169,7 @@ def _fence(bootstrap: str, name: str) -> None:
 def _abort_hanging(bootstrap: str, topic: str, partition: int, start_offset: int) -> int:
     async def work(client: Client) -> int:
         from barnabas.client import transactions
-        from barnabas.types import TopicPartition
+        from barnabas.common.types import TopicPartition
 
         place = TopicPartition(topic, partition)
         return (await transactions.abort_hanging(client, place, start_offset)).producer_id

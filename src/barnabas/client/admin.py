@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeClusterRequest,
@@ -52,7 +52,7 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicState,
 )
 from barnabas.protocol.schema import Message
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 BROKER_DEFAULT = -1  # lets the broker's num.partitions or default.replication.factor decide
 ALL_RECORDS = -1  # delete records up to the high watermark

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from barnabas.records.columnar.plan import Planned
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class FetchedRange(NamedTuple):

@@ -16,10 +16,10 @@ from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error
 from barnabas.client.retry import Backoff, Deadline, Patience, retry
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.schema import Message
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 

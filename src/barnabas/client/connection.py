@@ -23,7 +23,7 @@ from barnabas.client.frames import FrameReceiver, TlsAlertError, write_parts
 from barnabas.client.security.guard import NO_GUARD, Guard
 from barnabas.client.security.session import Session
 from barnabas.client.security.tls import explain_handshake
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import RESPONSES
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse

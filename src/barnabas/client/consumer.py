@@ -12,8 +12,8 @@ from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from barnabas.client.opening import ConsumedRecord, open_batches
 from barnabas.client.retry import Deadline, Patience
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 REFRESH_SECONDS = 1.0
 

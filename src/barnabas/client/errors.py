@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 class ClientError(Exception):

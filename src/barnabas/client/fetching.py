@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -15,7 +15,7 @@ from barnabas.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 NO_SESSION = 0
 NO_SESSION_EPOCH = -1  # KIP-227: a full fetch outside any session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.protocol.framing import LENGTH_BYTES, decode_length
 
 SMALL_FRAMES = 64 * 1024  # one receive buffer of this size takes in many small answers at once

@@ -10,7 +10,7 @@ from barnabas.client import groups
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import end_offsets
 from barnabas.client.positions import Start, resolve_start
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.coordinator_records import decode_versioned
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolAssignment
 from barnabas.protocol.messages.consumer import Member as ConsumerMember
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.groups import DescribedGroupMember
 from barnabas.protocol.messages.streams import DescribedGroup as StreamsGroup
 from barnabas.protocol.messages.streams import Member as StreamsMember
 from barnabas.protocol.wire import ProtocolError
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 STREAMS_PROTOCOL = "streams"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.groups import (
@@ -31,7 +31,7 @@ from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from barnabas.protocol.messages.streams import DescribedGroup as DescribedStreamsGroup
 from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.schema import Message
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 GROUP = 0  # the key type of FindCoordinator
 DEAD = "Dead"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from barnabas.client.addresses import Address
 from barnabas.client.errors import error_code
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 
 @dataclass(frozen=True, slots=True)

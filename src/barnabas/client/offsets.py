@@ -15,7 +15,7 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 # Questions that are no moments (ListOffsets' own numbers).
 LATEST = -1

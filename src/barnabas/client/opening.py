@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.client.fetching import FetchedPartition
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import BatchHeader, crc_is_right, iterate_headers
 from barnabas.records.control import AbortedTransactions
 from barnabas.records.record import Header, iterate_records
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class ConsumedRecord(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import EARLIEST, LATEST, beginning_offsets, end_offsets, list_offsets
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 # Shorter numbers are offsets. As milliseconds this is the year 1973; as an offset, a hundred thousand million.
 FIRST_TIMESTAMP = 100_000_000_000

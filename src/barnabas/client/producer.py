@@ -23,7 +23,7 @@ from barnabas.client.producing.record_accumulator import Delivered, Delivery, Pr
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Header, Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
 from barnabas.client.retry import Deadline, Patience
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.columnar.plan import plan_batches
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 UNKNOWN_PATIENCE = 10.0  # a topic that was just created is unknown to some brokers for a moment

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.records.group import (
 )
 from barnabas.protocol.messages.records.streams_group import StreamsGroupMetadataKey
 from barnabas.protocol.wire import ProtocolError
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Rebalance(NamedTuple):

@@ -15,11 +15,11 @@ from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
 from barnabas.client.retry import Patience, retry
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.control import parse_end_transaction
 from barnabas.records.record import Record, iterate_records
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 _WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
 

@@ -20,9 +20,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import SettledTable, create_if_missing
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
 
 STATUS_TOPIC = "__barnabas_status"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(8 * 1024 * 1024)}

@@ -24,11 +24,11 @@ from barnabas.client.offsets import (
     offsets_request,
 )
 from barnabas.client.placement.layout import replica_sizes
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 TIERED = "remote.storage.enable"
 KNOWS_TIERED_END = 9  # the version of ListOffsets that brought LATEST_TIERED (Kafka 3.9)

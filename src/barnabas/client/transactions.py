@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 TRANSACTION = 1  # the key type of FindCoordinator
 OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})

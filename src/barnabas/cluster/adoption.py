@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from barnabas.cluster.deltas import ConfigsChanged, Delta, ProducerIdsAllocated, TopicCreated
 from barnabas.cluster.image import PartitionState, ResourceType, TopicState
 from barnabas.cluster.kraft import TopicConfigs, read_topic_configs
-from barnabas.errors import KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
 from barnabas.log.dirs.loading import KRAFT_METADATA
-from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition, Uuid, new_uuid
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid, new_uuid
 
 logger = safe_logger(__name__)
 

@@ -23,10 +23,10 @@ from barnabas.cluster.image import (
     TopicState,
 )
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.security.acls import AclBinding
-from barnabas.security.credentials import DelegationToken, ScramCredential
-from barnabas.security.quota_entities import QuotaEntity
-from barnabas.types import Uuid
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.common.types import Uuid
 
 
 class _Delta(msgspec.Struct, frozen=True, tag_field="type"):

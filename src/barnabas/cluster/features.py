@@ -30,7 +30,7 @@ from barnabas.cluster.deltas import (
     ScramDecoyKeyCreated,
 )
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 METADATA_VERSION = "barnabas.metadata.version"
 GROUP_VERSION = "group.version"

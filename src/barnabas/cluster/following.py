@@ -10,8 +10,8 @@ from typing import TypeAlias
 from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.store import MetadataStore
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import safe_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
 
 CommitCallback: TypeAlias = Callable[[MetadataImage, list[Delta]], Awaitable[None] | None]
 Predicate: TypeAlias = Callable[[MetadataImage], bool]

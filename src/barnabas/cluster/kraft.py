@@ -8,14 +8,14 @@ topics and their configs are read here, nothing is ever written, and the log is 
 from __future__ import annotations
 
 from barnabas.cluster.image import ResourceType
-from barnabas.errors import KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.protocol import Message, ProtocolError, decode
 from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.wire import read_unsigned_varint
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 TopicConfigs = dict[str, dict[str, str]]
 _RECORDS: dict[int, type[Message]] = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 TAKES_BATCHES = frozenset({MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE})
 SETTLING = frozenset({MirrorState.PROMOTING, MirrorState.REVERSING})

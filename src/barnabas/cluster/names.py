@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 # 255 bytes of a file name, minus room for "-" and a partition number: Kafka's own limit.
 MAX_NAME_LENGTH = 249

@@ -11,7 +11,7 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.errors import ClientError
 from barnabas.client.security.guard import NO_GUARD, Guard
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import PEER_CLIENT_ID
 

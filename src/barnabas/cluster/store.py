@@ -21,9 +21,9 @@ from barnabas.cluster.frames import (
 )
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import File, FileSystem
-from barnabas.log_lines import safe_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import File, FileSystem
+from barnabas.common.safe_logging import safe_logger
 
 T = TypeVar("T")
 OnEntry = Callable[[int, list[Delta]], None]

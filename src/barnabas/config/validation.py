@@ -18,8 +18,8 @@ from barnabas.config.definitions import (
 )
 from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
 from barnabas.config.tiering_checks import check_tiered_topic
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import PatternError, compile_for_long_texts
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.regex import PatternError, compile_for_long_texts
 
 
 def check_topic_configs(

@@ -10,10 +10,10 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import ACLS_PER_DELTA
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.acl_filters import AclFilter, check_binding
-from barnabas.security.acls import AclBinding
-from barnabas.steps import Steps, pieces
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz.acl_filters import AclFilter, check_binding
+from barnabas.security.authz.acls import AclBinding
+from barnabas.common.cooperative import Steps, pieces
 
 MOST_CHANGED = 10_000
 """ACLs that one request creates or deletes: Kafka's MAX_RECORDS_PER_USER_OP. They take half a megabyte."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None = None) -> None:

@@ -28,8 +28,8 @@ from barnabas.controller.partitions import (
     is_unclean,
     next_state,
 )
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import Uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 
 PRODUCER_ID_BLOCK_SIZE = 1000  # Kafka's own (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)
 

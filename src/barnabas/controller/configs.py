@@ -14,7 +14,7 @@ from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.remote_parts import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 class Operation(IntEnum):

@@ -10,8 +10,8 @@ from barnabas.cluster.following import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import MetadataStore, SerialExecutor, StaleControllerError
 from barnabas.controller.decision import Decision
-from barnabas.errors import KafkaError
-from barnabas.log_lines import safe_logger
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
 
 T = TypeVar("T")
 

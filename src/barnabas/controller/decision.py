@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType, effective_min_isr
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from barnabas.cluster.deltas import DelegationTokenRemoved, DelegationTokenStored
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.decision import Decided
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.credentials import DelegationToken
-from barnabas.security.tokens import is_expired, is_owner_or_renewer
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authn.credentials import DelegationToken
+from barnabas.security.authn.tokens import is_expired, is_owner_or_renewer
+from barnabas.common.types import new_uuid, uuid_to_text
 
 MOST_RENEWERS = 100
 """Kafka has no bound; a token is kept in the metadata of every broker."""

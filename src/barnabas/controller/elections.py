@@ -8,8 +8,8 @@ from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.partitions import Election, Transition, is_unclean, next_state
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 _NOT_ELECTED = {
     Election.PREFERRED: (

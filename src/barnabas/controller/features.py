@@ -10,7 +10,7 @@ from barnabas.cluster.deltas import FeatureFinalized
 from barnabas.cluster.features import METADATA_VERSION, level_of
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.decision import Decided
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 
 class UpgradeType(IntEnum):

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.client.placement.planning import Assignment, Site, drain, rebalance
 from barnabas.cluster.image import MetadataImage
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Targets: TypeAlias = dict[TopicPartition, tuple[int, ...] | None]
 """The replicas that partitions shall have; None calls off a reassignment."""

@@ -9,8 +9,8 @@ from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.partitions import Transition, next_state
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import Uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 
 ANY_EPOCH = -1
 """The epoch of an ISR member of whom the leader does not know it (a request before KIP-903)."""

@@ -12,9 +12,9 @@ from barnabas.cluster.image import MetadataImage, TopicState
 from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
 from barnabas.controller.decision import Decided
 from barnabas.controller.isr import check_broker_epoch
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 MOST_ABORTED = 100
 """Transactions of a partition that are listed; the log has the markers of all."""

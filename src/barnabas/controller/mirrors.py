@@ -22,10 +22,10 @@ from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.partitions import raised
 from barnabas.controller.remote_parts import NOT_OF_A_MIRROR
 from barnabas.controller.topics import MorePartitions, NewTopic, create_topics, grow
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
-from barnabas.types import ZERO_UUID, Uuid
+from barnabas.common.types import ZERO_UUID, Uuid
 
 EPOCH_JUMP = 1 << 16
 LARGEST_EPOCH = (1 << 31) - 1

@@ -10,8 +10,8 @@ from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.controller.assignments import check_assignment
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.partitions import Transition, election_for, is_unclean, next_state
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 Target: TypeAlias = Sequence[int] | None
 """The replicas a partition shall have; None calls off a reassignment that is under way."""

@@ -1,7 +1,7 @@
 """The remote parts of tiered topics, as the controller sees them: when a topic may have one, and when it has to go.
 
 A topic that is deleted, or no longer tiered, leaves objects in a store that may not answer now. So the entry that says
-so also says that they have to go. Whoever is the controller deletes them (broker/tiers/deletions), and another entry
+so also says that they have to go. Whoever is the controller deletes them (broker/tiering/deletions), and another entry
 says when that is done.
 """
 
@@ -14,8 +14,8 @@ from barnabas.cluster.features import TIERING_LEVEL, how_to_reach, level_of
 from barnabas.cluster.image import MetadataImage, RemoteDeletion, TopicState
 from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting, is_tiered
 from barnabas.controller.decision import Decided
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import Uuid
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 
 NOT_OF_A_MIRROR = (
     "a mirror cannot be tiered: what its source cuts may be in the object store already. Leave remote.storage.enable "

@@ -25,7 +25,7 @@ from barnabas.cluster.image import (
 from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
 from barnabas.controller.brokers import PRODUCER_ID_BLOCK_SIZE
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 SKIPPED_BLOCKS = 1000
 """Of producer ids: some may have been given out after the metadata were written down."""

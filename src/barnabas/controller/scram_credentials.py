@@ -10,8 +10,8 @@ from barnabas.cluster.deltas import Delta, ScramCredentialChanged, ScramDecoyKey
 from barnabas.cluster.image import MetadataImage, ScramUser
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.credentials import ScramCredential, ScramMechanism
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 
 DECOY_KEY_BYTES = 32
 _MECHANISMS = frozenset(ScramMechanism)

@@ -18,9 +18,9 @@ from barnabas.controller.assignments import check_assignment, new_partition
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.placement import place_replicas, replica_load
 from barnabas.controller.remote_parts import check_new_topic, deletion_of
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import CLUSTER_METADATA
-from barnabas.types import Uuid, new_uuid
+from barnabas.common.types import Uuid, new_uuid
 
 T = TypeVar("T")
 

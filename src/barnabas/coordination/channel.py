@@ -12,11 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.clock import Clock, Timers
+from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.peers import Peers
 from barnabas.coordination.tasks import Tasks, answer_of
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.schema import Message
 
 logger = limited_logger(__name__)

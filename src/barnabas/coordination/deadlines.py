@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from barnabas.clock import Clock, Timer, Timers
+from barnabas.common.clock import Clock, Timer, Timers
 
 K = TypeVar("K", bound=Hashable)
 

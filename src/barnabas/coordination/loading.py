@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.shard import ProducerIdAndEpoch, Shard
 from barnabas.log.log import Log
 from barnabas.records.batch import BatchHeader, iterate_headers

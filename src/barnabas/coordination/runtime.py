@@ -24,12 +24,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.clock import Clock, Timer
+from barnabas.common.clock import Clock, Timer
 from barnabas.coordination.loading import AwaitingLoad, Loading
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record

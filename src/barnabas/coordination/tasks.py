@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from barnabas.clock import Timer
+from barnabas.common.clock import Timer
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, Machine
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.membership import Joining
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.group import Client, Deadline, Group

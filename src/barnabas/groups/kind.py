@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PlaceCheck
 from barnabas.groups.ledger import Ledger

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 MEMBER_BYTES = 1000  # what a member takes in memory that has said nothing
 NAME_BYTES = 100  # a topic in a subscription, without its letters: a text and its place in a set

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.groups.classic.group import State
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import GroupType

@@ -20,11 +20,11 @@ from enum import Enum
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Age, Group, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight
 from barnabas.groups.subscribed import NO_NAMES, Names, Subscriptions
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 JOINING = 0
 """The epoch that a member sends to join."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.groups.ledger import OFFSET_BYTES, Ledger
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY = -1
 

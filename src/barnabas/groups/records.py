@@ -13,7 +13,7 @@ from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetComm
 if TYPE_CHECKING:
     from barnabas.groups.offsets import Committed
     from barnabas.records.record import Header
-    from barnabas.types import TopicPartition
+    from barnabas.common.types import TopicPartition
 
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1  # the only one that knows when a client wanted its offset dropped

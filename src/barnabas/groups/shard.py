@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup
 from barnabas.groups.classic.kind import ClassicGroups
 from barnabas.groups.classic.member import protocol_bytes
@@ -26,7 +26,7 @@ from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.share.kind import ShareGroups
 from barnabas.groups.step import Respond, Step
 from barnabas.groups.streams.kind import StreamsGroups
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -41,7 +41,7 @@ from barnabas.protocol.messages.groups import (
 )
 from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 logger = limited_logger(__name__)
 

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, TopicState
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 NOTHING_SUBSCRIBED = 0
 """The hash of no topics, as in Kafka."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.cluster.image import ResourceType as ConfigType
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.authorization_answers import (
     allowed_topics_of_all,
     authorized_groups,
@@ -47,7 +47,7 @@ from barnabas.handlers.security.denials import (
 from barnabas.network.requests.authorize import Each, Names, Need, Rule
 from barnabas.network.requests.error_injection import error_response
 from barnabas.protocol.api import ApiKey
-from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.authorized_operations import NOT_ASKED_FOR
 from barnabas.handlers.fetch.reading import AuthorizedReader
 from barnabas.network.requests.error_injection import error_response
@@ -23,9 +23,9 @@ from barnabas.protocol.messages.cluster import (
 from barnabas.protocol.messages.metadata import TopicRequest
 from barnabas.protocol.messages.share import ForgottenTopic
 from barnabas.protocol.schema import Message
-from barnabas.queues.sessions import SessionKey
-from barnabas.security.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
-from barnabas.security.authorizer import CLUSTER_NAME, Access, Action, Operation, ResourceType
+from barnabas.share.sessions import SessionKey
+from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Access, Action, Operation, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 DENIED_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.security.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
-from barnabas.security.authorizer import Operation
+from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
+from barnabas.security.authz.authorizer import Operation
 
 NOT_ASKED_FOR = -0x80000000
 """What stands in a response when the client did not ask for its operations."""

@@ -17,7 +17,7 @@ from barnabas.cluster.image import PartitionState
 from barnabas.controller import brokers, elections, features, reassignment
 from barnabas.controller.features import FeatureUpdate, UpgradeType
 from barnabas.controller.partitions import Election
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.authorized_operations import ALL_OF_CLUSTER, NOT_ASKED_FOR
 from barnabas.handlers.endpoints import endpoints_for, fenced_endpoints
 from barnabas.handlers.needs import HasController, HasFeatures, IsMember
@@ -44,7 +44,7 @@ from barnabas.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

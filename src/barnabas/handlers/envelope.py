@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasController
 from barnabas.network.requests.request_parts import InnerRequest
 from barnabas.network.requests.time_slices import RequestTurn

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.needs import IsMember
 from barnabas.protocol.internal_topics import (

@@ -20,10 +20,10 @@ from barnabas.cluster.image import NO_CONTROLLER, ResourceType
 from barnabas.cluster.peers import Peers
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_creation
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.envelope import opened, sealed
 from barnabas.handlers.needs import HasController, HasImage
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.requests.account import mute
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest

@@ -12,12 +12,12 @@ import os
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import State
 from barnabas.log.log import Log
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
@@ -34,7 +34,7 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.protocol.wire import STEP
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -16,7 +16,7 @@ from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, Top
 from barnabas.cluster.names import why_name_is_illegal
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import NewTopic
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
@@ -31,7 +31,7 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -13,11 +13,11 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Policy
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 
 T = TypeVar("T")
 

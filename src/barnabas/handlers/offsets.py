@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasImage, HasReplicas, HasThreads, led_partition
 from barnabas.log.log import Log
 from barnabas.protocol.messages.offsets import (

@@ -16,7 +16,7 @@ from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.brokers import allocate_producer_ids, begin_shutdown, lose_replicas
 from barnabas.controller.decision import Decided
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr, check_broker_epoch
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.handlers.needs import HasController, HasImage
 from barnabas.protocol.messages.replication import (
     AllocateProducerIdsRequest,
@@ -31,7 +31,7 @@ from barnabas.protocol.messages.replication import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -8,21 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from barnabas.handlers import (
-    cluster,
-    envelope,
-    fetch,
-    find_coordinator,
-    log_dirs,
-    metadata,
-    offsets,
-    produce,
-    replication,
-    telemetry,
-    topic_partitions,
-    topics,
-    versions,
-)
+from barnabas.handlers import cluster, envelope, fetch, find_coordinator, log_dirs, metadata, offsets, produce, replication, topic_partitions, topics, versions
+from barnabas.handlers.telemetry import handler as telemetry
 from barnabas.handlers.authorization import RULES
 from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
 from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources

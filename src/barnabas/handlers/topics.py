@@ -18,7 +18,7 @@ from barnabas.config.describe import describe_topic
 from barnabas.controller import topics as decide
 from barnabas.controller.decision import Decided
 from barnabas.controller.topics import CreatedTopic, MorePartitions, NewTopic
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.topics import (
@@ -38,7 +38,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import STEP
-from barnabas.types import ZERO_UUID, Uuid
+from barnabas.common.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -4,7 +4,7 @@ Versions 0 to 5 are served. Since version 3 the client names its software; a nam
 INVALID_REQUEST. Version 3 leaves out features whose minimum is 0, which older clients could not read (KIP-584).
 In version 5 a client says which broker it wants to talk to: if that is another one, it must bootstrap again (KIP-1242).
 A version that is not served is answered by the dispatcher, in version 0 and with UNSUPPORTED_VERSION (KIP-511).
-Where clients authenticate, they ask once before that, and not during it (`security/sasl/login`).
+Where clients authenticate, they ask once before that, and not during it (`security/authn/sasl/login`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.needs import HasFeatures, HasImage
 from barnabas.handlers.security.failed_logins import SaslNeeds, out_of_order
 from barnabas.protocol.messages.metadata import (
@@ -23,7 +23,7 @@ from barnabas.protocol.messages.metadata import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from barnabas.security.sasl.login import OutOfOrderError
+from barnabas.security.authn.sasl.login import OutOfOrderError
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler, Request

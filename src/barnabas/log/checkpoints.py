@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from barnabas.files import FileSystem
-from barnabas.types import TopicPartition, Uuid, uuid_from_text, uuid_to_text
+from barnabas.common.files import FileSystem
+from barnabas.common.types import TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,

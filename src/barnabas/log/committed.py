@@ -13,7 +13,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from barnabas.files import FileSlice, Slice
+from barnabas.common.files import FileSlice, Slice
 from barnabas.log.reading import read_slice
 from barnabas.log.searching import aborted_between
 from barnabas.log.segments.scan import BadBatch, walk_headers

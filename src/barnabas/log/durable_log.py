@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata
 from barnabas.log.dirs.disk import Disk
@@ -23,12 +23,12 @@ from barnabas.log.rolling import RollPolicy
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments
-from barnabas.log.tiers.checkpoint import TieredCheckpoint, TieredPart, epochs_below
-from barnabas.log.tiers.copying import SegmentToCopy, next_to_copy
-from barnabas.log.tiers.retention import RemoteSegments
-from barnabas.log.tiers.starting import start_at
+from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, epochs_below
+from barnabas.log.tiering.copying import SegmentToCopy, next_to_copy
+from barnabas.log.tiering.retention import RemoteSegments
+from barnabas.log.tiering.starting import start_at
 from barnabas.log.truncation import start_over, truncate
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 
 class DurableLog(LocalLog):
@@ -201,7 +201,7 @@ class DurableLog(LocalLog):
             if self.is_tiered and offset > self.tiered_checkpoint.covers:
                 self._on_flush_wanted()
 
-    # -- tiers: see log/tiers ------------------------------------------------------------------------
+    # -- tiers: see log/tiering ------------------------------------------------------------------------
 
     @property
     def is_tiered(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG}) | OUT_OF_DESCRIPTORS

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.files import File, FileSystem
+from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_epochs
-from barnabas.log.tiers.checkpoint import TieredWrite
+from barnabas.log.tiering.checkpoint import TieredWrite
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TypeVar
 
-from barnabas.errors import KafkaError
-from barnabas.files import File, FileSystem, Slice
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import File, FileSystem, Slice
 from barnabas.log.committed import read_committed
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.epochs import LeaderEpochs
@@ -23,7 +23,7 @@ from barnabas.log.searching import FoundRecord, aborted_between, first_at_or_aft
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments, number_in
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 

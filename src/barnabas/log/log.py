@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import inspection
 from barnabas.log.checks import (
     check_from_client,
@@ -53,7 +53,7 @@ from barnabas.records.batch import (
 )
 from barnabas.records.control import EndTransactionMarker
 from barnabas.records.walking import SMALLEST_RECORD
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 NO_APPEND_TIME: Final = -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 LOG = ".log"
 OFFSET_INDEX = ".index"
@@ -20,9 +20,9 @@ TEMPORARY = ".tmp"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-TIERED_PART = "tiered-offset-checkpoint"  # log/tiers/checkpoint.py
-BEGINNING = ".barnabas-beginning"  # records that an object store remembers are being written (broker/tiers/beginnings)
-REBUILDING = ".barnabas-rebuilding"  # a compacted log gets its records back (log/tiers/rebuilding.py)
+TIERED_PART = "tiered-offset-checkpoint"  # log/tiering/checkpoint.py
+BEGINNING = ".barnabas-beginning"  # records that an object store remembers are being written (broker/tiering/beginnings)
+REBUILDING = ".barnabas-rebuilding"  # a compacted log gets its records back (log/tiering/rebuilding.py)
 MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 
 DELETE_FOLDER = "-delete"

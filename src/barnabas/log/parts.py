@@ -10,7 +10,7 @@ from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.segment import Segment
-from barnabas.log.tiers.checkpoint import TieredPart
+from barnabas.log.tiering.checkpoint import TieredPart
 
 
 class LogParts(NamedTuple):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from barnabas.files import File
+from barnabas.common.files import File
 from barnabas.log import names
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.producer import SEQUENCE_MASK, Producer, RememberedBatch, SavedProducer
 from barnabas.log.segments.transactions import CompletedTransaction
 from barnabas.records.batch import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import EMPTY, FileSlice, Slice
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.log.segments.segment import Segment
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.log.local_log import LocalLog

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.log import names
 from barnabas.log.failures import DISK_FULL
 from barnabas.log.segments.segment import Segment
-from barnabas.log.tiers.retention import UNLIMITED, age_timestamp, local_limits, move_starts
+from barnabas.log.tiering.retention import UNLIMITED, age_timestamp, local_limits, move_starts
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.files import File, ReadableFile
+from barnabas.common.files import File, ReadableFile
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Coroutine
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.files import FileSlice
-from barnabas.log_lines import limited_logger
+from barnabas.common.files import FileSlice
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.frames import ANSWERS, BACKLOG, MEMORY, THROTTLED, RefusedFrameError, RequestFrames
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Limits
 from barnabas.network.memory_pool import MemoryPool
@@ -28,7 +28,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import LENGTH_BYTES
 from barnabas.security.context import of_connection
 from barnabas.security.principal import Principal
-from barnabas.security.sasl.login import Login
+from barnabas.security.authn.sasl.login import Login
 
 if TYPE_CHECKING:
     from barnabas.network.listener import Listener

@@ -10,7 +10,7 @@ from typing import Protocol
 from barnabas.network.connection import Connection
 from barnabas.network.frames import STOPPING
 from barnabas.network.limits import Limits
-from barnabas.security.sasl.login import Login
+from barnabas.security.authn.sasl.login import Login
 
 SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
 EVICTED = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.network.listener import Listener

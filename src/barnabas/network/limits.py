@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas import log_lines, patterns
+from barnabas.common import safe_logging as log_lines
+from barnabas.common import regex as patterns
 from barnabas.config.broker import BrokerConfig
-from barnabas.descriptors import room_for_connections
+from barnabas.common.descriptors import room_for_connections
 
 MEBIBYTE = 1 << 20
 UNLIMITED = 1 << 62

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.reachability import why_unreachable
 from barnabas.network.transport import PlainTransport, Wrap
 from barnabas.security.context import RequestContext
-from barnabas.security.sasl.login import NOTHING_OFFERED, Offer
+from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Offer
 
 log = limited_logger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Final, TypeAlias
 
-from barnabas.files import Bytes, FileSlice, MemoryFile
+from barnabas.common.files import Bytes, FileSlice, MemoryFile
 from barnabas.network.limits import SENT_BYTES_PER_TURN
 from barnabas.network.page_residency import WARMED_AT_ONCE, Warmer, is_cached, read_if_cached, warm
 from barnabas.network.transport import BLOCKED, MORE_FOLLOWS, Transport

@@ -11,7 +11,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from barnabas.files import NO_DESCRIPTOR
+from barnabas.common.files import NO_DESCRIPTOR
 
 # The kernel reads ahead by this much (its usual default), so that one page stands for that many around it.
 PROBE_DISTANCE: Final = 128 * 1024

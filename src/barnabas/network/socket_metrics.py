@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from barnabas import patterns
-from barnabas.log_lines import line_limit, plain_lines
+from barnabas.common import regex as patterns
+from barnabas.common.safe_logging import line_limit, plain_lines
 from barnabas.metrics import catalogue, network_catalogue
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.network.listener import Listener

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.log_lines import limited_logger, tell_left_out
+from barnabas.common.safe_logging import limited_logger, tell_left_out
 from barnabas.network.connection import Connection
 from barnabas.network.connections import Brokers, Connections
 from barnabas.network.exposure import warn_if_exposed
@@ -18,7 +18,7 @@ from barnabas.network.page_residency import Warmer
 from barnabas.network.reachability import warn_if_unreachable
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
-from barnabas.security.quota_entities import QuotaEntity
+from barnabas.security.quotas.entities import QuotaEntity
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.rates import Windows
 

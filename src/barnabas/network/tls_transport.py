@@ -26,8 +26,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from barnabas.files import Bytes
-from barnabas.log_lines import limited_logger
+from barnabas.common.files import Bytes
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.transport import BLOCKED
 from barnabas.security.principal import Principal
 from barnabas.security.tls.server import explain_client

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.security.principal import Principal
 
 BLOCKED: Final = (BlockingIOError, InterruptedError)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from barnabas.files import FileSlice
+from barnabas.common.files import FileSlice
 from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
-from barnabas.types import Uuid, uuid_to_text
+from barnabas.common.types import Uuid, uuid_to_text
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61

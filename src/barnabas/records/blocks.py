@@ -18,7 +18,7 @@ from barnabas.records.batch import (
 )
 from barnabas.records.builder import NO_LEADER_EPOCH, encode_record
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 @dataclass(slots=True)

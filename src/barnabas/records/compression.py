@@ -18,7 +18,7 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 import cramjam
 import zstandard
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 
 DECOMPRESSED_LIMIT = 100 * 1024 * 1024
 """The usual bound: the default of `socket.request.max.bytes`, more than anybody can send uncompressed."""

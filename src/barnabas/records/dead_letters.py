@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.records.record import Header, Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 TOPIC_HEADER = "__dlq.errors.topic"
 PARTITION_HEADER = "__dlq.errors.partition"

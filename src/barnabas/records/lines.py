@@ -14,7 +14,7 @@ from barnabas.records.builder import encode_headers
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Header
 from barnabas.records.varints import varint
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 MOST_RECORDS = 8192
 """Of one batch: a broker that must look at records looks at these in a few milliseconds."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import Bytes
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
 from barnabas.records.compression import DECOMPRESSED_LIMIT, MOST_BLOCKS, CompressionError, unpack
 from barnabas.records.varints import read_varint

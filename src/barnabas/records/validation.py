@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode
-from barnabas.files import Bytes
+from barnabas.common.errors import ErrorCode
+from barnabas.common.files import Bytes
 from barnabas.records.batch import COMPRESSION_MASK, NO_TIMESTAMP, BatchHeader
 from barnabas.records.builder import assemble_batch
 from barnabas.records.compression import DECOMPRESSED_LIMIT, Codec

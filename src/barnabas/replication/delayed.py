@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.clock import Timer, Timers
+from barnabas.common.clock import Timer, Timers
 
 
 class Loop(Protocol):

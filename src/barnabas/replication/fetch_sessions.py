@@ -14,8 +14,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
-from barnabas.clock import Clock
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.clock import Clock
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replication.partition import Partition
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 NO_SESSION: Final = 0
 NO_REPLICA: Final = -1  # a consumer fetches, not a follower

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.clock import Clock, Turn, TurnLimit
+from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.cluster.peers import Peers
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import safe_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,

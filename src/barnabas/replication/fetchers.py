@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.clock import Clock, TurnLimit
+from barnabas.common.clock import Clock, TurnLimit
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher

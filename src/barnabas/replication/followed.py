@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.protocol.messages.fetch import FetchPartition, FetchTopic
 from barnabas.replication.partition import Partition
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 Key: TypeAlias = tuple[Uuid, int]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.log.log import Log
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.records.batch import Walked, iterate_headers

@@ -14,7 +14,7 @@ from typing import Final
 
 from barnabas.cluster.image import PartitionState, effective_min_isr
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.replication.progress import (
     NO_LIMIT,

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.log import inspection
 from barnabas.log.inspection import Inspected, Unchecked
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics import catalogue
 from barnabas.records import walking
 
 if TYPE_CHECKING:
     from barnabas.metrics.registry import Registry
     from barnabas.network.memory_pool import MemoryPool
-    from barnabas.threads import ThreadBackground
+    from barnabas.common.threads import ThreadBackground
 
 log = safe_logger(__name__)
 

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import safe_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.replication import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -23,7 +23,7 @@ from barnabas.protocol.messages.replication import (
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import IsrProposal
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 

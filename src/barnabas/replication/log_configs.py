@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig, topic_log_config
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 MOST_KEPT = 1000
 

@@ -11,21 +11,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from barnabas.clock import Clock
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSlice
+from barnabas.common.clock import Clock
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSlice
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.throttle import Throttle
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 READ_BYTES = 1 << 20
 FLUSHED_EVERY = 64 << 20

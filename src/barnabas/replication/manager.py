@@ -17,17 +17,17 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.log.tiers.rebuilding import is_unfinished
-from barnabas.log_lines import safe_logger
+from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import Alone, ClusterView
-from barnabas.steps import finish
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.cooperative import finish
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 logger = safe_logger(__name__)
 

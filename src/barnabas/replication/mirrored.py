@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.epochs import UNDEFINED
 from barnabas.log.log import Log
 from barnabas.records.batch import MAGIC, BatchHeader, Walked

@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.mirrors import Aborted, MirrorPartition
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
-from barnabas.log.tiers.markers import write_lost_markers
-from barnabas.log_lines import safe_logger
+from barnabas.log.tiering.markers import write_lost_markers
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     MirrorState,
@@ -31,7 +31,7 @@ from barnabas.protocol.messages.mirror import (
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 

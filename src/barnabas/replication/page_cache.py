@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.searching import FoundRecord
 from barnabas.network.page_residency import is_cached

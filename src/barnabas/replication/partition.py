@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.config.topic import LogConfig
-from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
 from barnabas.records.batch import Walked
 from barnabas.replication.in_sync_replicas import InSyncReplicas
 from barnabas.replication.progress import Alone, ClusterView, Follower, Followers, IsrProposal
 from barnabas.replication.watchers import CommitCallback
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.metrics.topics import TopicCounters

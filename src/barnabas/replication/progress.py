@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.log.log import Log
 
 if TYPE_CHECKING:

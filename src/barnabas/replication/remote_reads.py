@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from barnabas.clock import Timers
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.clock import Timers
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.searching import FoundRecord
 from barnabas.replication.flusher import Background

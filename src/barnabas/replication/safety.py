@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import Partition
 

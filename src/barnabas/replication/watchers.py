@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 
 NO_OFFSET = -1
 

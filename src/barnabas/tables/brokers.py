@@ -18,7 +18,7 @@ from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.tables.errors import TableError
 from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
 STALLED_SECONDS = 60.0

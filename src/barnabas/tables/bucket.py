@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.batch_source import FetchedRange
 from barnabas.client.offsets import OffsetRange
-from barnabas.clock import SystemClock
+from barnabas.common.clock import SystemClock
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
 from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
@@ -29,7 +29,7 @@ from barnabas.tiering.reading.segment_ranges import (
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.opening import URL, open_store
 from barnabas.tiering.stores.store import BrowsableStore
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenPlace:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from barnabas.client.batch_source import FetchedRange
 from barnabas.client.offsets import OffsetRange
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log import names
 from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets
 from barnabas.log.recovery.replay import transaction_marker
@@ -23,7 +23,7 @@ from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader, re
 from barnabas.records.columnar.plan import Batch, Planned, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError
 from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 CHUNK = 4 * 1024 * 1024
 

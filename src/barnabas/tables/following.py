@@ -16,7 +16,7 @@ from barnabas.tables.errors import TableError
 from barnabas.tables.places import Snapshot
 from barnabas.tables.reading import Statistics
 from barnabas.tables.scan import Scan
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.tables.table import Table

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.client.batch_source import BatchSource
 from barnabas.client.offsets import OffsetRange
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Bounds(NamedTuple):

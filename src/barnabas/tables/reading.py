@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import Columns, decode
-from barnabas.records.filters import Filter
+from barnabas.filters import Filter
 from barnabas.tables.places import Place
 from barnabas.tables.rows import RowBuilder, constant
 from barnabas.tables.shapes import RowShape
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 @dataclass

@@ -12,7 +12,7 @@ from barnabas.records.columnar.decode import BITS, Columns
 from barnabas.tables.errors import BadValueError
 from barnabas.tables.parsing.values import Parsed, explainer, value_parser
 from barnabas.tables.shapes import DROP_MALFORMED, FAIL_FAST, RowShape, ValueFormat
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 BLOCK = 1 << 16  # rows of a constant column that are made at once, and then shared
 

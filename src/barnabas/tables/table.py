@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.client.offsets import OffsetRange
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.records.columnar.decode import TIMESTAMP
-from barnabas.records.filters import Filter
+from barnabas.filters import Filter
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
 from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot

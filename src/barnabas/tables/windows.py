@@ -16,7 +16,7 @@ from pyarrow import fs
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.tables.places import Snapshot, TimeBound
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 MOST_WINDOWS = 1024  # Arrow takes 6 to 41 ms for 1,000
 MICROSECONDS = 1000  # in a millisecond

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.client_settings import ClientSettings, plain_users
 from barnabas.testing.fork import Belongings, let_go_in_child

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
-from barnabas.security.credentials import ScramMechanism
+from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.testing.client_settings import ClientSettings
 from barnabas.testing.cluster_security import ClusterSecurity
 from barnabas.testing.embedded import START_TIMEOUT, EmbeddedBroker

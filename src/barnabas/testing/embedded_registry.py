@@ -9,7 +9,7 @@ from barnabas.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from barnabas.client.security.settings import Security
-    from barnabas.registry.server import RegistryServer
+    from barnabas.services.registry.server import RegistryServer
 
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
@@ -42,7 +42,7 @@ class EmbeddedRegistry:
 
 
 async def _start(bootstrap: str, security: Security, listen: Address) -> RegistryServer:
-    from barnabas.registry.server import RegistryServer, RegistrySettings
+    from barnabas.services.registry.server import RegistryServer, RegistrySettings
 
     server = RegistryServer(RegistrySettings(bootstrap, security, listen))
     await server.start()

@@ -1,6 +1,6 @@
 """A file system in memory that forgets what was not synced, runs full, and fails when it is told to.
 
-It is the twin of `barnabas.files.LocalFileSystem`. Two states are kept side by side: what a running process
+It is the twin of `barnabas.common.files.LocalFileSystem`. Two states are kept side by side: what a running process
 sees, and what a disk would hold after a loss of power.
 
 - The bytes of a file become durable by `sync`.
@@ -24,7 +24,7 @@ import random
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from barnabas.files import Bytes, File
+from barnabas.common.files import Bytes, File
 from barnabas.testing.disk_model import (
     FileNode,
     FolderNode,
@@ -66,7 +66,7 @@ class _Plan:
 
 
 class FaultyFile:
-    """An open file; see `barnabas.files.File`."""
+    """An open file; see `barnabas.common.files.File`."""
 
     def __init__(self, fs: FaultyFileSystem, path: str, node: FileNode) -> None:
         self._fs = fs

@@ -22,7 +22,7 @@ from barnabas.cluster.frames import Entry
 from barnabas.cluster.image import EMPTY_IMAGE, NO_CONTROLLER, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
 from barnabas.cluster.store import OnEntry, StaleControllerError
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 Later = Callable[[float, Callable[[], None]], object]
 

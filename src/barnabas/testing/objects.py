@@ -21,7 +21,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, TypeVar
 
-from barnabas.clock import Clock, ManualClock
+from barnabas.common.clock import Clock, ManualClock
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,

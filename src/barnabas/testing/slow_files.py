@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from barnabas.files import Bytes, File, LocalFile, LocalFileSystem
+from barnabas.common.files import Bytes, File, LocalFile, LocalFileSystem
 
 
 class SlowFile(LocalFile):

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.coordination.channel import PASSING, Channel, Done, Question, Retry
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.producer import NO_MARKER
 from barnabas.protocol.messages.transactions import (
@@ -35,7 +35,7 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.coordinator import TransactionCoordinator
 from barnabas.transactions.shard import Outcome
 from barnabas.transactions.transaction import V2
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Errors = dict[TopicPartition, ErrorCode]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.transactions.transaction import NO_TIMEOUT_MS, Transaction
 
 IDS = "barnabas.transactional.ids.max"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.clock import Clock, Timers
+from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime
-from barnabas.errors import KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound

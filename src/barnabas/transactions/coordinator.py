@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
-from barnabas.clock import Clock, Timer
+from barnabas.common.clock import Clock, Timer
 from barnabas.cluster.features import TRANSACTION_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime, Machine
 from barnabas.coordination.shard import ProducerIdAndEpoch, coordinator_error
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry
 from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
@@ -34,7 +34,7 @@ from barnabas.transactions.markers import MarkerWriter
 from barnabas.transactions.producer_ids import ProducerIds
 from barnabas.transactions.shard import Outcome, Records, TransactionShard
 from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 logger = limited_logger(__name__)

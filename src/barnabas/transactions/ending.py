@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,

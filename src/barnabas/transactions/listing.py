@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import PatternError, compile_for_long_texts
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.regex import PatternError, compile_for_long_texts
 from barnabas.transactions.states import BY_LABEL
 from barnabas.transactions.transaction import Transaction
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Protocol
 
-from barnabas.clock import Timers
+from barnabas.common.clock import Timers
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.channel import Channel, Done, Question, Retry
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -23,7 +23,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from barnabas.transactions.markers import Marker, MarkerWriter
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 logger = limited_logger(__name__)
 

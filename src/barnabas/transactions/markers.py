@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
@@ -15,7 +15,7 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
 from barnabas.replication.safety import Safety
 from barnabas.transactions.transaction import V2
-from barnabas.types import ZERO_UUID, TopicPartition
+from barnabas.common.types import ZERO_UUID, TopicPartition
 
 _NOT_HERE = frozenset(
     {

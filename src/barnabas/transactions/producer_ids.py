@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 AskController = Callable[[AllocateProducerIdsRequest], Awaitable[AllocateProducerIdsResponse]]

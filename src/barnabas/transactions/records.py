@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.protocol.coordinator_records import (
     TRANSACTION_RECORDS,
     decode_key,
@@ -20,7 +20,7 @@ from barnabas.protocol.messages.records.transaction import (
 )
 from barnabas.transactions.states import TransactionState
 from barnabas.transactions.transaction import Transaction
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 VALUE_VERSION = 1  # flexible, since transactions V2; what came later stands in tagged fields
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.coordinator_records import UnknownRecordTypeError
 from barnabas.records.record import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
@@ -20,7 +20,7 @@ from barnabas.transactions.ending import end
 from barnabas.transactions.initialization import initialize
 from barnabas.transactions.records import from_record, to_record
 from barnabas.transactions.transaction import Transaction, check_present
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 logger = limited_logger(__name__)
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.transactions.states import AT_REST, COMES_FROM, DECIDED, ENDED, TransactionState
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1

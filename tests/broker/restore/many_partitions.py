@@ -11,7 +11,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from barnabas.broker.tiers.recording import encode_image
+from barnabas.broker.tiering.recording import encode_image
 from barnabas.cluster.deltas import ConfigsChanged, FeatureFinalized, TopicCreated, apply
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, PartitionState, ResourceType, TopicState

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.deltas import AclsChanged
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.envelope import sealed
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from barnabas.security.acls import AclBinding, PatternType, Permission
-from barnabas.security.authorizer import Operation, ResourceType
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.security.authentication import Authentication
-from barnabas.clock import SystemClock
+from barnabas.common.clock import SystemClock
 from barnabas.cluster.image import EMPTY_IMAGE
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.security.sasl.login import Login
+from barnabas.security.authn.sasl.login import Login
 from tests.sasl_broker import sasl_settings
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"

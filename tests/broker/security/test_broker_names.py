@@ -9,8 +9,8 @@ import pytest
 from barnabas.broker.from_config import authorizer_from
 from barnabas.broker.security.broker_names import BrokerNames, IsBroker, own_names
 from barnabas.config.broker import BrokerConfig
-from barnabas.security.acls import AclBinding, PatternType, Permission
-from barnabas.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.tls.authority import Authority

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.cluster.deltas import DelegationTokenStored, FeatureFinalized
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL
 from barnabas.cluster.store import MemoryMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
-from barnabas.security.credentials import DelegationToken
+from barnabas.security.authn.credentials import DelegationToken
 
 CONFIG = BrokerConfig.load({"delegation.token.expiry.check.interval.ms": "60000"})
 

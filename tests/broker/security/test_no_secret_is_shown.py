@@ -18,12 +18,12 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
 from barnabas.controller import scram_credentials
-from barnabas.log_lines import line_limit
+from barnabas.common.safe_logging import line_limit
 from barnabas.metrics.text import render
 from barnabas.protocol.messages import sasl, tokens
 from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResponse
-from barnabas.security.sasl.plain import PlainExchange
-from barnabas.security.sasl.scram import ScramExchange
+from barnabas.security.authn.sasl.plain import PlainExchange
+from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority
 from tests.cli.conftest import Cli

@@ -19,7 +19,7 @@ from barnabas.client.security.guard import Guard
 from barnabas.client.security.parsing import parse_security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.tls.authority import Authority, own_hosts

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.acls import AclBinding
+from barnabas.security.authz.acls import AclBinding
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cluster.image import ScramUser
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import matches
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import matches
 from barnabas.testing import EmbeddedBroker
 from tests.cli.access.conftest import port_of
 from tests.cli.conftest import Cli

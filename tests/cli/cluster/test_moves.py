@@ -13,7 +13,7 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.testing import EmbeddedCluster
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.cli.conftest import Cli
 from tests.zookeeper import require_zookeeper
 

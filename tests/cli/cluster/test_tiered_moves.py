@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.broker.move_sizes import size_of_moves
 from barnabas.log.log import Log
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.cli.conftest import Cli
 from tests.replication.brokers import Brokers
 from tests.replication.test_tiered_replicas import create, log_of, produce, until_tiered

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 
-from barnabas.demo.pipelines import SHORT_LIVED
+from examples.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.library.enrich import generator as enrich
 from barnabas.pipelines.library.logs import generator as logs
 from barnabas.pipelines.library.operations import generator as operations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.client.schemas import Schema, SchemaClient
+from barnabas.client.schemas.client import Schema, SchemaClient
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.cli.tier.plans import holes
+from barnabas.cli.tiering.plans import holes
 from barnabas.client.tiers import PartitionTiers
 from barnabas.tiering.repair import REPAIRER
-from barnabas.types import TopicPartition as Place
+from barnabas.common.types import TopicPartition as Place
 from tests.cli.conftest import Cli
 from tests.cli.tier.conftest import RECORDS, Tiered, until
 from tests.tiering.support import manifest_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.security.acls import AclBinding, PatternType, Permission
-from barnabas.security.authorizer import Operation, ResourceType
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.broker.security.test_acls_decide import EVERYBODY, STANDARD, change
 from tests.cli.conftest import Cli

@@ -84,7 +84,7 @@ def test_readers_of_committed_records_see_the_same_in_a_clone(cli: Cli, tiered: 
 def test_an_interrupted_restore_goes_on(
     cli: Cli, tiered: Tiered, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from barnabas.cli.tier import cloning
+    from barnabas.cli.tiering import cloning
 
     cli.ok("snapshot", "create", "third", "--topics", topic, *store_of(tiered))
     command = ("snapshot", "restore", "third", "--to", "resumed", *store_of(tiered))

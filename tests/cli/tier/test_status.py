@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.tier.status import totals_of
+from barnabas.cli.tiering.status import totals_of
 from barnabas.client.tiers import PartitionTiers
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.cli.conftest import Cli
 from tests.cli.tier.conftest import RECORDS, Tiered, until
 

@@ -13,9 +13,9 @@ from barnabas.client.access.logins import KafkaUsers, password_login
 from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.parsing import parse_security
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acls import AclBinding
-from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 
 LITERAL, ALLOW = 3, 3

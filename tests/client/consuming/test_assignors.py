@@ -1,5 +1,5 @@
 from barnabas.client.consuming.assignors import assign_in_turn, assign_ranges
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 def places(topic: str, *indexes: int) -> list[TopicPartition]:

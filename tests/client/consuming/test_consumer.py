@@ -20,7 +20,7 @@ from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets
 from barnabas.client.positions import Start
 from barnabas.client.producer import Producer
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 NewName = Callable[[], str]
 BEGINNING = Start("beginning")

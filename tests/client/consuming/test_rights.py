@@ -12,7 +12,7 @@ from barnabas.client.consuming.consumer import GroupConsumer
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.positions import Start
 from barnabas.client.security.parsing import parse_security
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker
 from tests.sasl_broker import login, sasl_settings
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.placement.planning import Move, NoPlanError, Placement, Site, drain, rebalance
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Assignment = dict[TopicPartition, tuple[int, ...]]
 

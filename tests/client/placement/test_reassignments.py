@@ -12,8 +12,8 @@ from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.placement.layout import describe_layout
 from barnabas.client.placement.planning import Move
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 
 def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
-from barnabas.client.sharing.acquired import AcknowledgeType, AcquiredRecord
-from barnabas.client.sharing.consumer import ShareConsumer
+from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord
+from barnabas.client.share.consumer import ShareConsumer
 
 PATIENCE = 60.0
 

@@ -8,12 +8,12 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.sharing.dead_letters import Filter, Redriven, read_letter
-from barnabas.client.sharing.redriving import redrive
-from barnabas.errors import KafkaError
+from barnabas.client.share.dead_letters import Filter, Redriven, read_letter
+from barnabas.client.share.redriving import redrive
+from barnabas.common.errors import KafkaError
 from barnabas.records.dead_letters import REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> None:

@@ -12,9 +12,9 @@ from barnabas.broker.security import offline
 from barnabas.cluster.image import ScramUser
 from barnabas.cluster.zookeeper.types import ZooKeeperUnusableError
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import KafkaError
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import matches
+from barnabas.common.errors import KafkaError
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import matches
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 from tests.cluster.zookeepers import session

@@ -29,10 +29,10 @@ from barnabas.cluster.zookeeper import store as zookeeper_store
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
 from barnabas.cluster.zookeeper.types import Link, WipedZooKeeperError, ZooKeeperUnusableError
-from barnabas.security.acls import AclBinding
-from barnabas.security.credentials import DelegationToken, ScramCredential
-from barnabas.security.quota_entities import QuotaEntity
-from barnabas.types import new_uuid
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.common.types import new_uuid
 from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, until
 

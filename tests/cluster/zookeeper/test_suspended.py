@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.types import Link
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.topics import (

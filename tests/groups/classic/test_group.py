@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.classic.group import TRANSITIONS, ClassicGroup, State
 from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER
 from barnabas.records.batch import iterate_headers

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from barnabas.errors import ErrorCode
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
 from tests.groups.conversations import join_request
 from tests.groups.simulation import GROUP, Answer, Simulation
 

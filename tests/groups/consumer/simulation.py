@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.configs import GroupConfigs
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.coordinator import GroupCoordinator
@@ -16,7 +16,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 from tests.groups.consumer.talks import beat, joining
 from tests.groups.simulation import BROKER_ID, GROUP, Answer, Simulation
 

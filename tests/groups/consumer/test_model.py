@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatResponse
 from tests.groups.consumer.simulation import ConsumerSimulation, Held, told

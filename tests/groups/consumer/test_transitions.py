@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.consumer.embedded import read_assignment
 from barnabas.groups.consumer.member import MemberState
 from barnabas.groups.modern import GroupState
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.groups.consumer.simulation import (
     REBALANCE_MS,
     SESSION_MS,

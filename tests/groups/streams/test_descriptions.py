@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step
 from barnabas.groups.streams.checks import check_heartbeat

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.members import MemberState, StreamsMember, state_of
 from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.reconciliation import Target, reconcile

@@ -46,7 +46,7 @@ from barnabas.protocol.messages.streams import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
 from tests.groups.conversations import Talk, join_request
 from tests.groups.streams.building import internal, sent_topology, subtopology, word_count

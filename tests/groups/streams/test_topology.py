@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.configured import BROKER_DEFAULT, InternalTopic, configure
 from barnabas.groups.streams.sizing import Status, decide_partitions
 from barnabas.groups.streams.topology import Topology, check_topology, to_value, topology_of

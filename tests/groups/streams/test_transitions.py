@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import GroupState
 from barnabas.groups.streams.members import MemberState
 from barnabas.groups.streams.sizing import Status

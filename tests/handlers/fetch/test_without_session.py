@@ -15,7 +15,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 from tests.clients.raw import RawConnection
 
 NOW = 1_700_000_000_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages import produce, topics, transactions
 from barnabas.protocol.messages.mirror import AlteredMirrorPartition, MirrorAction, MirrorState
 from barnabas.testing import EmbeddedBroker

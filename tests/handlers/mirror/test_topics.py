@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.controller.mirrors import EPOCH_JUMP
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages import produce, topics
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,

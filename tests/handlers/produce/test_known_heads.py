@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.produce.known_heads import MOST_KNOWN, KnownHeads
 from barnabas.handlers.table import HANDLERS
 from barnabas.metrics.registry import Registry
@@ -23,9 +23,9 @@ from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.security.standard_authorizer import Policy, StandardAuthorizer
+from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 from tests.clients.raw import RawConnection, frame_of
 
 NOW = 1_700_000_000_000

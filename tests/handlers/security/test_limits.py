@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.controller.acls import MOST_CHANGED
 from barnabas.controller.delegation_tokens import MOST_RENEWERS
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.security.scram_credentials import MOST_ALTERATIONS
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.protocol.messages.acls import (
@@ -28,7 +28,7 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenRequest,
 )
 from barnabas.protocol.schema import Message
-from barnabas.security.authorizer import AllowAll
+from barnabas.security.authz.authorizer import AllowAll
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection

@@ -15,7 +15,7 @@ import pytest
 from barnabas.client.connection import BrokerConnection
 from barnabas.network.requests.stages import Security
 from barnabas.protocol.schema import Message, Struct
-from barnabas.security.authorizer import AllowAll
+from barnabas.security.authz.authorizer import AllowAll
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.handlers.security.questions import Question, acls, quotas, users

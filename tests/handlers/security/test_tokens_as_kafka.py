@@ -16,7 +16,7 @@ import pytest
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.parsing import parse_security
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from barnabas.protocol.messages.tokens import (
     CreatableRenewers,
@@ -27,7 +27,7 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenRequest,
 )
 from barnabas.protocol.schema import Message, Struct
-from barnabas.security.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log import names
 from barnabas.log.compaction.plan import CompactionPlan
 from barnabas.log.compaction.swap import remove_unfinished

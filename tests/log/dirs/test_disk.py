@@ -2,9 +2,9 @@
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.config.topic import LogConfig
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log.dirs.disk import CHECK_EVERY_MS, Disk
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed

@@ -6,17 +6,17 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSlice
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSlice
 from barnabas.log import names
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100, file_delete_delay_ms=0)

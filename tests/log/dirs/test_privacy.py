@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.privacy import make_private
 from barnabas.testing import EmbeddedBroker
 

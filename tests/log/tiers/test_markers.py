@@ -3,8 +3,8 @@
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
-from barnabas.log.tiers.copying import OpenTransaction
-from barnabas.log.tiers.markers import lost_markers, write_lost_markers
+from barnabas.log.tiering.copying import OpenTransaction
+from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, get, loaded, produced
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.reading import RemoteOffset

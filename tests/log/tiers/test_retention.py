@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.log.tiers.retention import is_due_for_copying
+from barnabas.log.tiering.retention import is_due_for_copying
 from tests.log.support import NOW, append, batch, read_all
 from tests.log.tiers.scene import DAY_MS, LATER, TIERED, TieredScene
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.network.requests.stopwatch import Stopwatch, timed
 from barnabas.protocol.messages import fetch, produce, topics

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving, until

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.error_injection import error_response
 from barnabas.protocol.api import APIS, request_class
 from barnabas.protocol.codec import encode_parts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests import heavy_requests as heavy
 from barnabas.network.requests.dispatch import Handler
 from barnabas.network.requests.heavy_requests import Budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.request_parts import ALL, TWICE, cut_at, in_slices, slices, united
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,

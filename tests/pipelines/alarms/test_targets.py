@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook

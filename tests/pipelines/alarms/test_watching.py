@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.alarms.watching import MOST_UNDELIVERED, Watch, bounded, grouped, together
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from tests.apache_kafka import free_port
 from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
 

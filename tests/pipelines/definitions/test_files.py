@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.pipelines.definitions.files import read_pipeline
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 
 SPEC = """
 name: shop

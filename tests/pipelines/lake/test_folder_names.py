@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines import hadoop_files
+from barnabas.spark import hadoop_files
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_compaction import IcebergCompactor
 from barnabas.pipelines.lake.iceberg_table import IcebergTable

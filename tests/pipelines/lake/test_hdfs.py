@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.lake.hdfs import Hdfs
 from tests.pipelines.lake.iceberg_reading import rows_of

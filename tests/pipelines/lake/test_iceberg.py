@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
-from barnabas.pipelines.jvm import jvm_of
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark.jvm import jvm_of
 from barnabas.pipelines.lake import iceberg_table
 from barnabas.pipelines.lake.iceberg_compaction import NOTES, IcebergCompactor, _folder
 from barnabas.pipelines.lake.iceberg_table import BATCH, IcebergTable

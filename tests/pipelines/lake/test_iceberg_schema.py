@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.lake.iceberg_schema import columns_of, iceberg_schema
 
 NESTED = (

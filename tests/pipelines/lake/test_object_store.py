@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import LakeWriter
 from barnabas.pipelines.running import state_lease

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.demo.pipelines import SHORT_LIVED
+from examples.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session

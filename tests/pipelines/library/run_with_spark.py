@@ -8,7 +8,7 @@ import sys
 
 from pyspark.pipelines import cli
 
-from barnabas.pipelines.java import prepare_java
+from barnabas.spark.java import prepare_java
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import ASIDE, LakeWriter
 from barnabas.testing import EmbeddedBroker

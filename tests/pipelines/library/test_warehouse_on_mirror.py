@@ -6,9 +6,9 @@ import pyarrow.dataset
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.mirror.settings import MirrorSettings
+from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
-from tests.mirror.mirror_process import MirrorThread, ends, until
+from tests.services.mirror.mirror_process import MirrorThread, ends, until
 from tests.pipelines.library.workbench import Workbench, stored_in
 
 pytestmark = pytest.mark.timeout(300)

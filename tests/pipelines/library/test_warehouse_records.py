@@ -10,8 +10,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import PROJECT_ROOT

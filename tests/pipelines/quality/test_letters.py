@@ -7,7 +7,7 @@ from barnabas.pipelines.definitions.settings import QualityRule
 from barnabas.pipelines.origin import ORIGIN
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 from barnabas.pipelines.quality.letters import HEADERS, record_columns
-from barnabas.pipelines.source.ddl import parse_ddl
+from barnabas.spark.source.ddl import parse_ddl
 
 NOT_TEXT = b"\xff\x00caf\xe9"
 RULE = QualityRule(dataset="orders", name="has a user", condition="user IS NOT NULL", action="quarantine")

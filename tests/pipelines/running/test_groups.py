@@ -11,15 +11,15 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.topic_sources import TopicSource
-from barnabas.pipelines.source.settings import SourceSettings
+from barnabas.spark.source.settings import SourceSettings
 from barnabas.testing import EmbeddedBroker
-from barnabas.types import TopicPartition as Place
+from barnabas.common.types import TopicPartition as Place
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 from tests.pipelines.support import produce

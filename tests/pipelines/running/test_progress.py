@@ -5,7 +5,7 @@ from typing import Any
 
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.progress import FlowProgress, lag_of, offsets_reached
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 def report(batch: int, rows: int, **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running import runner as runner_module
 from barnabas.pipelines.running.runner import Runner
 from barnabas.testing import EmbeddedBroker

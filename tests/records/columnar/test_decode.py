@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import TimestampType, iterate_headers, write_crc
 from barnabas.records.builder import assemble_batch, build_batch, encode_record
 from barnabas.records.columnar import plan

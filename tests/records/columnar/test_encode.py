@@ -16,7 +16,7 @@ from barnabas.records.blocks import Block, block_of
 from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.apache_kafka import run_tool
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -8,8 +8,8 @@ from typing import Any
 
 import re2
 
-from barnabas.records.filters.moments import Timestamp, parse_duration, parse_timestamp
-from barnabas.records.filters.syntax import (
+from barnabas.filters.moments import Timestamp, parse_duration, parse_timestamp
+from barnabas.filters.syntax import (
     Call,
     Conditional,
     Has,

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.records.filters.binding import Root, bind
-from barnabas.records.filters.compiling import compile_node
-from barnabas.records.filters.layout import Layout
-from barnabas.records.filters.moments import Duration, Timestamp, parse_duration, parse_timestamp
-from barnabas.records.filters.parser import parse
-from barnabas.records.filters.syntax import FilterError
-from barnabas.records.filters.values import EvaluationError, equal, find
+from barnabas.filters.binding import Root, bind
+from barnabas.filters.compiling import compile_node
+from barnabas.filters.layout import Layout
+from barnabas.filters.moments import Duration, Timestamp, parse_duration, parse_timestamp
+from barnabas.filters.parser import parse
+from barnabas.filters.syntax import FilterError
+from barnabas.filters.values import EvaluationError, equal, find
 
 VERSION = "0.6.1"
 DUMP = """

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from barnabas.client.opening import ConsumedRecord
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP
-from barnabas.records.filters import Filter, FilterError
-from barnabas.records.filters.parser import parse
+from barnabas.filters import Filter, FilterError
+from barnabas.filters.parser import parse
 from tests.records.filters import plain
 
 MOMENT = 1_763_370_000_000  # 2025-11-17T09:00:00Z

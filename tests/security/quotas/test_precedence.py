@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.quota_entities import DEFAULT, QuotaEntity
+from barnabas.security.quotas.entities import DEFAULT, QuotaEntity
 from barnabas.security.quotas.precedence import Limit, Tags, limit_of
 
 LEVELS = [

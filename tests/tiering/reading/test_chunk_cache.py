@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import FileSlice, FileSystem, LocalFileSystem
+from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.threads import ThreadBackground
+from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles

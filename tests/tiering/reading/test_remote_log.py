@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
-from barnabas.errors import ErrorCode
-from barnabas.files import FileSlice, LocalFileSystem
+from barnabas.common.clock import ManualClock
+from barnabas.common.errors import ErrorCode
+from barnabas.common.files import FileSlice, LocalFileSystem
 from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
-from barnabas.log.tiers.sealed_segment import OpenTransaction, SealedSegment
+from barnabas.log.tiering.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from barnabas.threads import ThreadBackground
+from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects import segment_build
 from barnabas.tiering.objects.manifest import Manifest, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest

@@ -34,7 +34,7 @@ from barnabas.tiering.reading.segment_ranges import (
     offset_for_timestamp,
     segment_ranges,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 PLACE = TopicPartition("orders", 0)

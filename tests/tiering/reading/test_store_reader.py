@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.clock import ManualClock
+from barnabas.common.clock import ManualClock
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError, Versioned
 

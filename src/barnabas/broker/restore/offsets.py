@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.tiering.restoring.state import GroupOffset
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 NO_EPOCH = -1
 

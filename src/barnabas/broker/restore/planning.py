@@ -21,7 +21,7 @@ from barnabas.tiering.restoring.state import (
     read_group_state,
 )
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 PROBLEMS_SHOWN = 10
 

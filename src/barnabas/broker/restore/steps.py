@@ -19,7 +19,7 @@ from typing import NamedTuple
 from barnabas.broker.restore.offsets import bounded
 from barnabas.broker.restore.planning import Plan, RestoreRefusedError, Tell, stored_topics
 from barnabas.broker.restore.targets import Target
-from barnabas.broker.tiers.recording import encode_image
+from barnabas.broker.tiering.recording import encode_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.controller.restoring import restored_image
 from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
@@ -28,7 +28,7 @@ from barnabas.tiering.restoring.incarnation import raise_incarnation
 from barnabas.tiering.restoring.partitions import Found, for_each, look, take
 from barnabas.tiering.restoring.state import GroupState, encode_group_state, write_cluster_state
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Step(StrEnum):

@@ -12,7 +12,7 @@ from barnabas.broker.restore.planning import RestoreRefusedError
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.config.broker import BrokerConfig
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.properties import claim, write_clean_shutdown
 
 UNFINISHED = ".restoring"

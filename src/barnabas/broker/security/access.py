@@ -13,7 +13,7 @@ from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.security.standard_authorizer import StandardAuthorizer
+from barnabas.security.authz.standard_authorizer import StandardAuthorizer
 
 
 class AccessControl(NamedTuple):

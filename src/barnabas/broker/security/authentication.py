@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from barnabas.broker.security.mechanisms import Mechanisms
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.network.listener import Listener
-from barnabas.security.audit import AuditLog
+from barnabas.security.authz.audit import AuditLog
 from barnabas.security.context import RequestContext
-from barnabas.security.sasl.login import NOTHING_OFFERED, Login, Offer
-from barnabas.security.sasl.scram_users import StoredUsers
-from barnabas.security.sasl.token_users import StoredTokens
-from barnabas.threads import ThreadBackground
+from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Login, Offer
+from barnabas.security.authn.sasl.scram_users import StoredUsers
+from barnabas.security.authn.sasl.token_users import StoredTokens
+from barnabas.common.threads import ThreadBackground
 
 T = TypeVar("T")
 

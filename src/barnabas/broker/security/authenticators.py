@@ -12,7 +12,7 @@ from pathlib import Path
 
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
-from barnabas.security.sasl.plain import PasswordCheck
+from barnabas.security.authn.sasl.plain import PasswordCheck
 from barnabas.security.secret import SecuritySettingError
 
 GROUP = "barnabas.authenticators"

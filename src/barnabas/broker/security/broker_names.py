@@ -13,7 +13,7 @@ from barnabas.broker.security.inter_broker import own_username
 from barnabas.broker.security.tls import tls_settings_from
 from barnabas.client.security.settings import Protocol
 from barnabas.config.broker import BrokerConfig
-from barnabas.security.authorizer import Action, Authorizer, Operation, ResourceType
+from barnabas.security.authz.authorizer import Action, Authorizer, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import ANONYMOUS, USER
 from barnabas.security.secret import SecuritySettingError

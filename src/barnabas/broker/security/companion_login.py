@@ -16,7 +16,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.listeners import ListenerSpec
 from barnabas.config.setting import ConfigError
 from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from barnabas.security.acls import AclBinding
+from barnabas.security.authz.acls import AclBinding
 
 _PASSWORD_BYTES = 24
 _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")

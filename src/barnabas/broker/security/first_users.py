@@ -13,7 +13,7 @@ from barnabas.client.access.users import raise_refusals, setting_password
 from barnabas.cluster.image import MetadataImage
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
-from barnabas.security.credentials import ScramMechanism
+from barnabas.security.authn.credentials import ScramMechanism
 
 FIRST_USER = "admin"
 _PASSWORD_BYTES = 18  # 144 bits: nobody guesses it, however fast

@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from barnabas.broker.security.authenticators import load_authenticator
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.security.sasl_settings import MECHANISMS
 from barnabas.config.setting import ConfigError
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.jaas import LoginModule, parse_jaas
-from barnabas.security.jwks import URL, key_source
-from barnabas.security.jwt import Rules
-from barnabas.security.kerberos_names import parse_rules
-from barnabas.security.sasl.exchange import ServerExchange
-from barnabas.security.sasl.gssapi import Acceptor, GssapiExchange
-from barnabas.security.sasl.login import Offer, Offered
-from barnabas.security.sasl.oauthbearer import OAuthBearerExchange
-from barnabas.security.sasl.plain import ListedUsers, PasswordCheck, PlainExchange, listed_users
-from barnabas.security.sasl.scram import ScramExchange, ScramUsers
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.jaas import LoginModule, parse_jaas
+from barnabas.security.jwt.jwks import URL, key_source
+from barnabas.security.jwt.verification import Rules
+from barnabas.security.authn.kerberos_names import parse_rules
+from barnabas.security.authn.sasl.exchange import ServerExchange
+from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
+from barnabas.security.authn.sasl.login import Offer, Offered
+from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
+from barnabas.security.authn.sasl.plain import ListedUsers, PasswordCheck, PlainExchange, listed_users
+from barnabas.security.authn.sasl.scram import ScramExchange, ScramUsers
 from barnabas.security.secret import SecuritySettingError
 
 _PLAIN_MODULE = "PlainLoginModule"

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from barnabas.broker.cluster_connection import connection_from, found_cluster
-from barnabas.clock import SystemClock
+from barnabas.common.clock import SystemClock
 from barnabas.cluster.features import SUPPORTED_FEATURES, initial_features
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import MetadataImage
@@ -23,12 +23,12 @@ from barnabas.controller.brokers import create_cluster
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.scram_credentials import Alteration, Deletion, Upsertion, alter_credentials
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import LocalFileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.manager import LogManager
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import new_credential
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import new_credential
+from barnabas.common.types import new_uuid, uuid_to_text
 
 T = TypeVar("T")
 User = tuple[str, ScramMechanism, int]

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.cluster.deltas import DelegationTokenRemoved, Delta, ScramCredentialChanged
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.sasl.login import Login, State
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.sasl.login import Login, State
 
 _SASL_NAMES = {int(each): each.sasl_name for each in ScramMechanism}
 

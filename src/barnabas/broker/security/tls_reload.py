@@ -18,7 +18,7 @@ from barnabas.broker.security.peer_tls import PeerTls, Renewed
 from barnabas.broker.security.tls import tls_settings_from
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
 from barnabas.security.tls.certificates import OwnCertificate
 from barnabas.security.tls.server import ListenerTls

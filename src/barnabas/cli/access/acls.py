@@ -15,8 +15,8 @@ from barnabas.cli.session import with_client
 if TYPE_CHECKING:
     from barnabas.client.access.acl_words import Pattern
     from barnabas.client.cluster import Client
-    from barnabas.security.acl_filters import AclFilter
-    from barnabas.security.acls import AclBinding
+    from barnabas.security.authz.acl_filters import AclFilter
+    from barnabas.security.authz.acls import AclBinding
 
 app = typer.Typer(
     help="Allow and deny, by principal and resource; the brokers need authorizer.class.name.",
@@ -143,7 +143,7 @@ def _add(
 ) -> None:
     from barnabas.client.access import acl_words as words
     from barnabas.client.access import acls
-    from barnabas.security.acls import Permission
+    from barnabas.security.authz.acls import Permission
 
     with usage():
         wanted = words.bindings(
@@ -189,9 +189,9 @@ def list_acls(
 
 
 def _selected(principal: str | None, topic: str | None, group: str | None) -> AclFilter:
-    from barnabas.security.acl_filters import AclFilter
-    from barnabas.security.acls import PatternType
-    from barnabas.security.authorizer import ResourceType
+    from barnabas.security.authz.acl_filters import AclFilter
+    from barnabas.security.authz.acls import PatternType
+    from barnabas.security.authz.authorizer import ResourceType
 
     wanted = AclFilter(principal=principal)
     if topic is not None and group is not None:
@@ -229,7 +229,7 @@ def remove(
     """
     from barnabas.client.access import acl_words as words
     from barnabas.client.access import acls
-    from barnabas.security.acl_filters import AclFilter
+    from barnabas.security.authz.acl_filters import AclFilter
 
     with usage():
         on = words.patterns(topics, groups, transactional_ids, users, cluster=cluster)
@@ -249,7 +249,7 @@ def remove(
 
 def _exactly(principal: str, on: list[Pattern], operations: list[int]) -> list[AclFilter]:
     """Filters for these patterns as they are, or for everything."""
-    from barnabas.security.acl_filters import ANY, AclFilter
+    from barnabas.security.authz.acl_filters import ANY, AclFilter
 
     wanted = AclFilter(principal=principal)
     resources = [

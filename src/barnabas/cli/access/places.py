@@ -11,7 +11,7 @@ from barnabas.client.access.users import User
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
-    from barnabas.security.credentials import ScramMechanism
+    from barnabas.security.authn.credentials import ScramMechanism
 
 
 class Place(Protocol):

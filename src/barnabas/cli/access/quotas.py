@@ -12,7 +12,7 @@ from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.security.quota_entities import QuotaEntity
+    from barnabas.security.quotas.entities import QuotaEntity
 
 app = typer.Typer(help="Limit what users, clients and addresses may take.", no_args_is_help=True)
 
@@ -158,7 +158,7 @@ def parse_percent(text: str) -> float:
 
 
 def _entity(user: str | None, client_id: str | None, address: str | None) -> QuotaEntity:
-    from barnabas.security.quota_entities import QuotaEntity
+    from barnabas.security.quotas.entities import QuotaEntity
 
     if address is not None and (user is not None or client_id is not None):
         raise typer.BadParameter("an address is limited by itself: give --ip without --user and --client-id")

@@ -13,7 +13,7 @@ from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.security.credentials import DelegationToken
+    from barnabas.security.authn.credentials import DelegationToken
 
 app = typer.Typer(
     help="Delegation tokens: log in with --command-config, and let others log in as you for a while.",
@@ -169,7 +169,7 @@ def _principal(text: str) -> str:
 
 
 def _milliseconds(text: str | None, unset: int) -> int:
-    from barnabas.durations import seconds_of
+    from barnabas.common.durations import seconds_of
 
     if text is None:
         return unset

@@ -106,7 +106,7 @@ def create(
     place = _place(bootstrap, data, zookeeper, config, settings)
     place.check_keeps_secrets()
     if any(user.name == name for user in place.users([name])):
-        from barnabas.errors import ErrorCode, KafkaError
+        from barnabas.common.errors import ErrorCode, KafkaError
 
         raise KafkaError(
             ErrorCode.DUPLICATE_RESOURCE,
@@ -140,7 +140,7 @@ def password(
     place = _place(bootstrap, data, zookeeper, config, settings)
     place.check_keeps_secrets()
     if not place.users([name]):
-        from barnabas.errors import ErrorCode, KafkaError
+        from barnabas.common.errors import ErrorCode, KafkaError
 
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}: `barnabas users create {name}`"
@@ -159,7 +159,7 @@ def _set(
 ) -> None:
     import secrets
 
-    from barnabas.security.credentials import ScramMechanism
+    from barnabas.security.authn.credentials import ScramMechanism
 
     mechanisms = [each for each in ScramMechanism if mechanism in (Mechanisms.BOTH, each.sasl_name)]
     given = None if password_file is None else _read_password(password_file)

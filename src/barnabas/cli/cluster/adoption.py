@@ -24,9 +24,9 @@ def adopt(config: BrokerConfig) -> dict[str, Any]:
 
 
 async def _adopt(config: BrokerConfig) -> dict[str, Any]:
-    from barnabas.clock import SystemClock
+    from barnabas.common.clock import SystemClock
     from barnabas.cluster.store import METADATA_FOLDER
-    from barnabas.files import LocalFileSystem
+    from barnabas.common.files import LocalFileSystem
     from barnabas.log.dirs.manager import LogManager
 
     files = LocalFileSystem()
@@ -55,7 +55,7 @@ async def _move(config: BrokerConfig, folder: str) -> MetadataImage:
     from barnabas.cluster.zookeeper.adoption import adopt_into
     from barnabas.cluster.zookeeper.session import ZooKeeper
     from barnabas.cluster.zookeeper.settings import zookeeper_settings
-    from barnabas.files import LocalFileSystem
+    from barnabas.common.files import LocalFileSystem
 
     store = FileMetadataStore(LocalFileSystem(), folder)
     image = await store.load()

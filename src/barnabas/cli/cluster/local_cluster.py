@@ -14,7 +14,7 @@ from typing import Self
 
 from barnabas.client.addresses import Address
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
-from barnabas.files import FOLDER_MODE
+from barnabas.common.files import FOLDER_MODE
 
 READY = "Barnabas is ready on "
 START_SECONDS = 60.0

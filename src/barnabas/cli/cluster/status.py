@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barnabas.client.metadata import Partition
     from barnabas.client.placement.layout import Layout
     from barnabas.client.placement.reassignments import Reassignment
-    from barnabas.types import TopicPartition
+    from barnabas.common.types import TopicPartition
 
 SHOWN = 20  # partitions in trouble that a table names; JSON has all of them
 

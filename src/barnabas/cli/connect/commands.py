@@ -15,7 +15,7 @@ from barnabas.cli.session import with_client
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.status import Status
-    from barnabas.pipelines.connectors.declaration import Connector
+    from barnabas.connect.declaration import Connector
 
 app = typer.Typer(
     help="Move rows between topics, databases and files: connectors are YAML files, run on Spark.",
@@ -97,7 +97,7 @@ def validate(
     connectors = [_read(file, settings, brokers) for file in files]
     fields: dict[str, list[str]] = {}
     if spark:
-        from barnabas.pipelines.connectors.sessions import fields_by_name
+        from barnabas.connect.sessions import fields_by_name
 
         fields = fields_by_name(connectors, master)
     rows = [
@@ -174,7 +174,7 @@ def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect pause orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.pipelines.connectors.orders import Orders, state_of
+    from barnabas.connect.orders import Orders, state_of
 
     with state_of(connector) as state:
         Orders(state).pause()
@@ -192,7 +192,7 @@ def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect resume orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.pipelines.connectors.orders import Orders, state_of
+    from barnabas.connect.orders import Orders, state_of
 
     with state_of(connector) as state:
         was = Orders(state).resume()
@@ -209,7 +209,7 @@ def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect restart orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.pipelines.connectors.orders import Orders, state_of
+    from barnabas.connect.orders import Orders, state_of
 
     with state_of(connector) as state:
         Orders(state).restart()
@@ -238,8 +238,8 @@ def offsets(
       barnabas connect offsets orders.yml --set orders:0=1200 --set orders:1=0
     """
     connector = _read(file, None, None)
-    from barnabas.pipelines.connectors.orders import require_stopped, state_of
-    from barnabas.pipelines.connectors.positions import Positions, place_and_offset, rows_of
+    from barnabas.connect.orders import require_stopped, state_of
+    from barnabas.connect.positions import Positions, place_and_offset, rows_of
 
     try:
         wanted = dict(place_and_offset(text) for text in sets or [])
@@ -288,7 +288,7 @@ def worker(
       barnabas connect worker jdbc.json --plugins /opt/plugins --kafka-libs /opt/kafka/libs
     """
     from barnabas.cli.connect.worker import run_worker
-    from barnabas.pipelines.connectors.worker import WorkerSettings, find_libs, read_configs
+    from barnabas.connect.worker import WorkerSettings, find_libs, read_configs
 
     given = WorkerSettings(
         bootstrap,
@@ -314,7 +314,7 @@ def _security() -> dict[str, str]:
 
 def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connector:
     from barnabas.pipelines.connection import settings_from
-    from barnabas.pipelines.connectors.declaration import read_connector
+    from barnabas.connect.declaration import read_connector
 
     given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if config := command_config():

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from barnabas.cli.output import count, say
 from barnabas.cli.pipeline.run import served, stopped_by_signals
-from barnabas.pipelines.connectors.control import Host, RunningConnector
-from barnabas.pipelines.connectors.declaration import Connector
-from barnabas.pipelines.connectors.secrets import RedactingFilter, Redaction, secrets_in
-from barnabas.pipelines.connectors.sessions import check_together, connectors_session
-from barnabas.pipelines.errors import PipelineError
+from barnabas.connect.control import Host, RunningConnector
+from barnabas.connect.declaration import Connector
+from barnabas.connect.secrets import RedactingFilter, Redaction, secrets_in
+from barnabas.connect.sessions import check_together, connectors_session
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.metrics import pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status_reports import Reported, Reports

@@ -14,7 +14,7 @@ from barnabas.cli.command_config import command_security
 from barnabas.cli.output import say
 from barnabas.client.cluster import Client
 from barnabas.client.status import REPORT_SECONDS, Status, StatusReporter
-from barnabas.pipelines.connectors.worker import Worker, WorkerSettings, running_worker
+from barnabas.connect.worker import Worker, WorkerSettings, running_worker
 
 logger = logging.getLogger(__name__)
 

@@ -53,9 +53,9 @@ def files(
     """
     import socket
 
-    from barnabas.durations import seconds_of
-    from barnabas.ingest.files.source import FilesSettings, FilesSource
-    from barnabas.patterns import PatternError, compile_pattern
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+    from barnabas.common.regex import PatternError, compile_pattern
 
     host = socket.gethostname()
     try:

@@ -45,9 +45,9 @@ def host(
     """
     import socket
 
-    from barnabas.durations import seconds_of
-    from barnabas.ingest.host.pages import page_of
-    from barnabas.ingest.host.source import HostSettings, HostSource
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.host.pages import page_of
+    from barnabas.services.ingest.host.source import HostSettings, HostSource
 
     name = socket.gethostname()
     try:

@@ -67,9 +67,9 @@ def http(
     """
     import socket
 
-    from barnabas.durations import seconds_of
-    from barnabas.gateway.produce.settings import HttpSettings
-    from barnabas.ingest.http import HttpSource
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.http.settings import HttpSettings
+    from barnabas.services.ingest.http.source import HttpSource
 
     try:
         settings = HttpSettings(

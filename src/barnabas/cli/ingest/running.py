@@ -14,7 +14,7 @@ from barnabas.cli.session import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.ingest.agent import Agent, Source
+    from barnabas.services.ingest.agent import Agent, Source
 
 SHOW_SECONDS = 0.5
 WORTH_SHOWING = 16 * 1024 * 1024
@@ -41,7 +41,7 @@ def run_agent(
     exit_at_end: bool = False,
 ) -> None:
     """Until Ctrl-C or SIGTERM, or with `exit_at_end` until all is read; then say how much it was."""
-    from barnabas.allocation import keep_freed_memory
+    from barnabas.common.allocation import keep_freed_memory
 
     address = _address(metrics)
     keep_freed_memory()  # a transaction of some MiB comes and goes many times a second
@@ -77,7 +77,7 @@ async def _run(
     import asyncio
     import signal
 
-    from barnabas.ingest.agent import Agent
+    from barnabas.services.ingest.agent import Agent
 
     agent, stop = Agent(client, name, sources), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ async def _reported(client: Client, agent: Agent) -> AsyncIterator[None]:
     import asyncio
 
     from barnabas.client.status import StatusReporter
-    from barnabas.ingest.metrics import status_of
+    from barnabas.services.ingest.metrics import status_of
 
     reporter = StatusReporter(client, lambda: status_of(agent))
     reporting = asyncio.create_task(reporter.run())
@@ -118,9 +118,9 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
     if address is None:
         yield ""
         return
-    from barnabas.ingest.metrics import declare_agent_metrics
+    from barnabas.services.ingest.metrics import declare_agent_metrics
     from barnabas.metrics.registry import Registry
-    from barnabas.network.http import MonitoringServer
+    from barnabas.web.metrics_server import MonitoringServer
 
     registry = Registry()
     declare_agent_metrics(registry, agent)
@@ -137,7 +137,7 @@ async def _show(agent: Agent) -> None:
     import asyncio
 
     from barnabas.cli.progress import Progress
-    from barnabas.ingest.files.source import FilesSource
+    from barnabas.services.ingest.files.source import FilesSource
 
     sources = [source for source in agent.sources if isinstance(source, FilesSource)]
 

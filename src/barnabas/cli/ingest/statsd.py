@@ -42,10 +42,10 @@ def statsd(
     """
     import socket
 
-    from barnabas.durations import seconds_of
-    from barnabas.ingest.sockets.endpoints import endpoints_of
-    from barnabas.ingest.statsd.settings import DEFAULT_LISTEN, StatsdSettings
-    from barnabas.ingest.statsd.source import StatsdSource
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.sockets.endpoints import endpoints_of
+    from barnabas.services.ingest.statsd.settings import DEFAULT_LISTEN, StatsdSettings
+    from barnabas.services.ingest.statsd.source import StatsdSource
 
     host = socket.gethostname()
     try:

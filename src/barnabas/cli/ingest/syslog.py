@@ -65,10 +65,10 @@ def syslog(
     """
     import socket
 
-    from barnabas.durations import seconds_of
-    from barnabas.ingest.sockets.endpoints import endpoints_of
-    from barnabas.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings
-    from barnabas.ingest.syslog.source import SyslogSource
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.sockets.endpoints import endpoints_of
+    from barnabas.services.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings
+    from barnabas.services.ingest.syslog.source import SyslogSource
 
     try:
         settings = SyslogSettings(

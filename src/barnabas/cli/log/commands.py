@@ -64,7 +64,7 @@ def verify(folder: Folder, output: Output = OutputFormat.TABLE) -> None:
       barnabas log verify /var/lib/barnabas
     """
     from barnabas.cli.progress import Progress
-    from barnabas.files import LocalFileSystem
+    from barnabas.common.files import LocalFileSystem
     from barnabas.log.recovery.verification import verify_partition
 
     reports = []
@@ -86,7 +86,7 @@ def repair(folder: Folder, yes: Yes = False, output: Output = OutputFormat.TABLE
 
       barnabas log repair /var/lib/barnabas/orders-0
     """
-    from barnabas.files import LocalFileSystem
+    from barnabas.common.files import LocalFileSystem
     from barnabas.log.dirs.log_dir import LogDir
 
     partitions = list(_partitions(folder))
@@ -101,7 +101,7 @@ def repair(folder: Folder, yes: Yes = False, output: Output = OutputFormat.TABLE
 
 def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
     """Show the damage, ask, and cut it out."""
-    from barnabas.files import LocalFileSystem
+    from barnabas.common.files import LocalFileSystem
     from barnabas.log.recovery.repair import repair_partition
     from barnabas.log.recovery.verification import verify_partition
 

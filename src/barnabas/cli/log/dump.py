@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from barnabas.files import LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.log.segments.scan import BadBatch, walk_batches
 from barnabas.records.batch import BatchHeader
 from barnabas.records.compression import Codec

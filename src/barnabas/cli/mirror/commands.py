@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from barnabas.client.security.settings import Security
-    from barnabas.mirror.runner import LinkRunner
-    from barnabas.mirror.settings import MirrorSettings, SourceAddress
+    from barnabas.services.mirror.runner import LinkRunner
+    from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 
 app = typer.Typer(
     help="Mirror topics of other clusters: the same batches, offsets and groups.", no_args_is_help=True
@@ -53,11 +53,11 @@ def run(
     """
     import asyncio
 
-    from barnabas.allocation import keep_freed_memory
+    from barnabas.common.allocation import keep_freed_memory
     from barnabas.cli.command_config import command_security
-    from barnabas.durations import seconds_of
-    from barnabas.mirror.partition import Following
-    from barnabas.mirror.settings import MirrorSettings
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.mirror.partition import Following
+    from barnabas.services.mirror.settings import MirrorSettings
 
     follow = options.Reaction.FOLLOW
     settings = MirrorSettings(
@@ -79,8 +79,8 @@ def run(
 def _parse_sources(sources: list[str], files: list[Path]) -> list[SourceAddress]:
     from barnabas.client.security.parsing import parse_security
     from barnabas.client.security.references import read_properties
-    from barnabas.mirror.plan import PlanError
-    from barnabas.mirror.settings import check_sources, parse_source
+    from barnabas.services.mirror.plan import PlanError
+    from barnabas.services.mirror.settings import check_sources, parse_source
 
     if len(files) not in (0, 1, len(sources)):
         raise typer.BadParameter(
@@ -108,9 +108,9 @@ async def _run(
     import asyncio
     import signal
 
-    from barnabas.mirror.plan import PlanError
-    from barnabas.mirror.runner import open_link, unless_stopped
-    from barnabas.patterns import PatternError
+    from barnabas.services.mirror.plan import PlanError
+    from barnabas.services.mirror.runner import open_link, unless_stopped
+    from barnabas.common.regex import PatternError
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -130,7 +130,7 @@ async def _run(
 
 
 async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str | None) -> None:
-    from barnabas.mirror.runner import run_links
+    from barnabas.services.mirror.runner import run_links
 
     server = await _serve_metrics(links, metrics) if metrics else None
     try:
@@ -142,8 +142,8 @@ async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str 
 
 async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
     from barnabas.client.addresses import parse_addresses
-    from barnabas.mirror.reporting import mirror_metrics
-    from barnabas.network.http import MonitoringServer
+    from barnabas.services.mirror.reporting import mirror_metrics
+    from barnabas.web.metrics_server import MonitoringServer
 
     try:
         where = parse_addresses(address)[0]

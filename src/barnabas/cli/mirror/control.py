@@ -147,7 +147,7 @@ def promote(
 
       barnabas mirror promote --topics 'orders.*' -b new:9092
     """
-    from barnabas.durations import seconds_of
+    from barnabas.common.durations import seconds_of
 
     seconds = seconds_of(within)
     confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
@@ -200,7 +200,7 @@ def reverse(
 
       barnabas mirror reverse --from new:9092 -b old:9092
     """
-    from barnabas.mirror.settings import parse_source
+    from barnabas.services.mirror.settings import parse_source
 
     alias = link or parse_source(new).alias
     confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)

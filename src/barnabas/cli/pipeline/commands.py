@@ -200,7 +200,7 @@ def jars(
 
       barnabas pipeline jars s3a --to ./jars
     """
-    from barnabas.pipelines.jars import LIBRARIES, SETTING, fetch
+    from barnabas.spark.jars import LIBRARIES, SETTING, fetch
 
     if not names:
         rows = [
@@ -260,7 +260,7 @@ def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> Pipe
 
 
 def _pause(every: str) -> float:
-    from barnabas.durations import seconds_of
+    from barnabas.common.durations import seconds_of
 
     try:
         return seconds_of(every)

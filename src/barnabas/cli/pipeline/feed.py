@@ -9,11 +9,11 @@ import time
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.templates import generator_of
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.library.records import Generated
 
 PARTITIONS = 3

@@ -19,7 +19,7 @@ from barnabas.client.addresses import parse_address
 from barnabas.client.status import Status as ReportedStatus
 from barnabas.metrics.registry import Registry
 from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
 from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
 from barnabas.pipelines.running.planning import storage_of

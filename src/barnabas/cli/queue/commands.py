@@ -11,11 +11,11 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, 
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 from barnabas.cli.queue import dead as queue_dead
 from barnabas.cli.session import complete_topic, with_client
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.sharing.acquired import Refusal
-    from barnabas.client.sharing.status import QueueStatus
+    from barnabas.client.share.acquired import Refusal
+    from barnabas.client.share.status import QueueStatus
 
 app = typer.Typer(help="Use topics as task queues (share groups).", no_args_is_help=True)
 app.add_typer(queue_dead.app, name="dead")
@@ -118,7 +118,7 @@ def take(
       barnabas queue ack "$(barnabas queue take jobs -o json | jq -r '.[0].receipt')"
     """
     from barnabas.cli.queue.take import Taking, take_jobs
-    from barnabas.durations import seconds_of
+    from barnabas.common.durations import seconds_of
 
     if run is not None and then is not None:
         raise typer.BadParameter("--exec answers by itself: leave out --then")
@@ -154,8 +154,8 @@ def ack(
 
       barnabas queue ack workers:lease-8dJ0:jobs:0:17 --as reject
     """
-    from barnabas.client.sharing.acquired import AcknowledgeType
-    from barnabas.client.sharing.leases import answer_receipts, parse_receipt
+    from barnabas.client.share.acquired import AcknowledgeType
+    from barnabas.client.share.leases import answer_receipts, parse_receipt
 
     try:
         parsed = [parse_receipt(text) for text in receipts]
@@ -183,7 +183,7 @@ def status(
 
       barnabas queue status jobs --group workers
     """
-    from barnabas.client.sharing.status import describe_queue
+    from barnabas.client.share.status import describe_queue
 
     found: QueueStatus = with_client(bootstrap, lambda client: describe_queue(client, topic, group))
     partitions = [partition._asdict() for partition in found.partitions]

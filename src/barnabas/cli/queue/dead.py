@@ -13,8 +13,8 @@ from barnabas.cli.session import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.sharing.dead_letters import DeadLetter, Filter
-    from barnabas.client.sharing.redriving import Outcome
+    from barnabas.client.share.dead_letters import DeadLetter, Filter
+    from barnabas.client.share.redriving import Outcome
 
 app = typer.Typer(help="Look at dead letters, and send them back.", no_args_is_help=True)
 
@@ -74,7 +74,7 @@ def show(
     """
 
     async def work(client: Client) -> list[DeadLetter]:
-        from barnabas.client.sharing.redriving import read_letters
+        from barnabas.client.share.redriving import read_letters
 
         return await read_letters(client, topic, lambda found: found.where == letter)
 
@@ -131,7 +131,7 @@ def redrive(
 
 
 def _filter(where: list[str] | None) -> Filter:
-    from barnabas.client.sharing.dead_letters import Filter
+    from barnabas.client.share.dead_letters import Filter
 
     try:
         return Filter(where or ())
@@ -142,7 +142,7 @@ def _filter(where: list[str] | None) -> Filter:
 async def _read(
     client: Client, topic: str, chosen: Filter, limit: int | None, everything: bool
 ) -> list[DeadLetter]:
-    from barnabas.client.sharing.redriving import pending_letters, read_letters
+    from barnabas.client.share.redriving import pending_letters, read_letters
 
     read = read_letters if everything else pending_letters
     return await read(client, topic, chosen, limit=limit)
@@ -150,7 +150,7 @@ async def _read(
 
 async def _redrive(client: Client, topic: str, letters: list[DeadLetter], to: str | None) -> Outcome:
     from barnabas.cli.progress import Progress
-    from barnabas.client.sharing.redriving import redrive
+    from barnabas.client.share.redriving import redrive
 
     with Progress(f"from {topic}", len(letters), unit="letters") as progress:
         return await redrive(client, topic, letters, to, progress.reached)

@@ -22,7 +22,7 @@ DELAY_SETTING = "barnabas.delay.enable"
 
 def delivery_headers(delay: str | None, at: str | None) -> list[Header]:
     """The headers that hold a job back; a usage error for what is no time."""
-    from barnabas.durations import seconds_of
+    from barnabas.common.durations import seconds_of
 
     if delay is not None and at is not None:
         raise typer.BadParameter("either --delay or --at")

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.opening import ConsumedRecord
     from barnabas.client.positions import Start
-    from barnabas.client.schemas import SchemaClient
-    from barnabas.records.filters import Filter
-    from barnabas.types import TopicPartition
+    from barnabas.client.schemas.client import SchemaClient
+    from barnabas.filters import Filter
+    from barnabas.common.types import TopicPartition
 
 Write = Callable[["ConsumedRecord"], bytes]
 
@@ -150,11 +150,11 @@ def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter
     """A usage error, with the column, for what is no filter. With a registry it sees decoded values."""
     if text is None:
         return None
-    from barnabas.records.filters import Filter, FilterError
+    from barnabas.filters import Filter, FilterError
 
     decode = None
     if client is not None:
-        from barnabas.registry.serdes import Decoder
+        from barnabas.client.schemas.serdes import Decoder
 
         decode = Decoder(client)
     try:
@@ -189,7 +189,7 @@ async def consume_plan(client: Client, plan: Plan) -> int:
 
 
 async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
-    from barnabas.types import TopicPartition
+    from barnabas.common.types import TopicPartition
 
     found = await client.topics(plan.topics)
     wanted = [
@@ -229,7 +229,7 @@ async def consume_in_group(client: Client, plan: Plan) -> int:
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.fetching import FetchSettings
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
-    from barnabas.types import TopicPartition
+    from barnabas.common.types import TopicPartition
 
     assert plan.group is not None
     isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED

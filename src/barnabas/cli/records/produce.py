@@ -20,7 +20,7 @@ from barnabas.cli.session import PATIENCE, complete_topic, with_client
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.producer import ProducerSettings
-    from barnabas.registry.serdes import Encoder
+    from barnabas.client.schemas.serdes import Encoder
 
 
 class Compression(StrEnum):

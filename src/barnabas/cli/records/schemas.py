@@ -13,8 +13,8 @@ from barnabas.cli.output import say
 
 if TYPE_CHECKING:
     from barnabas.client.opening import ConsumedRecord
-    from barnabas.client.schemas import SchemaClient
-    from barnabas.registry.serdes import Encoder
+    from barnabas.client.schemas.client import SchemaClient
+    from barnabas.client.schemas.serdes import Encoder
 
 DEFAULT_REGISTRY = "http://127.0.0.1:8081"
 VARIABLE = "BARNABAS_REGISTRY"
@@ -34,8 +34,8 @@ Write = Callable[["ConsumedRecord"], bytes]
 
 def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) -> Write:
     """The same writer, for records whose values (and keys, if they have a schema) are decoded."""
-    from barnabas.client.schemas import NotFramedError
-    from barnabas.registry.serdes import Decoder
+    from barnabas.client.schemas.client import NotFramedError
+    from barnabas.client.schemas.serdes import Decoder
 
     decoder = Decoder(client)
     said: set[str] = set()
@@ -62,7 +62,7 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
 
 def encoder_for(topic: str, url: str) -> Encoder:
     """For values of a topic: the latest schema of TOPIC-value."""
-    from barnabas.registry.serdes import Encoder
+    from barnabas.client.schemas.serdes import Encoder
 
     with registry_client(url) as client:
         return Encoder(client, f"{topic}-value")
@@ -79,7 +79,7 @@ def encoded(encoder: Encoder, text: bytes | None) -> bytes | None:
 
 
 def registry_client(url: str) -> SchemaClient:
-    from barnabas.client.schemas import SchemaClient
+    from barnabas.client.schemas.client import SchemaClient
 
     try:
         return SchemaClient(url)
@@ -100,7 +100,7 @@ def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:
 
 
 def _text(value: Any) -> bytes | None:
-    from barnabas.registry.serdes import plain
+    from barnabas.client.schemas.serdes import plain
 
     if value is None or isinstance(value, bytes):
         return value
@@ -108,7 +108,7 @@ def _text(value: Any) -> bytes | None:
 
 
 def _json_line(write: Write, record: ConsumedRecord, key: Any, value: Any) -> bytes:
-    from barnabas.registry.serdes import plain
+    from barnabas.client.schemas.serdes import plain
 
     document = json.loads(write(record._replace(key=_text(key), value=_text(value))))
     for name, decoded in (("key", key), ("value", value)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from barnabas.security.acl_hosts import is_valid_host
-from barnabas.security.acls import ALL_OPERATIONS, SUPPORTED, WILDCARD, AclBinding, PatternType, Permission
-from barnabas.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz.acl_hosts import is_valid_host
+from barnabas.security.authz.acls import ALL_OPERATIONS, SUPPORTED, WILDCARD, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 ALL = "all"
 WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {

@@ -15,8 +15,8 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acls import AclBinding
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding
 
 
 async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:

@@ -8,11 +8,11 @@ from barnabas.client import admin
 from barnabas.client.access import acl_words as words
 from barnabas.client.access.acl_words import WordsError
 from barnabas.client.access.acls import describe_acls
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acl_index import NO_ACLS, AclIndex
-from barnabas.security.acls import SUPPORTED, PatternType
-from barnabas.security.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
-from barnabas.security.standard_authorizer import Policy, Verdict, judge
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acl_index import NO_ACLS, AclIndex
+from barnabas.security.authz.acls import SUPPORTED, PatternType
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz.standard_authorizer import Policy, Verdict, judge
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

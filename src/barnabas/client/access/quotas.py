@@ -14,7 +14,7 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     OpData,
 )
-from barnabas.security.quota_entities import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
+from barnabas.security.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
 KINDS = (USER, CLIENT_ID, IP)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from barnabas.client.access import probes
 from barnabas.client.cluster import Client
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from barnabas.security.authorizer import CLUSTER_NAME, DENIED, Operation, ResourceType
+from barnabas.security.authz.authorizer import CLUSTER_NAME, DENIED, Operation, ResourceType
 
 _WITHOUT_DESCRIBE = frozenset({Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS})
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from barnabas.security.credentials import DelegationToken
+from barnabas.security.authn.credentials import DelegationToken
 
 _REFUSALS = {
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "the brokers have no delegation.token.secret.key",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -17,8 +17,8 @@ from barnabas.protocol.messages.sasl import (
     ScramCredentialUpsertion,
     UserName,
 )
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
 
 
 class User(NamedTuple):

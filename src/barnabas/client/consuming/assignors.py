@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Subscriptions = Mapping[str, Sequence[str]]
 """The topics of each member."""

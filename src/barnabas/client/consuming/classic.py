@@ -6,7 +6,7 @@ from barnabas.client.cluster import raise_for
 from barnabas.client.consuming.assignors import ASSIGNORS
 from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
 from barnabas.client.errors import error_code, is_retriable
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
 from barnabas.protocol.messages.consumer import (
     CONSUMER_PROTOCOL,
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 SESSION_SECONDS = 45.0  # Kafka's default
 HEARTBEAT_SECONDS = 3.0

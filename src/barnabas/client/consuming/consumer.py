@@ -15,8 +15,8 @@ from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.opening import ConsumedRecord
 from barnabas.client.positions import Start, resolve_start
 from barnabas.client.retry import Deadline
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.types import TopicPartition
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 
 COMMIT_SECONDS = 5.0  # Kafka's auto.commit.interval.ms
 NOT_OURS = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}

@@ -6,15 +6,15 @@ import asyncio
 
 from barnabas.client.cluster import raise_for
 from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
-from barnabas.client.sharing.membership import new_member_id
-from barnabas.errors import KafkaError
+from barnabas.client.share.membership import new_member_id
+from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 JOINING, LEAVING = 0, -1
 

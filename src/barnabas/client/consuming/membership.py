@@ -12,10 +12,10 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import describe_group, find_coordinator
 from barnabas.client.retry import Backoff, Deadline
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.schema import Message
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 LEAVE_SECONDS = 5.0
 # A coordinator may compute the assignment of a new member after it has answered, and does not call.

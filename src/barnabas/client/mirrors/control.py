@@ -28,8 +28,8 @@ from barnabas.client.mirrors.store import CONTROL, MIRROR_TOPIC, TOPIC, MirrorSt
 from barnabas.client.offsets import end_offsets
 from barnabas.client.retry import Deadline
 from barnabas.client.status import Status, read_statuses
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import compile_pattern
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.regex import compile_pattern
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,
     AlteredMirrorTopic,
@@ -37,7 +37,7 @@ from barnabas.protocol.messages.mirror import (
     MirrorAction,
     MirrorState,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 AT_ONCE = 200  # topics in one request
 POLL_SECONDS = 0.1

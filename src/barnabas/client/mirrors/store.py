@@ -17,7 +17,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import SettledTable, create_if_missing
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 MIRROR_TOPIC = "__barnabas_mirror"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}

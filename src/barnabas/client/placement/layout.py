@@ -14,9 +14,9 @@ from barnabas.client.metadata import Broker, Partition
 from barnabas.client.placement import reassignments
 from barnabas.client.placement.planning import Site
 from barnabas.client.placement.reassignments import Reassignment
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 SHOWS_FENCED = 2  # the version of DescribeCluster that can name brokers which are not alive
 

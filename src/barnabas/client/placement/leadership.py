@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from itertools import pairwise
 
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Leadership:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from barnabas.client.placement.leadership import Leadership
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Assignment: TypeAlias = Mapping[TopicPartition, tuple[int, ...]]
 """The replicas of each partition, preferred leader first."""

@@ -13,9 +13,9 @@ from barnabas.client.placement import planning
 from barnabas.client.placement.layout import Layout, replica_sizes
 from barnabas.client.placement.planning import Move
 from barnabas.client.tiers import ask_leaders
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.tiers import PartitionTier
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.placement.planning import Move
 from barnabas.client.retry import Backoff, Deadline
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.cluster import (
     ReassignableTopic,
     TopicPartitions,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 POLL_INTERVAL = 0.25  # seconds between two looks at what is under way
 PREFERRED = 0  # the election type of ElectLeaders

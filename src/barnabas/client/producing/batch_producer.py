@@ -12,7 +12,7 @@ from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAnd
 from barnabas.client.producing.transactional import Transactions
 from barnabas.client.retry import Patience, retry
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 Placed = dict[TopicPartition, list[Appended]]
 """By partition: where each of its batches is, in the order in which they were given."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, error_code, is_retriable
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -21,7 +21,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 ALL = -1  # acks
 MOST_BYTES = 1024 * 1024 - 4096

@@ -15,10 +15,10 @@ from barnabas.client.producing.batch_sender import Appended, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_IS_GONE
 from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
 from barnabas.client.retry import Patience, retry
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import add_to_sequence
 from barnabas.records.builder import build_batch
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer import Producer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995

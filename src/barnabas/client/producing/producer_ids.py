@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 NO_TIMEOUT_MS = 0x7FFFFFFF

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.producing.batch_sender import Appended
 from barnabas.records.record import Record
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 
 class Delivered(NamedTuple):

@@ -19,7 +19,7 @@ from barnabas.client.cluster import Client, raise_for
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.client.retry import Patience, retry
 from barnabas.client.transactions import TRANSACTION, list_transactions
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -31,7 +31,7 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.scram import Exchange
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

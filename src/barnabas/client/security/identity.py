@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from barnabas.client.security.settings import Mechanism, Sasl, TokenEndpoint, TokenProvider
 from barnabas.security.endpoints import problem_with
-from barnabas.security.jaas import SETTING as JAAS
-from barnabas.security.jaas import parse_jaas
+from barnabas.security.authn.jaas import SETTING as JAAS
+from barnabas.security.authn.jaas import parse_jaas
 from barnabas.security.secret import Secret, SecuritySettingError
 
 _MODULES = {

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Generator
 
 from barnabas.client.errors import AuthenticationError
-from barnabas.security.credentials import ScramMechanism
-from barnabas.security.scram import (
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import (
     FEWEST_ITERATIONS,
     client_key,
     salted_password,

@@ -23,7 +23,7 @@ from barnabas.cluster.zookeeper.types import (
     SetData,
     Stat,
 )
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -27,7 +27,7 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 try:
     from kazoo import exceptions, security

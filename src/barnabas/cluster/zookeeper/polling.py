@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import OutcomeUnknownError, ZooKeeperError
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from barnabas.files import FOLDER_MODE
+from barnabas.common.files import FOLDER_MODE
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 DEFAULT_PORT = 2181
 DEFAULT_SESSION_TIMEOUT = 6.0

@@ -62,8 +62,8 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
-from barnabas.log_lines import safe_logger
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import new_uuid, uuid_to_text
 
 logger = safe_logger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 
 ANY_VERSION = -1
 Wake: TypeAlias = Callable[[], None]

@@ -1,6 +1,6 @@
 """Who gets which partition: pure functions from subscriptions and the present assignment to the next one.
 
-Each is a generator of steps (`barnabas.steps`), for groups that would hold the loop up.
+Each is a generator of steps (`barnabas.common.cooperative`), for groups that would hold the loop up.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from barnabas.groups.assignors.range import assign_ranges, range_steps
 from barnabas.groups.assignors.spec import MemberSpec
 from barnabas.groups.assignors.uniform import assign_uniformly, uniform_steps
 from barnabas.groups.modern import Assignment
-from barnabas.steps import Steps
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps
+from barnabas.common.types import Uuid
 
 Assignor = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], dict[str, Assignment]]
 """Members by their ids, and how many partitions each topic has."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
 from barnabas.groups.modern import Assignment, partitions_of
-from barnabas.steps import PIECE, Steps, pieces, sort
-from barnabas.types import Uuid
+from barnabas.common.cooperative import PIECE, Steps, pieces, sort
+from barnabas.common.types import Uuid
 
 MOST_ROUNDS = 16
 """As in Kafka: a move in one topic may allow another in a topic seen before, but not for ever."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from barnabas.groups.modern import Assignment
-from barnabas.steps import Steps, pieces, sort
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps, pieces, sort
+from barnabas.common.types import Uuid
 
 
 class MemberSpec(NamedTuple):

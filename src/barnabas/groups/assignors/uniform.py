@@ -13,8 +13,8 @@ from itertools import islice
 from barnabas.groups.assignors.balance import Balance
 from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike
 from barnabas.groups.modern import Assignment, partitions_of
-from barnabas.steps import Steps, finish, sort
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps, finish, sort
+from barnabas.common.types import Uuid
 
 Place = tuple[Uuid, int]
 

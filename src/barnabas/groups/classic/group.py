@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.member import Member, Protocol, Timeouts, subscribed_topics
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight

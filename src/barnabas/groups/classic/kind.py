@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.membership import ClassicMembership, Joining
 from barnabas.groups.classic.rebalance import Rebalances

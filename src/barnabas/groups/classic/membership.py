@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.member import Member, Protocol, Timeouts
 from barnabas.groups.classic.rebalance import Rebalances

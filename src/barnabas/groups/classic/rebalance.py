@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.member import Member
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
 logger = limited_logger(__name__)

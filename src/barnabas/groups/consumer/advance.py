@@ -22,8 +22,8 @@ from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
-from barnabas.steps import finish
+from barnabas.common.safe_logging import limited_logger
+from barnabas.common.cooperative import finish
 
 logger = limited_logger(__name__)
 

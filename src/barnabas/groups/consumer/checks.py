@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 

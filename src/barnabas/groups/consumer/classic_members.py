@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
 from barnabas.groups.consumer.advance import Advance
@@ -39,7 +39,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.common.types import new_uuid, uuid_to_text
 
 
 class _Parts(NamedTuple):

@@ -14,7 +14,7 @@ from barnabas.protocol.messages.consumer import (
     DescribedGroup,
     Member,
 )
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 CLASSIC_PROTOCOL = 0
 CONSUMER_PROTOCOL = 1

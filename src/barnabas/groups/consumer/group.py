@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Set
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.member import protocol_bytes
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
@@ -16,7 +16,7 @@ from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import Assignment, ModernGroup
 from barnabas.groups.subscribed import NO_NAMES
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -22,7 +22,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.types import new_uuid, uuid_to_text
+from barnabas.common.types import new_uuid, uuid_to_text
 
 NOT_TOLD = -1
 

@@ -11,7 +11,7 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from barnabas.groups.kind import GroupKind
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 
 logger = limited_logger(__name__)
 

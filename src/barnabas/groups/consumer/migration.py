@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.kind import ClassicGroups
 from barnabas.groups.classic.member import Member, Timeouts
@@ -40,7 +40,7 @@ from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import GroupKind
 from barnabas.groups.modern import NO_ASSIGNMENT_YET
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 
 logger = limited_logger(__name__)

@@ -1,6 +1,6 @@
 """Subscriptions by pattern (RE2): which topics a pattern stands for.
 
-RE2 matches in time linear in the name, whatever the pattern; `barnabas.patterns` bounds how large a pattern may become.
+RE2 matches in time linear in the name, whatever the pattern; `barnabas.common.regex` bounds how large a pattern may become.
 Matching all topics may still take a while, so it is done in slices of a few milliseconds between other work.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from barnabas import patterns
-from barnabas.clock import Clock
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.patterns import PatternError
+from barnabas.common import regex as patterns
+from barnabas.common.clock import Clock
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.regex import PatternError
 
 REMEMBERED_PATTERNS = 100
 """Each may take `barnabas.regex.max.bytes`, 50 MB together by default; a pattern is compiled in 0.1 ms."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.consumer.member import ConsumerMember, MemberState, Owned, contains_any
 from barnabas.groups.modern import Assignment
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 Reported = Sequence[tuple[Uuid, Sequence[int]]]
 """The partitions that a member says it has."""

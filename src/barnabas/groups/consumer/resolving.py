@@ -11,7 +11,7 @@ from barnabas.groups.consumer.records import epoch_record, pattern_record, patte
 from barnabas.groups.group import Client
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 
 logger = limited_logger(__name__)
 

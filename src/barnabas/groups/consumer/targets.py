@@ -15,8 +15,8 @@ from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import Assignment
 from barnabas.groups.topics import Topics
-from barnabas.steps import Steps, pieces
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps, pieces
+from barnabas.common.types import Uuid
 
 _Subscription = tuple[frozenset[str], str]
 """Names, and a pattern."""

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Set
 from typing import Any, TypeVar
 
 from barnabas.groups.modern import Assignment, partitions_of
-from barnabas.steps import Steps, finish, pieces
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps, finish, pieces
+from barnabas.common.types import Uuid
 
 Place = tuple[Uuid, int]
 P = TypeVar("P")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import GroupType
 from barnabas.groups.modern import Assignment, GroupState, ModernGroup
 from barnabas.groups.share.member import ShareMember
 from barnabas.groups.share.records import group_tombstones
 from barnabas.groups.share.state_partitions import NamedPartitions, StatePartitions
 from barnabas.groups.topics import Topics
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 FIRST_EPOCH = 1  # since Kafka 4.3 groups begin with 1, so that their first members join at 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import LARGE, Assigning, Targets
 from barnabas.groups.group import Client
 from barnabas.groups.kind import GroupKind, check_room_for_all, check_size
@@ -29,8 +29,8 @@ from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatResponse,
     ShareGroupHeartbeatTopicPartitions,
 )
-from barnabas.steps import Steps, finish
-from barnabas.types import Uuid
+from barnabas.common.cooperative import Steps, finish
+from barnabas.common.types import Uuid
 
 SOONEST_RETURN_MS = 100
 

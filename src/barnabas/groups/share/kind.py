@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer, Deadline, GroupType, PlaceCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
@@ -30,7 +30,7 @@ from barnabas.protocol.messages.records.share_group import (
     ShareGroupTargetAssignmentMetadataKey,
 )
 from barnabas.protocol.schema import Message
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 
 class ShareGroups(PartitionGroupKind[ShareGroup]):

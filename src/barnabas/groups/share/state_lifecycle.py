@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
 from barnabas.groups.step import Step
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 logger = limited_logger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 
 class NamedPartitions(NamedTuple):

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
-from barnabas.log_lines import limited_logger
-from barnabas.steps import Steps, finish, pieces, sort
+from barnabas.common.safe_logging import limited_logger
+from barnabas.common.cooperative import Steps, finish, pieces, sort
 
 logger = limited_logger(__name__)
 

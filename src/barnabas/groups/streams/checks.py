@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.cluster.names import why_name_is_illegal
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS
 from barnabas.groups.streams.topology import check_topology

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Client, Deadline, DeadlineType
 from barnabas.groups.modern import JOINING, check_member_epoch
 from barnabas.groups.step import Step
@@ -28,7 +28,7 @@ from barnabas.groups.streams.records import current_record, epoch_record, member
 from barnabas.groups.streams.sizing import Status
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks, tasks_of
 from barnabas.groups.streams.topology import Topology, to_value, topology_of
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages import streams
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 

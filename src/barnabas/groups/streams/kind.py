@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import LARGE, Assigning, Targets
 from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PlaceCheck
 from barnabas.groups.kind import GroupKind, Replay, ShardContext, check_room_for_all
@@ -25,13 +25,13 @@ from barnabas.groups.streams.records import (
 from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, Tasks
 from barnabas.groups.streams.topology import Topology
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.steps import Steps, finish
+from barnabas.common.cooperative import Steps, finish
 
 logger = limited_logger(__name__)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.members import MemberState, StreamsMember
 from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, TaskSet

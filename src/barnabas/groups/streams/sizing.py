@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
 from barnabas.protocol.messages.records.streams_group import CopartitionGroup, Subtopology
 

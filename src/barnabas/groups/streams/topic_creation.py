@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.tasks import Tasks
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.configured import InternalTopic
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.security.context import RequestContext
 
 logger = limited_logger(__name__)

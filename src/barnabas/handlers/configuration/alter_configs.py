@@ -16,7 +16,7 @@ from barnabas.cluster.image import Resource, ResourceType
 from barnabas.controller import configs as decide
 from barnabas.controller.configs import ConfigOperation, Results
 from barnabas.controller.decision import Decision
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.configuration import broker_loggers as loggers
 from barnabas.handlers.configuration.config_resources import (
     check_number_of_settings,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Container, Iterable
 
 from barnabas.controller.configs import ConfigOperation, Operation
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.configuration.config_resources import invalid_request
 
 ROOT = "root"

@@ -11,7 +11,7 @@ from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import Scope
 from barnabas.config.tiering_checks import becomes_compacted
 from barnabas.controller.configs import ConfigRules
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 
 MOST_SETTINGS = 500

@@ -23,7 +23,7 @@ from barnabas.config.describe import (
     describe_group,
     describe_topic,
 )
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.configuration import broker_loggers as loggers
 from barnabas.handlers.configuration.config_resources import (
     invalid_request,
@@ -44,7 +44,7 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from barnabas.protocol.wire import STEP
-from barnabas.steps import finish
+from barnabas.common.cooperative import finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -12,7 +12,7 @@ from barnabas.cluster.image import Resource, ResourceType
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.controller.configs import ConfigOperation, Operation, Results
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasImage
 
 _TLS = "ssl."

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import Final, TypeVar
 
-from barnabas.errors import NO_ERROR
-from barnabas.files import FileSlice
+from barnabas.common.errors import NO_ERROR
+from barnabas.common.files import FileSlice
 from barnabas.handlers.fetch.reading import Cold, PartitionReader
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.messages.fetch import (
@@ -23,7 +23,7 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import NO_EPOCH, Partition
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 READ_AT_ONCE: Final = 1_000
 """Partitions; some milliseconds' work."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.controller.isr import check_broker_epoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
 from barnabas.handlers.fetch.reading import PartitionReader, Reading, ReplicaReader, has_all_before

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
-from barnabas.files import EMPTY, FileSlice
+from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.common.files import EMPTY, FileSlice
 from barnabas.log.log import Log
 from barnabas.log.reading import RemoteOffset, read_slice
 from barnabas.protocol.messages.fetch import (
@@ -23,7 +23,7 @@ from barnabas.replication.manager import Partitions, ReplicaManager
 from barnabas.replication.page_cache import PageCache
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.replication.throttle import Throttle, is_throttled
-from barnabas.security.authorizer import Access, Action, Operation, ResourceType
+from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
 
 READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1

@@ -11,7 +11,7 @@ from typing import Protocol
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.replication.fetch_sessions import INITIAL_EPOCH, NO_SESSION, FetchSessions
 from barnabas.replication.manager import ReplicaManager
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 
 
 class Withholding(Protocol):

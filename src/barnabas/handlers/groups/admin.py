@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.member import Member
 from barnabas.groups.coordinator import GroupCoordinator
@@ -45,7 +45,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetDeleteResponseTopic,
 )
 from barnabas.protocol.wire import STEP
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

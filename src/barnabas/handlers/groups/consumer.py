@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import GROUP_VERSION, check_enabled
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.groups.consumer.checks import check_heartbeat
 from barnabas.groups.consumer.describe import described
 from barnabas.groups.group import sees_all

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import NO_EXPIRY, Committed
 from barnabas.groups.shard import GroupShard
@@ -40,7 +40,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

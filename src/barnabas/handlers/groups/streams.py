@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import STREAMS_VERSION, check_enabled
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import Step

@@ -12,8 +12,8 @@ from collections.abc import Coroutine, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.clock import Clock
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.clock import Clock
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasReplicas
 from barnabas.protocol.messages.mirror import (
     AppendedPartition,
@@ -29,7 +29,7 @@ from barnabas.replication.mirrored import admit
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Safety
-from barnabas.steps import Steps, finish
+from barnabas.common.cooperative import Steps, finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

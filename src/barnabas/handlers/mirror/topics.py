@@ -12,9 +12,9 @@ from barnabas.cluster.image import PartitionState
 from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
 from barnabas.controller.mirror_settling import Settled, settle_mirrors
 from barnabas.controller.mirrors import Link, MirrorChange, PartitionChange, Results, alter_mirrors
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasController, HasImage, HasReplicas
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     AlteredMirrorResult,

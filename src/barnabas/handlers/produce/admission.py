@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasReplicas
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -23,7 +23,7 @@ from barnabas.transactions.admission import (
     last_marker,
     sender_of_produce,
 )
-from barnabas.types import ZERO_UUID, TopicPartition
+from barnabas.common.types import ZERO_UUID, TopicPartition
 
 
 class Coordinators(Protocol):

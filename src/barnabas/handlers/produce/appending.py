@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from barnabas.clock import Clock
-from barnabas.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.common.clock import Clock
+from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unsafe
 from barnabas.log.inspection import Inspected, Unchecked
@@ -25,7 +25,7 @@ from barnabas.replication.delayed import Loop
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.replication.safety import Safety
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

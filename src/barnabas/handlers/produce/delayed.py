@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.partition import ALL_REPLICAS, Partition

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.produce.admission import Admission
 from barnabas.handlers.produce.appending import (
     ZSTD_SINCE,

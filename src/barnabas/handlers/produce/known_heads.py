@@ -18,7 +18,7 @@ from functools import partial
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
 from barnabas.handlers.produce.handler import finish
 from barnabas.log.inspection import Unchecked
@@ -35,7 +35,7 @@ from barnabas.protocol.messages.produce import (
 from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.types import ZERO_UUID
+from barnabas.common.types import ZERO_UUID
 
 MOST_KNOWN: Final = 4_096
 LONGEST_HEAD: Final = 512  # a topic's name has up to 249 bytes

@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.controller import acls as decide
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.acls import (
@@ -35,10 +35,10 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from barnabas.security.acl_filters import AclFilter
-from barnabas.security.acls import AclBinding
-from barnabas.security.authorizer import ALLOW_ALL
-from barnabas.steps import Steps, pieces
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authz.authorizer import ALLOW_ALL
+from barnabas.common.cooperative import Steps, pieces
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Request

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.controller import client_quotas as decide
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.quotas import (
@@ -24,9 +24,9 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     ValueData,
 )
-from barnabas.security.quota_entities import CLIENT_ID, IP, USER, QuotaEntity
-from barnabas.security.quota_filters import Matching, matching
-from barnabas.steps import Steps, pieces
+from barnabas.security.quotas.entities import CLIENT_ID, IP, USER, QuotaEntity
+from barnabas.security.quotas.filters import Matching, matching
+from barnabas.common.cooperative import Steps, pieces
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntryData,
@@ -13,8 +13,8 @@ from barnabas.protocol.messages.quotas import (
 )
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult
 from barnabas.protocol.schema import Message
-from barnabas.security.authorizer import Access, Action, Operation, ResourceType
-from barnabas.security.credentials import DelegationToken
+from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
+from barnabas.security.authn.credentials import DelegationToken
 
 
 def quotas_denied(message: Any, version: int, error: ErrorCode) -> Message:

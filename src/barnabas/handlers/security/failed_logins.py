@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.protocol.schema import Message
 from barnabas.security.context import RequestContext
-from barnabas.security.sasl.login import Login, OutOfOrderError
+from barnabas.security.authn.sasl.login import Login, OutOfOrderError
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection

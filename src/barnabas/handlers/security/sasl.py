@@ -14,7 +14,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.handlers.security.failed_logins import SaslNeeds, fail, out_of_order
 from barnabas.protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -22,8 +22,8 @@ from barnabas.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from barnabas.security.sasl.exchange import AuthenticationFailedError, Challenge, Done
-from barnabas.security.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
+from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection

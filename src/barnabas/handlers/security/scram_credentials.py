@@ -14,7 +14,7 @@ from barnabas.cluster.image import ScramUser
 from barnabas.cluster.zookeeper.settings import check_hides_secrets
 from barnabas.controller import scram_credentials as decide
 from barnabas.controller.scram_credentials import Alteration, Deletion, Results, Upsertion
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.sasl import (
@@ -27,9 +27,9 @@ from barnabas.protocol.messages.sasl import (
     DescribeUserScramCredentialsResult,
     ScramCredentialUpsertion,
 )
-from barnabas.security.credentials import ScramCredential, ScramMechanism
-from barnabas.security.scram import FEWEST_ITERATIONS, MOST_ITERATIONS, credential_from_salted
-from barnabas.steps import Steps, pieces
+from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, MOST_ITERATIONS, credential_from_salted
+from barnabas.common.cooperative import Steps, pieces
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.controller import delegation_tokens as decide
 from barnabas.controller.delegation_tokens import NewToken, TokenRules
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.tokens import (
@@ -32,10 +32,10 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenResponse,
 )
 from barnabas.security.context import RequestContext
-from barnabas.security.credentials import DelegationToken
+from barnabas.security.authn.credentials import DelegationToken
 from barnabas.security.principal import ANONYMOUS, USER, Principal
-from barnabas.security.tokens import TokenSecrets, is_concerned
-from barnabas.steps import Steps, pieces
+from barnabas.security.authn.tokens import TokenSecrets, is_concerned
+from barnabas.common.cooperative import Steps, pieces
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.share.requests import Acknowledging, Leaders, ShareNeeds, check_member
 from barnabas.protocol.messages.share import (
     ShareAcknowledgePartitionData,
@@ -12,7 +12,7 @@ from barnabas.protocol.messages.share import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from barnabas.queues.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.share.requests import Acknowledging, Leaders, ShareNeeds, check_member
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages.share import (
@@ -21,11 +21,11 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.queues.acquisition import Wanted
-from barnabas.queues.batches_to_share import Batches
-from barnabas.queues.led_partition import LedSharePartition
-from barnabas.queues.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
-from barnabas.queues.states import AcquireMode
+from barnabas.share.acquisition import Wanted
+from barnabas.share.batches_to_share import Batches
+from barnabas.share.led_partition import LedSharePartition
+from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
+from barnabas.share.states import AcquireMode
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS
 from barnabas.replication.page_cache import PageCache

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
 from barnabas.coordination.channel import NO_LEADER, Channel, Done, Question
 from barnabas.coordination.tasks import answer_of
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import Outcomes, ShareStates, keys_of
@@ -46,9 +46,9 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from barnabas.queues.persister import SharePersister
-from barnabas.queues.stored_state import UNKNOWN_COUNT, StoredState
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.share.persister import SharePersister
+from barnabas.share.stored_state import UNKNOWN_COUNT, StoredState
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

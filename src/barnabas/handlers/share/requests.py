@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.needs import IsMember
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages.share import LeaderIdAndEpoch, NodeEndpoint
-from barnabas.queues.acknowledgements import AcknowledgementBatch, Range, read_acknowledgements
-from barnabas.queues.partition_manager import SharePartitionManager
-from barnabas.queues.sessions import SessionKey, TopicIdPartition
-from barnabas.types import Uuid
+from barnabas.share.acknowledgements import AcknowledgementBatch, Range, read_acknowledgements
+from barnabas.share.partition_manager import SharePartitionManager
+from barnabas.share.sessions import SessionKey, TopicIdPartition
+from barnabas.common.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -11,14 +11,14 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message
-from barnabas.queues.coordinator import ShareCoordinator
-from barnabas.queues.state_records import from_batches
-from barnabas.queues.state_shard import StateWrite
-from barnabas.queues.stored_state import StoredState
+from barnabas.share.coordinator import ShareCoordinator
+from barnabas.share.state_records import from_batches
+from barnabas.share.state_shard import StateWrite
+from barnabas.share.stored_state import StoredState
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

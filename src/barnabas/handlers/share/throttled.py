@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.handlers.share.requests import ShareNeeds
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages.share import ShareFetchPartitionData, ShareFetchRequest, ShareFetchResponse
-from barnabas.queues.partition_manager import SharePartitionManager
+from barnabas.share.partition_manager import SharePartitionManager
 
 
 def withheld(

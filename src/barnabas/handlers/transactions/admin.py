@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine, Generator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import LedPartitionNeeds, led_partition
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.transactions import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.clock import Timers
-from barnabas.errors import ErrorCode
+from barnabas.common.clock import Timers
+from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from barnabas.transactions.markers import Marker, MarkerWriter
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.cluster.image import TopicState
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
@@ -39,7 +39,7 @@ from barnabas.transactions.admission import (
     last_marker,
     sender_of_offset_commit,
 )
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log

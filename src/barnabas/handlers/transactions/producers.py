@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.coordination.tasks import ask_each
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.handlers.needs import HasConfig, HasImage
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
@@ -39,7 +39,7 @@ from barnabas.transactions.coordinator import TransactionCoordinator
 from barnabas.transactions.producer_ids import ProducerIds
 from barnabas.transactions.shard import Outcome
 from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

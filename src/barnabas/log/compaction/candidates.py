@@ -8,7 +8,7 @@ from typing import NamedTuple
 from barnabas.log.compaction.plan import NO_DATA, CompactionPlan, ProducerEnd, Source
 from barnabas.log.log import Log
 from barnabas.log.segments.segment import Segment
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from barnabas.errors import KafkaError
-from barnabas.files import Bytes, FileSystem
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
 from barnabas.log.compaction.choosing import Choice, Kept, keep_at, keep_by_key
 from barnabas.log.compaction.keys import KeyMap

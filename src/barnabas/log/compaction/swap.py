@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.compaction.plan import Source
 from barnabas.log.failures import DISK_FULL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.records.batch import BatchHeader
 from barnabas.records.control import ControlType, control_type

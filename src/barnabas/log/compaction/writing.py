@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.files import Bytes, FileSystem
+from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.segment import MAX_SEGMENT_BYTES

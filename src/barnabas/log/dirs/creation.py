@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from barnabas.config.topic import LogConfig
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
 from barnabas.log.dirs.disk import Disk
@@ -17,7 +17,7 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 
 def make_files(fs: FileSystem, folder: str, topic_id: Uuid) -> None:

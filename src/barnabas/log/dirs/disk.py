@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log.dirs.slow_writes import Background, PendingWrites, TimedWrites
 from barnabas.log.failures import LogDirError
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.log.failures import DiskFull
 from barnabas.log.retention import ages_to_learn
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
-from barnabas.log.tiers.retention import is_due_for_copying
-from barnabas.log_lines import safe_logger
+from barnabas.log.tiering.retention import is_due_for_copying
+from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.manager import LogManager

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from barnabas.config.topic import LogConfig
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
@@ -19,8 +19,8 @@ from barnabas.log.parts import LogParts
 from barnabas.log.recovery.recovery import Recovery
 from barnabas.log.recovery.report import RecoveryReport, Stop
 from barnabas.log.segments.open_segments import OpenSegments
-from barnabas.log_lines import safe_logger
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 KRAFT_METADATA = "__cluster_metadata-0"
 """Apache Kafka's own metadata log: never served, never changed."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.files import File, FileSystem
+from barnabas.common.files import File, FileSystem
 from barnabas.log.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -27,7 +27,7 @@ from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
 from barnabas.log.recovery.report import Stop
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK = ".lock"
 DAMAGED_PARTITIONS = ".barnabas-damaged"

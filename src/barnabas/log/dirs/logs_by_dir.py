@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.properties import MetaProperties, read_identity
 from barnabas.log.log import Log
-from barnabas.types import TopicPartition, uuid_to_text
+from barnabas.common.types import TopicPartition, uuid_to_text
 
 
 class LogsByDir:

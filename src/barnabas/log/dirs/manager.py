@@ -8,12 +8,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.descriptors import room_for_segments
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.descriptors import room_for_segments
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.dirs.closing import close_dir
 from barnabas.log.dirs.creation import create_log, make_files
@@ -33,8 +33,8 @@ from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
 from barnabas.log.segments.open_segments import OpenSegments
-from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition, Uuid
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid
 
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from enum import Enum
 
-from barnabas.errors import KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import read_if_there
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.log import Log
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.records.batch import Walked
-from barnabas.types import TopicPartition, Uuid, uuid_to_text
+from barnabas.common.types import TopicPartition, Uuid, uuid_to_text
 
 logger = safe_logger(__name__)
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log import names
 from barnabas.log.dirs.creation import create_log
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
 from barnabas.log.log import Log
 from barnabas.log.segments.open_segments import OpenSegments
-from barnabas.log_lines import safe_logger
-from barnabas.types import TopicPartition, uuid_to_text
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.manager import LogManager

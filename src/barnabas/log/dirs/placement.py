@@ -6,9 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.dirs.log_dir import LogDir
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 MOST_PREFERRED = 10_000  # partitions that an operator has asked for and that may never come
 

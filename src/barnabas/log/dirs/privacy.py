@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import FileSystem
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
 from barnabas.log.checkpoints import name_value_pairs, read_if_there
-from barnabas.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
+from barnabas.common.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.log.failures import DiskBusy
 from barnabas.log.pending import PendingAppends, WriteStep
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.disk import Disk

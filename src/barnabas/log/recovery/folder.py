@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
 from barnabas.log.epochs import LeaderEpochs

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
@@ -35,7 +35,7 @@ from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import TransactionIndexError
-from barnabas.log.tiers.checkpoint import TieredCheckpoint, TieredPart, all_epochs, read_tiered
+from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, all_epochs, read_tiered
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right
 

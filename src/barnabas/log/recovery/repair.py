@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from barnabas.files import File, FileSystem
+from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import (
     HIGH_WATERMARKS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.log.producers import ProducerStates
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.records.batch import BatchHeader

@@ -14,11 +14,11 @@ from struct import error as struct_error
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.producer import Producer, RememberedBatch
 from barnabas.log.producers import ProducerStates
-from barnabas.log_lines import safe_logger
+from barnabas.common.safe_logging import safe_logger
 from barnabas.records.batch import NO_SEQUENCE
 
 _HEAD = Struct(">hIi")  # version, CRC of all that follows the CRC, number of entries

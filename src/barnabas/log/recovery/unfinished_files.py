@@ -11,7 +11,7 @@ still called `.cleaned` beside it, or already has no suffix, belongs to it too.
 
 from __future__ import annotations
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 

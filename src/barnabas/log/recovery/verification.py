@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.files import File, FileSystem
+from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import RECOVERY_POINTS, CheckpointError, decode_offsets, read_if_there
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex

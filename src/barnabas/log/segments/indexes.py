@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 
 _OFFSET_ENTRY_SIZE = 8  # offset relative to the segment's base, position in the .log file
 _TIME_ENTRY = Struct(">qI")  # timestamp, relative offset

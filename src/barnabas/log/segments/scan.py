@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.files import Bytes, ReadableFile
+from barnabas.common.files import Bytes, ReadableFile
 from barnabas.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.files import Bytes, FileSystem
+from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex, read_last_time_entry

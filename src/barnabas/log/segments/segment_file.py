@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.files import File, FileSystem
+from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.segments.open_segments import OpenSegments
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple, overload
 
-from barnabas.files import FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.tail import Tail
 

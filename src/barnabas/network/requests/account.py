@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.authorize import StagedRequest, awaited, completed
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request import Request
@@ -19,7 +19,7 @@ from barnabas.network.requests.request_parts import with_value
 from barnabas.network.requests.stopwatch import Stopwatch, timed
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
-from barnabas.security.authorizer import Access, Action, Authorizer, Operation, ResourceType
+from barnabas.security.authz.authorizer import Access, Action, Authorizer, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.quotas import Kind, Quotas, Usage
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.errors import ErrorCode
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.requests.brokers_only import refusal
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message, Struct
-from barnabas.security.audit import AuditedAccess, AuditLog
-from barnabas.security.authorizer import DENIAL_TEXTS, Access, Action, Authorizer, Operation, ResourceType
+from barnabas.security.authz.audit import AuditedAccess, AuditLog
+from barnabas.security.authz.authorizer import DENIAL_TEXTS, Access, Action, Authorizer, Operation, ResourceType
 from barnabas.security.context import RequestContext
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ErrorCode
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.requests.error_injection import error_response
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message

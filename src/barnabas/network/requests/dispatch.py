@@ -15,8 +15,8 @@ from struct import error as StructError  # noqa: N812  (an exception, whatever i
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ErrorCode
-from barnabas.log_lines import limited_logger
+from barnabas.common.errors import ErrorCode
+from barnabas.common.safe_logging import limited_logger
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
@@ -34,7 +34,7 @@ from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
-from barnabas.security.sasl.login import Login
+from barnabas.security.authn.sasl.login import Login
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import ErrorCode
+from barnabas.common.errors import ErrorCode
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.requests.routes import has_records
 from barnabas.network.requests.time_slices import RequestTurn

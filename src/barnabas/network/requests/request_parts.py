@@ -18,7 +18,7 @@ from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
 from barnabas.security.context import RequestContext
-from barnabas.steps import finish
+from barnabas.common.cooperative import finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

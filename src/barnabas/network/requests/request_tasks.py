@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.network.frames import HANDLER
 from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
 from barnabas.network.requests.request import Request

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.files import FileSlice
+from barnabas.common.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.network.requests.authorize import Rule

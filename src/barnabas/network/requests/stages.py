@@ -16,8 +16,8 @@ from barnabas.network.requests.authorize import access_by, authorized
 from barnabas.network.requests.brokers_only import guarded, is_brokers_only
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.schema import Message
-from barnabas.security.audit import AuditLog
-from barnabas.security.authorizer import ALLOW_ALL, Authorizer
+from barnabas.security.authz.audit import AuditLog
+from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
 from barnabas.security.quotas import NO_QUOTAS, Kind, Quotas
 
 if TYPE_CHECKING:

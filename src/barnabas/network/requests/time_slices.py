@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, TypeVar
 
-from barnabas.clock import Turn, TurnLimit
+from barnabas.common.clock import Turn, TurnLimit
 
 # A ping waits for one turn of each request that works in turns, and for whatever else is ready.
 LIMIT = TurnLimit(seconds=0.004)

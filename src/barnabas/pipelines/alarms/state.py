@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import AlarmRule
 
 Phase = Literal["quiet", "pending", "firing"]

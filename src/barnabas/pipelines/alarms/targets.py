@@ -20,12 +20,12 @@ from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.pipelines.alarms.state import AlarmEvent
-from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.definitions.settings import AlarmTargets
-from barnabas.pipelines.errors import PipelineError
-from barnabas.security.fetching import post
+from barnabas.spark.errors import PipelineError
+from barnabas.common.http_client import post
 
 logger = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ import msgspec
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import AlarmRule, interval_of
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 
 logger = logging.getLogger(__name__)
 

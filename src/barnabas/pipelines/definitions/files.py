@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.pipelines.definitions.sql import SqlDefinitions
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 
 
 def load_graph(files: PipelineFiles, session: SparkSession) -> Graph:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 
 Action = Literal["expect", "drop", "fail", "quarantine"]
 Severity = Literal["info", "warning", "critical"]

@@ -12,8 +12,8 @@ from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.graph import Graph
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.jvm import jvm_of
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.jvm import jvm_of
 
 
 class SqlDefinitions:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from barnabas.pipelines import library
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.library.records import Generated
 
 LIBRARY = Path(library.__file__).parent

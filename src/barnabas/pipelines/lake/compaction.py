@@ -21,9 +21,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder
+from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
 from barnabas.pipelines.lake.layout import HIDDEN, Merge, is_of_batch, plan_merges
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
 from barnabas.pipelines.lake.layout import plan_merges
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 
 _SIMPLE: dict[type[spark.DataType], str] = {
     spark.BooleanType: "boolean",

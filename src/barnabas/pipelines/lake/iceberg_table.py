@@ -18,9 +18,9 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import FoundFile
-from barnabas.pipelines.jvm import jvm_of
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import FoundFile
+from barnabas.spark.jvm import jvm_of
 from barnabas.pipelines.lake.iceberg_schema import columns_of, iceberg_schema
 
 LIBRARY = "org.apache.iceberg:iceberg-parquet"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines.batch_log import compute_only
+from barnabas.spark.batch_log import compute_only
 from barnabas.pipelines.definitions.settings import Lake
-from barnabas.pipelines.hadoop_files import FoundFile, HadoopFolder
+from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
 from barnabas.pipelines.lake.iceberg_compaction import IcebergCompactor
 from barnabas.pipelines.lake.iceberg_table import IcebergTable
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.batch_log import BatchLog, compute_only, require_creation_once
+from barnabas.spark.batch_log import BatchLog, compute_only, require_creation_once
 from barnabas.pipelines.definitions.settings import Lake
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name

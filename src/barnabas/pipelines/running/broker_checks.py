@@ -8,12 +8,12 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import CannotConnectError, SecurityError
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
-from barnabas.pipelines.errors import PipelineError
+from barnabas.spark.errors import PipelineError
 from barnabas.security.secret import SecuritySettingError
 
 PATIENCE = 15.0  # seconds for one question with all its attempts, before anything is started

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from barnabas.client.errors import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.client.offsets import end_offsets
-from barnabas.errors import KafkaError
-from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.common.errors import KafkaError
+from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.running.progress import lag_of
 from barnabas.pipelines.running.topic_sources import TopicSource
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from barnabas.pipelines.connection import connection_options
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode, Settings
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 from barnabas.pipelines.training import PLANNING

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 OBSERVATION = "quality:"
 """What the names of our observed metrics begin with: counts of quality rules; the dataset's name follows."""

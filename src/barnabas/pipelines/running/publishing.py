@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 MARK = "published"
 SCHEMA = "key STRING, value STRING"

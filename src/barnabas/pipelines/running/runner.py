@@ -17,15 +17,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from barnabas.durations import seconds_of
+from barnabas.common.durations import seconds_of
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.connection import connection_options, security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.broker_checks import BrokerChecks
 from barnabas.pipelines.running.flow_sessions import FlowSession
 from barnabas.pipelines.running.planning import (
@@ -42,7 +42,7 @@ from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
 from barnabas.pipelines.running.topic_sources import topics_read
-from barnabas.types import TopicPartition
+from barnabas.common.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from barnabas.client.security.references import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
-from barnabas.pipelines.jars import with_libraries
-from barnabas.pipelines.java import prepare_java
-from barnabas.pipelines.session import session_builder
+from barnabas.spark.jars import with_libraries
+from barnabas.spark.java import prepare_java
+from barnabas.spark.session import session_builder
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
 CATALOG_SETTINGS = (

@@ -8,10 +8,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.alarms.watching import Watch
-from barnabas.pipelines.batch_log import BatchLog
+from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import interval_of
-from barnabas.pipelines.hadoop_files import HadoopFolder
-from barnabas.pipelines.jvm import jvm_of
+from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark.jvm import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToBatches, ToLake, ToTable
 from barnabas.pipelines.running.upserts import Upserts

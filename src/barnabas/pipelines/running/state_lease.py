@@ -19,9 +19,9 @@ from types import TracebackType
 import msgspec
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.batch_log import require_creation_once
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import HadoopFolder
+from barnabas.spark.batch_log import require_creation_once
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.status import is_alive
 

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.hadoop_files import local_path
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import local_path
 
 NAME = "running.lock"
 

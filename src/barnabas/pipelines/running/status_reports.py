@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.status import REPORT_SECONDS, State, Status, StatusReporter
-from barnabas.pipelines.broker_link import BrokerLink
+from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
 

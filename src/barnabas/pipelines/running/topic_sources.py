@@ -10,11 +10,11 @@ from typing import NamedTuple
 import re2
 from pyspark.sql import DataFrame
 
-from barnabas.pipelines.client_settings import ClientSettingError
-from barnabas.pipelines.options import OptionError
-from barnabas.pipelines.remote_settings import REMOTE
+from barnabas.spark.client_settings import ClientSettingError
+from barnabas.spark.options import OptionError
+from barnabas.spark.remote_settings import REMOTE
 from barnabas.pipelines.running.flow_sessions import FORMAT, LEFT_TO_THE_FLOW
-from barnabas.pipelines.source.settings import SourceSettings
+from barnabas.spark.source.settings import SourceSettings
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from barnabas.client.producer import Producer
-from barnabas.pipelines.broker_link import BrokerLink
-from barnabas.pipelines.errors import PipelineError
-from barnabas.pipelines.options import Options
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.options import Options
 
 
 class Upserts:

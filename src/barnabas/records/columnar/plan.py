@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import Bytes
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_right, iterate_headers
 from barnabas.records.columnar.decode_kernels import COUNT, PLAN_WIDTH, SMALLEST_RECORD
 from barnabas.records.control import AbortedTransactions

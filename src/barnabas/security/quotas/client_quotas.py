@@ -11,7 +11,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from barnabas.security.context import RequestContext
-from barnabas.security.quota_entities import QuotaEntity
+from barnabas.security.quotas.entities import QuotaEntity
 from barnabas.security.quotas.interface import UNBOUNDED, Kind, Usage
 from barnabas.security.quotas.precedence import Tags, limit_of
 from barnabas.security.quotas.rates import RecentAverage, SampledRate, TokenBucket, Windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.security.quota_entities import DEFAULT, QuotaEntity
+from barnabas.security.quotas.entities import DEFAULT, QuotaEntity
 
 
 class Tags(NamedTuple):

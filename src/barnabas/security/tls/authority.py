@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.files import FILE_MODE, FOLDER_MODE
+from barnabas.common.files import FILE_MODE, FOLDER_MODE
 from barnabas.security.secret import SecuritySettingError
 from barnabas.security.tls.certificates import own_certificate
 from barnabas.security.tls.stores import Store

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from barnabas.types import Uuid, uuid_from_text, uuid_to_text
+from barnabas.common.types import Uuid, uuid_from_text, uuid_to_text
 
 MANIFEST = "manifest"
 SEGMENT_SUFFIX = ".segment"

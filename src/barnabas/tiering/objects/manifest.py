@@ -28,7 +28,7 @@ import msgspec
 from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.stores.store import StoreError
-from barnabas.types import uuid_to_text
+from barnabas.common.types import uuid_to_text
 
 FORMAT = 1
 

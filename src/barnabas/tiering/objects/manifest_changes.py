@@ -29,7 +29,7 @@ from barnabas.tiering.objects.manifest import (
     is_foreign,
     merge_epochs,
 )
-from barnabas.types import uuid_to_text
+from barnabas.common.types import uuid_to_text
 
 MOST_ENTRIES = 2000
 """More of them go into pages: a manifest of this many has some 250 KB, and is written with every segment."""

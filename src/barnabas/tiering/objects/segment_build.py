@@ -11,7 +11,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiering.sealed_segment import SealedSegment
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (
@@ -26,7 +26,7 @@ from barnabas.tiering.objects.segment_object import (
     Section,
     entry_of,
 )
-from barnabas.types import uuid_to_text
+from barnabas.common.types import uuid_to_text
 
 PIECE_BYTES = CHUNK_BYTES
 """Read from the disk at once: so much of a segment is in memory. Each piece is a visit to a thread, and one to the

@@ -18,7 +18,7 @@ from barnabas.tiering.objects.layout import (
 from barnabas.tiering.objects.manifest import Manifest, State
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.stores.store import BrowsableStore, ObjectReader, StoreError
-from barnabas.types import Uuid, uuid_to_text
+from barnabas.common.types import Uuid, uuid_to_text
 
 TOPICS, PROBE = "topics", "probe"
 

@@ -25,8 +25,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.files import Bytes, MemoryFile, ReadableFile
-from barnabas.log_lines import limited_logger
+from barnabas.common.files import Bytes, MemoryFile, ReadableFile
+from barnabas.common.safe_logging import limited_logger
 from barnabas.metrics.registry import Histogram
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import count
 from weakref import ReferenceType, ref
 
-from barnabas.files import Bytes, File, FileSystem
+from barnabas.common.files import Bytes, File, FileSystem
 
 MOST_OPEN = 256
 """Files that stay open although nobody reads them."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import ref
 
-from barnabas.files import Bytes, MemoryFile
+from barnabas.common.files import Bytes, MemoryFile
 
 STALE = 64
 """Downloads since a chunk was used last: its reader has gone, or is very slow."""

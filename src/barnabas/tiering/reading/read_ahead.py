@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from barnabas.errors import KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.remote_index_cache import SegmentIndexes
 

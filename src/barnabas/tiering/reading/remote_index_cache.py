@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from barnabas.files import Bytes, ReadableFile
+from barnabas.common.files import Bytes, ReadableFile
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers

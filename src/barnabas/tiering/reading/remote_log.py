@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
-from barnabas.clock import Clock
-from barnabas.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
+from barnabas.common.clock import Clock
+from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
 from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
 from barnabas.log.searching import FoundRecord, first_in_file
-from barnabas.log_lines import limited_logger
+from barnabas.common.safe_logging import limited_logger
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
 from barnabas.tiering.objects.segment_object import BadObjectError

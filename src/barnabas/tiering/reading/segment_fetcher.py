@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.batch_source import FetchedRange
-from barnabas.errors import KafkaError
-from barnabas.files import Bytes
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import Bytes
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
 from barnabas.log.segments.transactions import TransactionIndexError
 from barnabas.records.columnar.plan import plan_batches

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from barnabas.clock import Clock
-from barnabas.files import Bytes
-from barnabas.log_lines import limited_logger
+from barnabas.common.clock import Clock
+from barnabas.common.files import Bytes
+from barnabas.common.safe_logging import limited_logger
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
 ATTEMPTS = 3

@@ -16,7 +16,7 @@ from barnabas.tiering.objects.layout import (
     topics_prefix,
 )
 from barnabas.tiering.stores.store import ObjectStore
-from barnabas.types import Uuid
+from barnabas.common.types import Uuid
 
 OF_A_CLUSTER = frozenset(("topics", "cluster", "groups", "snapshots", "incarnation"))
 

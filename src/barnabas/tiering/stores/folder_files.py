@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
-from barnabas.files import FILE_MODE, FOLDER_MODE, LocalFile, LocalFileSystem
+from barnabas.common.files import FILE_MODE, FOLDER_MODE, LocalFile, LocalFileSystem
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from barnabas.threads import ThreadBackground
+from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.stores.folder_files import (
     Condition,
     FolderFiles,

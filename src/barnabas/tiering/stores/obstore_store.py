@@ -19,7 +19,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from barnabas.files import Bytes
+from barnabas.common.files import Bytes
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,

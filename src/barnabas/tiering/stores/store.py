@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.files import Bytes
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import Bytes
 
 
 class StoreError(KafkaError):

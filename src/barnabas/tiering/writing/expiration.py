@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from barnabas.steps import pieces
+from barnabas.common.cooperative import pieces
 from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
 from barnabas.tiering.objects.manifest import Kind, Manifest, Removed, Source, State, decode_page, entry_key
 from barnabas.tiering.objects.manifest_changes import (

@@ -12,9 +12,9 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from barnabas.clock import Clock
-from barnabas.errors import KafkaError
-from barnabas.log_lines import limited_logger
+from barnabas.common.clock import Clock
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import limited_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, Writer

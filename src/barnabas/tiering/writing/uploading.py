@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from barnabas.log.tiers.sealed_segment import SealedSegment
+from barnabas.log.tiering.sealed_segment import SealedSegment
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import move_to_page
 from barnabas.tiering.objects.manifest_file import ManifestFile

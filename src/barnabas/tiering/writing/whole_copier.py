@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.log.tiers.sealed_segment import SealedSegment
-from barnabas.log.tiers.whole import WholePart
+from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.whole import WholePart
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_changes import needs_page, replace_all

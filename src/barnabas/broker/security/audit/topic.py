@@ -6,14 +6,14 @@ import asyncio
 import json
 from typing import Protocol
 
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.controller.topics import NewTopic
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.security.audit import TOPIC, Event
+from barnabas.security.authz.audit import TOPIC, Event
 
 BATCH_EVENTS = 500
 ATTEMPTS = 20

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from barnabas.broker.security.audit.topic import AuditTopic, TopicNeeds
-from barnabas.clock import Clock
+from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
-from barnabas.errors import KafkaError
-from barnabas.log_lines import safe_logger
-from barnabas.security.audit import AuditLog, AuditPolicy, Event, Selection
-from barnabas.security.audit_file import AuditFile, lines_of
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.security.authz.audit import AuditLog, AuditPolicy, Event, Selection
+from barnabas.security.authz.audit_file import AuditFile, lines_of
 
 T = TypeVar("T")
 

@@ -1,0 +1,59 @@
+"""Part of setting up: runs the demo once for a few seconds, unseen, so that Java can keep the classes that it loads.
+
+python -m examples.demo.warming
+
+Where that does not work (a Java without class data sharing) the demo starts more slowly, and is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from examples.demo.error_log import ErrorLog
+from examples.demo.pipelines import SHORT_LIVED
+from examples.demo.show import Show
+from barnabas.spark.fast_java import archive_path, recording_options, shares_classes
+from barnabas.spark.fast_workers import prepare_workers
+from barnabas.spark.java import prepare_java
+
+SECONDS = 3.0
+
+
+def main() -> None:
+    prepare_java()
+    prepare_workers()
+    archive = archive_path()
+    if archive is None or archive.exists() or not shares_classes():
+        return
+    print("Getting Spark ready, once: this takes about a minute.", flush=True)
+    fresh = archive.with_name(
+        f"{archive.name}.{os.getpid()}"
+    )  # written aside: it is used as soon as it is there
+    try:
+        with ErrorLog() as log:
+            _run(fresh)
+            log.forget()
+        if fresh.exists():
+            fresh.replace(archive)
+    except Exception as error:  # the demo itself will say what is wrong
+        print(f"That did not work ({error}); {log.path} has the details.")
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _run(archive: Path) -> None:
+    with open(os.devnull, "w") as nowhere:
+        options = [*SHORT_LIVED, *recording_options(archive)]
+        Show(Console(file=nowhere), SECONDS, time.monotonic(), options).run()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

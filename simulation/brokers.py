@@ -1,0 +1,345 @@
+"""Brokers without sockets and threads, and the machines they run on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, TypeVar
+
+from barnabas.broker.broker import Broker
+from barnabas.broker.monitoring import Monitored
+from barnabas.broker.platform import Platform
+from barnabas.broker.tiering.tiering import Tiering
+from barnabas.client.security.settings import Security
+from barnabas.common.clock import Clock, TurnLimit
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.peers import Answer, Locate, Peers
+from barnabas.config.broker import BrokerConfig
+from barnabas.log import names
+from barnabas.network.memory_pool import MemoryPool
+from barnabas.network.tls_listeners import TlsListeners
+from barnabas.testing.files import FaultyFileSystem
+from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
+from simulation.loop import Process, VirtualClock, VirtualLoop
+from simulation.network import Network, SimulatedPeers
+from simulation.tiers.bucket import Bucket, StoreLink
+from simulation.tiers.traps import Traps
+from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing.named_steps import Step
+from barnabas.common.types import TopicPartition
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT = 0.8
+LOG_DIRS = ("/data/one", "/data/two")
+SLOWER = 20  # a slow disk than the network
+SETTINGS = {
+    "barnabas.acks.all.fsync": "auto",
+    "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "replica.fetch.backoff.ms": "50",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.lag.time.max.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "2",
+    "controlled.shutdown.enable": "true",
+}
+
+
+class KnownConfig(BrokerConfig):
+    """The brokers of all scenarios have a few different configurations, and each of them is made once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._known: dict[tuple[frozenset[tuple[str, str]], ...], BrokerConfig] = {}
+
+    def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
+        changes = frozenset(per_broker.items()), frozenset(cluster_wide.items())
+        if changes not in self._known:
+            self._known[changes] = super().with_dynamic(per_broker, cluster_wide)
+        return self._known[changes]
+
+
+TIERED_SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "barnabas.remote.storage.url": "file:///simulated",
+    "barnabas.remote.cache.bytes": "2000",  # some segments: they are thrown out and read again
+    "barnabas.remote.delete.delay.ms": "100",
+    "remote.log.manager.task.interval.ms": "200",
+    "log.retention.check.interval.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "500",
+}
+
+
+@cache
+def config_of(number: int, *, tiered: bool = False) -> BrokerConfig:
+    own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
+    of_all = SETTINGS | TIERED_SETTINGS if tiered else SETTINGS
+    return KnownConfig.load(of_all | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
+
+
+class _NoThreads:
+    """Does at once what a thread would do; its end is heard in a later turn of the loop, as a thread's is."""
+
+    def __init__(self, delay: Callable[[], float]) -> None:
+        self._delay = delay
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        failure: OSError | None = None
+        try:
+            work()
+        except OSError as error:
+            failure = error
+        asyncio.get_running_loop().call_later(self._delay(), lambda: done(failure))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        result = work()
+        await asyncio.sleep(self._delay())
+        return result
+
+    def close(self, *, drop_waiting: bool = False) -> None:
+        """Nothing runs."""
+
+
+class _SlowThread(_NoThreads):
+    """Does it later: what a slow disk is given is lost when the process dies meanwhile."""
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        asyncio.get_running_loop().call_later(self._delay() * SLOWER, super().run, work, done)
+
+
+class _NoSockets:
+    """Stands where the socket server is: requests come through the simulated network."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.connections: list[Any] = []
+        self.memory = MemoryPool(0)
+        self.tls = TlsListeners()
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    async def start(self) -> None: ...
+    async def turn_away(self, patience: float) -> None: ...
+    async def stop(self, patience: float = 0.0) -> None: ...
+    def use_limits(self, limits: Any) -> None: ...
+    def use_address_quotas(self, quotas: Any) -> None: ...
+    def log_truncated(self, folder: str) -> None: ...
+
+
+class _NoMonitoring:
+    """Metrics are not read here, and the time that a real processor takes means nothing."""
+
+    is_serving = False
+
+    async def start(self, address: str = "") -> None: ...
+    async def stop(self) -> None: ...
+    def follow(self, before: MetadataImage, deltas: list[Delta]) -> None: ...
+
+
+class SimulatedPlatform(Platform):
+    applied_at_once = 1  # as many chances for something to come in between as there can be
+    turn_limit = TurnLimit(steps=1, piece_bytes=1)
+
+    probe_rounds = 1
+
+    def __init__(
+        self,
+        files: FaultyFileSystem,
+        clock: Clock,
+        network: Network,
+        boot_id: str,
+        store: StoreLink | None = None,
+    ) -> None:
+        super().__init__(files, clock)
+        self._network = network
+        self._boot_id = boot_id
+        self.store = store
+        if store is not None:
+            self.housekeeping_seconds = 0.2
+
+    def boot_id(self) -> str:
+        return self._boot_id
+
+    def threads(self, count: int, name: str) -> Any:
+        kind = _SlowThread if name.startswith("barnabas-write") else _NoThreads
+        return kind(self._network.delay)
+
+    def sockets(self, *arguments: Any, **named: Any) -> Any:
+        return _NoSockets()
+
+    def peers(
+        self, node_id: int, answer: Answer, locate: Locate, security: Security, *, is_alone: bool
+    ) -> Peers:
+        return SimulatedPeers(self._network, node_id, answer)
+
+    def monitoring(self, broker: Monitored) -> Any:
+        return _NoMonitoring()
+
+    def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
+        assert self.store is not None
+        return self.store
+
+
+class SimulatedBroker(Broker):
+    platform: SimulatedPlatform
+
+    def __init__(
+        self, number: int, platform: SimulatedPlatform, session: MemorySession, process: Process
+    ) -> None:
+        self.process = process
+        config = config_of(number, tiered=platform.store is not None)
+        super().__init__(config, platform=platform, cluster=session.connection)
+
+
+class Tiers:
+    """What the machines of a tiered cluster share."""
+
+    def __init__(self, seed: int, network: Network) -> None:
+        self.bucket = Bucket(seed, network)
+        self.traps = Traps()
+        self.starts: Counter[int] = Counter()
+        """The highest log start that any replica of each partition was seen to have."""
+
+
+class Machine:
+    """A computer with a disk, on which a broker runs or not. A restart of the machine is a new boot."""
+
+    def __init__(
+        self,
+        number: int,
+        cluster: MemoryCluster,
+        network: Network,
+        loop: VirtualLoop,
+        chance: random.Random,
+        tiers: Tiers | None = None,
+    ) -> None:
+        self.number = number
+        self._tiers = tiers
+        self.disk = FaultyFileSystem()
+        self.broker: SimulatedBroker | None = None
+        self.session: MemorySession | None = None
+        self.is_stopped = False
+        self.lost_power = False
+        """Since then it has not been in sync with everything that it holds."""
+        self._boot = 1
+        self._cluster = cluster
+        self._network = network
+        self._loop = loop
+        self._clock = VirtualClock(loop)
+        self._chance = chance
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self.broker is not None
+
+    @property
+    def serves(self) -> bool:
+        return self.number in self._network.servers
+
+    def start(self) -> None:
+        """Begin to start; a broker may wait for a controller, or for ever."""
+        process = Process()
+        process.run(self._start_as, process)
+
+    def _start_as(self, process: Process) -> None:
+        session = self.session = self._cluster.connect(self.number)
+        store = None if self._tiers is None else self._tiers.bucket.link(self.number)
+        platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}", store)
+        broker = SimulatedBroker(self.number, platform, session, process)
+        if self._tiers is not None and isinstance(broker.tiering, Tiering):
+            broker.tiering.at = partial(self._at_step, self._tiers.traps, broker)
+        broker.logs.closing_threads = 1  # the order in which threads come is not ours
+        self.broker = broker
+        self._starting = asyncio.ensure_future(self._start(broker))
+
+    def _at_step(self, traps: Traps, broker: SimulatedBroker, step: Step) -> None:
+        """Who is stopping, or dead, goes into no trap."""
+        if self.broker is broker:
+            traps.at(self.number, step)
+
+    async def _start(self, broker: SimulatedBroker) -> None:
+        await broker.start()
+        if self.broker is broker:
+            self._network.servers[self.number] = broker
+
+    def pause(self) -> None:
+        """The process does nothing for a while, as after SIGSTOP: others take it for dead."""
+        assert self.broker is not None
+        self.is_stopped = True
+        self._loop.stop_process(self.broker.process)
+        if self.session is not None:
+            self.session.freeze()
+
+    def resume(self) -> None:
+        """It goes on where it was, and does not know yet what has happened meanwhile."""
+        if self.is_stopped and self.broker is not None:
+            self.is_stopped = False
+            self._loop.continue_process(self.broker.process)
+            if self.session is not None:
+                self.session.thaw()
+
+    def move_to_dir(self, partition: TopicPartition, folder: str) -> None:
+        """Ask the broker to put its replica into another log dir; KafkaError when it cannot."""
+        assert self.broker is not None
+        self.broker.process.run(self.broker.moves.move, partition, folder)
+
+    def slow_down(self, folder: str, failing_append: int) -> None:
+        """One of its disks is slow for a while, and has no room for one of the next appends (0: room for all)."""
+        assert self.broker is not None
+        for log_dir in self.broker.logs.dirs:
+            if log_dir.folder == folder:
+                self.broker.process.run(log_dir.disk.write_in_thread)
+        if failing_append:
+            self.disk.fail_at(failing_append, OSError(errno.ENOSPC, "no room"), "append", suffix=names.LOG)
+
+    @property
+    def moves_replicas(self) -> bool:
+        return self.broker is not None and any(self.broker.logs.moves)
+
+    async def kill(self, *, power: bool = False) -> None:
+        """The process dies; with the power, also what was not synced."""
+        broker = self.die(power=power)
+        await self.bury(broker)
+
+    def die(self, *, power: bool = False) -> SimulatedBroker | None:
+        """At once: whatever the process still does has no effect. It is to be buried."""
+        broker, self.broker = self.broker, None
+        session, self.session = self.session, None
+        self._network.disconnect(self.number)
+        if session is not None:
+            session.vanish()
+        # What the dead process still does goes to a disk that is not read any more.
+        self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
+        if power:
+            self._boot += 1
+            self.lost_power = True
+        if broker is not None:
+            self.is_stopped = False
+            self._loop.continue_process(broker.process)
+            if (store := broker.platform.store) is not None:
+                store.is_dead = True
+        return broker
+
+    async def bury(self, broker: SimulatedBroker | None) -> None:
+        """End what is left of a process that has died."""
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()  # it aborts by itself
+        elif broker is not None:
+            await broker.abort()
+
+    async def stop(self) -> None:
+        """An orderly stop, as SIGTERM asks for."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.stop()
+            self._network.disconnect(self.number)
+            self.disk = self.disk.crash(lose_unsynced=False)

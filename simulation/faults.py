@@ -1,0 +1,209 @@
+"""What is done to a cluster: faults, repairs and changes by an operator, each as often as its weight says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeAlias
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.reassignment import alter_reassignments
+from barnabas.common.errors import KafkaError
+from simulation.brokers import LOG_DIRS, Machine, SimulatedBroker
+from simulation.clients import TOPIC, Violation
+from simulation.operator import Operator
+from simulation.tiers.faults import StoreFaults
+from simulation.workload import PARTITIONS
+from simulation.world import World
+from barnabas.common.types import TopicPartition
+
+REPLICAS = 3
+STOPPING_SECONDS = 30.0
+PAUSES = (0.2, 0.6, 1.2, 2.5)  # shorter and longer than a session lasts
+
+Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Faults:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.chance
+        self._network = world.network
+        self._operator = Operator(world.chance, TOPIC)
+        weighted: tuple[tuple[int, Action], ...] = (
+            (5, self._kill),
+            (2, self._lose_power),
+            (3, self._pause),
+            (3, self._stop),
+            (9, self._start),
+            (4, self._cut_link),
+            (4, self._heal_links),
+            (2, self._cut_session),
+            (3, self.heal_sessions),
+            (1, self._expire_session),
+            (2, self._change_network),
+            (2, self._move),
+            (3, self._move_to_other_dir),
+            (4, self._slow_disk),
+            (3, self._change_settings),
+        )
+        self.store: StoreFaults | None = None
+        if world.tiers is not None:
+            self.store = StoreFaults(world, self._pause_for_a_while, self._may_lose_power)
+            weighted += self.store.weighted
+        self._weights = [weight for weight, _ in weighted]
+        self._actions = [action for _, action in weighted]
+
+    async def next(self) -> None:
+        await self._chance.choices(self._actions, self._weights)[0]()
+
+    # -- to machines --------------------------------------------------------------------------------
+
+    async def _kill(self) -> None:
+        if machine := self._world.pick(up=True):
+            self._world.note(f"broker {machine.number} is killed")
+            await machine.kill()
+
+    async def _lose_power(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and self._may_lose_power():
+            self._world.note(f"machine {machine.number} loses power")
+            await machine.kill(power=True)
+
+    def _may_lose_power(self) -> bool:
+        """One machine at a time: what is acknowledged survives the loss of any one."""
+        return not self._operator.has_lowered_minimum and not self._power_was_lost()
+
+    def _power_was_lost(self) -> bool:
+        return any(machine.lost_power for machine in self._world.machines)
+
+    async def _pause(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and not machine.is_stopped:
+            self._pause_for_a_while(machine)
+
+    def _pause_for_a_while(self, machine: Machine) -> None:
+        seconds = self._chance.choice(PAUSES)
+        self._world.note(f"broker {machine.number} does nothing for {seconds} s")
+        machine.pause()
+        self._world.loop.call_later(seconds, self._resume, machine, machine.broker, context=Context())
+
+    def _resume(self, machine: Machine, broker: SimulatedBroker | None) -> None:
+        if machine.broker is broker and machine.is_stopped:
+            self._world.note(f"broker {machine.number} goes on")
+            machine.resume()
+
+    async def _stop(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and machine.serves and not machine.is_stopped:
+            self._world.note(f"broker {machine.number} is stopped")
+            try:
+                async with asyncio.timeout(STOPPING_SECONDS):
+                    await machine.stop()
+            except TimeoutError:
+                raise Violation(f"broker {machine.number} does not come to an end") from None
+
+    async def _start(self) -> None:
+        if machine := self._world.pick(up=False):
+            self._world.note(f"broker {machine.number} starts")
+            machine.start()
+
+    async def _slow_disk(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and machine.serves and not machine.is_stopped:
+            folder = self._chance.choice(LOG_DIRS)
+            failing = self._chance.choice((0, 0, 1, 3, 10))
+            self._world.note(f"{folder} of broker {machine.number} is slow; no room for append {failing}")
+            machine.slow_down(folder, failing)
+
+    # -- to what lies between them ------------------------------------------------------------------
+
+    async def _cut_link(self) -> None:
+        cuts = self._network.cuts
+        one, other = (machine.number for machine in self._chance.sample(self._world.machines, 2))
+        cuts.add((one, other))
+        if self._chance.random() < 0.5:
+            cuts.add((other, one))
+        self._world.note(f"cut between brokers: {sorted(cuts)}")
+
+    async def _heal_links(self) -> None:
+        self._network.cuts.clear()
+        self._world.note("all links are whole")
+
+    async def _cut_session(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and machine.session is not None and not machine.is_stopped:
+            self._world.note(f"broker {machine.number} is cut off from the coordinator")
+            machine.session.cut()
+
+    async def heal_sessions(self) -> None:
+        self._world.note("the coordinator can be reached")
+        for machine in self._world.machines:
+            if machine.session is not None and not machine.session.is_connected and not machine.is_stopped:
+                machine.session.heal()
+
+    async def _expire_session(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is not None and machine.session is not None and machine.serves and not machine.is_stopped:
+            self._world.note(f"the session of broker {machine.number} expires")
+            machine.session.expire()
+
+    async def _change_network(self) -> None:
+        network = self._network
+        network.loss = self._chance.choice((0.0, 0.0, 0.02, 0.2))
+        network.duplication = self._chance.choice((0.0, 0.1))
+        self._world.note(f"the network loses {network.loss:.0%}, repeats {network.duplication:.0%}")
+
+    # -- by an operator ----------------------------------------------------------------------------
+
+    async def _move(self) -> None:
+        controller = self._controller_that_runs()
+        if controller is None:
+            return
+        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        wanted = [machine.number for machine in self._chance.sample(self._world.machines, REPLICAS)]
+        target = self._chance.choice((None, wanted))
+        self._world.note(f"{place} is to move to {target}")
+        await self._ask(
+            controller, lambda image: alter_reassignments(image, [(place, target)], controller.policy)
+        )
+
+    async def _change_settings(self) -> None:
+        controller = self._controller_that_runs()
+        if controller is None:
+            return
+        words, decision = self._operator.wish(controller, one_may_do=not self._power_was_lost())
+        self._world.note(words)
+        await self._ask(controller, decision)
+
+    def _controller_that_runs(self) -> SimulatedBroker | None:
+        controller = self._world.controller()
+        is_stopped = controller is not None and self._world.machines[controller.node_id - 1].is_stopped
+        return None if is_stopped else controller
+
+    async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
+        asked = asyncio.ensure_future(controller.controller.submit(decision))
+        # Cut off from the coordinator, it hears of its decision much later; and it may die meanwhile.
+        await asyncio.wait([asked], timeout=1.0)
+        if not asked.done():
+            asked.cancel()
+            self._world.note("which fails: no answer")
+        elif asked.cancelled():
+            self._world.note("which fails: the controller is gone")
+        elif isinstance(error := asked.exception(), KafkaError):
+            self._world.note(f"which fails: {error}")
+        elif error is not None:
+            raise error
+
+    async def _move_to_other_dir(self) -> None:
+        machine = self._world.pick(up=True)
+        if machine is None or not machine.serves or machine.is_stopped:
+            return
+        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        folder = self._chance.choice(LOG_DIRS)
+        self._world.note(f"{place} of broker {machine.number} is to lie in {folder}")
+        try:
+            machine.move_to_dir(place, folder)
+        except KafkaError as error:
+            self._world.note(f"which fails: {error}")

@@ -1,0 +1,130 @@
+"""What must be true after every step, whatever has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
+from barnabas.log.log import Log
+from barnabas.records.batch import iterate_headers
+from barnabas.replication.partition import Partition
+from simulation.brokers import Machine
+from simulation.clients import TOPIC, Acknowledging, Violation
+
+Replicas: TypeAlias = list[tuple[int, Partition]]
+"""(broker, its replica) of one partition, of brokers that serve."""
+Look: TypeAlias = list[Any]
+"""All that the checks look at: the topic's state, how far its partitions were acknowledged, and of each replica
+whatever matters, one after the other. Two equal looks have the same outcome."""
+
+
+class Invariants:
+    """Looked at after every step, so a look must cost next to nothing when nothing has changed. `thorough`
+    looks at everything each time."""
+
+    def __init__(
+        self, machines: list[Machine], writers: Sequence[Acknowledging], *, thorough: bool = False
+    ) -> None:
+        self._machines = machines
+        self._writers = writers
+        self._thorough = thorough
+        self._leaders: dict[tuple[int, int], int] = {}
+        self._last_look: Look = []
+
+    def check(self, image: MetadataImage, *, thorough: bool = False) -> None:
+        topic = image.topics.get(TOPIC)
+        if topic is None:
+            return
+        look: Look = [topic, *[writer.last_acknowledged for writer in self._writers]]
+        for machine in self._machines:
+            broker = machine.broker
+            if broker is not None and machine.serves:
+                for partition in broker.replicas.by_name.get(TOPIC, {}).values():
+                    log = partition.log
+                    look += (
+                        *(machine.number, partition.index, partition.is_leader, partition.leader_epoch),
+                        *(log.log_end_offset, log.high_watermark, log.epochs.entries),
+                    )
+        if thorough or self._thorough or look != self._last_look:
+            self._last_look = look
+            self._check_all(topic)
+
+    def _check_all(self, topic: TopicState) -> None:
+        found = self._replicas()
+        for writer in self._writers:
+            replicas = found.get(writer.index, [])
+            self._one_leader_per_epoch(writer.index, replicas)
+            self._acknowledged_is_held(writer, topic.partitions[writer.index], replicas)
+            self._equal_below_high_watermark(writer.index, replicas)
+
+    def _replicas(self) -> dict[int, Replicas]:
+        found: dict[int, Replicas] = {}
+        for machine in self._machines:
+            if machine.broker is not None and machine.serves:
+                for index, partition in machine.broker.replicas.by_name.get(TOPIC, {}).items():
+                    found.setdefault(index, []).append((machine.number, partition))
+        return found
+
+    def _one_leader_per_epoch(self, index: int, replicas: Replicas) -> None:
+        for number, partition in replicas:
+            if partition.is_leader:
+                known = self._leaders.setdefault((index, partition.leader_epoch), number)
+                if known != number:
+                    raise Violation(
+                        f"brokers {known} and {number} both lead partition {index} in epoch {partition.leader_epoch}"
+                    )
+
+    def _acknowledged_is_held(self, writer: Acknowledging, state: PartitionState, replicas: Replicas) -> None:
+        """A replica that may be elected, now or once those in sync are gone, has every acknowledged record."""
+        last = writer.last_acknowledged
+        electable = (*state.isr, *state.elr)
+        for number, partition in replicas:
+            if partition.log.log_end_offset <= last and number in electable:
+                raise Violation(
+                    f"broker {number} may lead partition {writer.index} and ends at "
+                    f"{partition.log.log_end_offset}; offset {last} is acknowledged"
+                )
+
+    def _equal_below_high_watermark(self, index: int, replicas: Replicas) -> None:
+        """Compared by the epochs of the offsets: the same epoch at the same offset was written by the same leader."""
+        marks = sorted(
+            (log.high_watermark, number, log.log_start_offset, log.epochs.entries)
+            for number, log in ((number, partition.log) for number, partition in replicas)
+        )
+        # Each is compared with the next higher one: what two agree on, all agree on.
+        for (below, number, start, entries), (_, other, other_start, others) in pairwise(marks):
+            since = max(start, other_start)
+            if _between(entries, since, below) != _between(others, since, below):
+                raise Violation(
+                    f"brokers {number} and {other} differ in partition {index} below offset {below}"
+                )
+
+
+def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[tuple[int, int]]:
+    """The epochs of the records of [since, upto), and where each begins there."""
+    found: list[tuple[int, int]] = []
+    for epoch, start in entries:
+        if start <= since:
+            found = [(epoch, since)]
+        elif start < upto:
+            found.append((epoch, start))
+    return found if since < upto else []
+
+
+def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
+    """(offset, epoch, checksum) of every batch on this disk, from an offset on."""
+    found = []
+    for segment in log.segments:
+        for _, header in iterate_headers(segment.file.read(segment.size, 0)):
+            if header.base_offset >= since:
+                found.append((header.base_offset, header.leader_epoch, header.crc))
+    return found
+
+
+def memory(log: Log, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    """What a replica has made of its batches from an offset on, as leader, as follower or by recovery: epochs and
+    producers."""
+    producers = sorted((one.producer_id, one.epoch, one.last_sequence) for one in log.producers)
+    return _between(log.epochs.entries, start, log.log_end_offset), producers

@@ -1,0 +1,169 @@
+"""One scenario from a seed: brokers and links fail and come back while clients write and read; then all is healed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+
+from barnabas.controller.topics import NewTopic, create_topics
+from barnabas.common.safe_logging import line_limit
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from simulation.clients import TOPIC, Violation
+from simulation.ending import Comparison, Mending
+from simulation.faults import REPLICAS, Faults
+from simulation.invariants import Invariants
+from simulation.loop import NothingLeftToDo
+from simulation.operator import SCRATCH
+from simulation.tiers.deletion import TopicDeletion
+from simulation.tiers.unclean import UncleanElection
+from simulation.watch import Watch
+from simulation.workload import PARTITIONS, Workload
+from simulation.world import World
+
+ENDING_ROUNDS = 20
+SCENARIO_SECONDS = 3.0
+FAULTS_PER_SECOND = (3.0, 5.0, 9.0)
+"""With few of them clients make progress, with many of them failures coincide."""
+FAULTS_IF_TIERED = (
+    2.0,
+    4.0,
+    7.0,
+)  # beside those at the steps of copying, for which there must be something to copy
+
+
+class ScenarioFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
+    def __init__(self, seed: int, reason: str, events: list[str]) -> None:
+        super().__init__(seed, reason, events)  # as given, so that it travels between processes
+        self.seed = seed
+        self.reason = reason
+        self.events = events
+
+    def __str__(self) -> str:
+        return "\n".join((f"seed {self.seed}: {self.reason}", *self.events))
+
+
+class LoggedErrors(logging.Handler):
+    """What brokers log while a scenario runs: nothing is printed, but an exception is a finding. `first` is the first
+    exception that was logged, and its message."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: str | None = None
+        self._logger = logging.getLogger("barnabas")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and self.first is None:
+            formatter = logging.Formatter()
+            self.first = f"{record.getMessage()}\n{formatter.formatException(record.exc_info)}"
+
+    def __enter__(self) -> None:
+        line_limit.forget()  # lines of another scenario do not count
+        self._before = self._logger.propagate
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.propagate = self._before
+
+
+class Scenario:
+    """`tiered`: segments are copied to an object store, which fails too. At the end of that, `unclean`: a leader is
+    elected uncleanly; `deleted`: the topic is deleted."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        tiered: bool = False,
+        unclean: bool = False,
+        deleted: bool = False,
+        thorough: bool = False,
+    ) -> None:
+        self.seed = seed
+        self._is_unclean = unclean
+        self._is_deleted = deleted
+        self.world = World(seed, tiered=tiered)
+        self.workload = Workload(self.world)
+        self.faults = Faults(self.world)
+        invariants = Invariants(self.world.machines, self.workload.writers, thorough=thorough)
+        self._watch = Watch(self.world, self.workload, invariants)
+
+    @property
+    def events(self) -> list[str]:
+        return self.world.events
+
+    def run(self) -> None:
+        """ScenarioFailed when something was true that must never be."""
+        logged = LoggedErrors()
+        random.seed(self.seed)
+        try:
+            with logged:
+                asyncio.set_event_loop(self.world.loop)
+                self.world.loop.run_until_complete(self._play())
+                if logged.first is not None:
+                    raise Violation(logged.first)
+        except Exception as error:
+            raise ScenarioFailed(self.seed, _reason(error), self.events) from error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Every task takes the step that ends it: those of stopped processes, and those that the end of others begins
+        (a controller is elected when the session of the last one ends)."""
+        loop = self.world.loop
+        loop.continue_all()
+        for _ in range(ENDING_ROUNDS):
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+            if not asyncio.all_tasks(loop):
+                break
+        asyncio.set_event_loop(None)
+        loop.close()
+
+    async def _play(self) -> None:
+        world, watch = self.world, self._watch
+        await self._begin()
+        if world.tiers is not None:
+            world.tiers.traps.are_armed = True
+        end = world.loop.time() + SCENARIO_SECONDS
+        rate = world.chance.choice(FAULTS_PER_SECOND if world.tiers is None else FAULTS_IF_TIERED)
+        while world.loop.time() < end:
+            await watch.wait(world.chance.expovariate(rate))
+            await self.faults.next()
+        await Mending(world, self.workload, watch).run(self.faults)
+        await Comparison(world, self.workload, watch).run()
+        if self._is_unclean:
+            await UncleanElection(world, self.workload, watch).run()
+        if self._is_deleted:
+            await TopicDeletion(world, self.workload, watch).run()
+
+    async def _begin(self) -> None:
+        """Start the brokers, make the topics, let the clients in."""
+        machines = self.world.machines
+        for machine in machines:
+            machine.start()
+        await self._watch.until(lambda: all(machine.serves for machine in machines), "the brokers start")
+        controller = self.world.controller()
+        assert controller is not None
+        wanted = [
+            NewTopic(TOPIC, PARTITIONS, REPLICAS, configs=self.workload.settings),
+            NewTopic(SCRATCH, 1, REPLICAS),
+        ]
+        ids = iter((bytes([7] * 16), bytes([8] * 16)))
+        await controller.controller.submit(
+            lambda image: create_topics(image, wanted, controller.policy, new_id=lambda: next(ids))
+        )
+        internal = TRANSACTION_STATE if self.workload.has_transactions else CONSUMER_OFFSETS
+        await controller.coordinators.create_topic(internal)
+        self.workload.start()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Violation | NothingLeftToDo):
+        return f"{type(error).__name__}: {error}"
+    return "".join(traceback.format_exception(error))  # where it was raised is what one wants to know

@@ -1,0 +1,157 @@
+"""The object store of a simulated cluster: the twin in memory, behind a network.
+
+A request travels, has its effect, and its answer travels back. Once it is on its way it arrives, even if its sender
+dies; a sender that is stopped has not sent it yet. Who gets no answer gives up after a while and knows nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Sequence
+from contextvars import Context
+from typing import Any, TypeVar
+
+from barnabas.testing.objects import Fault, MemoryObjectStore
+from simulation.loop import VirtualClock
+from simulation.network import Network
+from barnabas.tiering.stores.probe import FOLDER as PROBES
+from barnabas.tiering.stores.store import ObjectInfo, StoreError, StoreUnavailableError, Versioned
+
+T = TypeVar("T")
+Call = Callable[[], Coroutine[Any, Any, T]]
+
+PATIENCE = 1.0
+"""Seconds; obstore's timeout, in the measure of a scenario."""
+LATEST = 2.0  # seconds that something comes late
+FAULTS = (
+    Fault.FAIL,
+    Fault.FAIL,
+    Fault.LOSE_ANSWER,
+    Fault.LOSE_ANSWER,
+    Fault.LATE,
+    Fault.LATE_EFFECT,
+    Fault.CUT,
+    Fault.CORRUPT,
+)
+ROOM = 3000
+"""Bytes that still fit into a store that is about to be full: some segments."""
+
+
+class Bucket:
+    def __init__(self, seed: int, network: Network) -> None:
+        self.objects = MemoryObjectStore(seed=seed, clock=VirtualClock(network.loop))
+        self.is_down = False
+        self.cut_off: set[int] = set()
+        """Brokers that do not reach it."""
+        self._network = network
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def fail_at_random(self, rate: float) -> None:
+        self.objects.fault_at_random(rate, FAULTS, LATEST, spared=PROBES)
+
+    def deny(self, times: int) -> None:
+        """Rights are taken away for so many requests."""
+        self.objects.fault(Fault.DENY, times=times, key="/topics/")
+
+    def fill_up(self) -> None:
+        self.objects.space = ROOM
+
+    def heal(self) -> None:
+        self.objects.heal()
+        self.objects.space = None
+        self.is_down = False
+        self.cut_off.clear()
+
+    def link(self, number: int) -> StoreLink:
+        return StoreLink(self, number)
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def send(self, link: StoreLink, call: Call[T], answer: asyncio.Future[T]) -> None:
+        def arrive() -> None:
+            task = self._network.loop.create_task(self._serve(link, call, answer), context=Context())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        if self._reaches(link) and not link.is_dead:
+            self._network.later(self._network.delay(), arrive)
+
+    def _reaches(self, link: StoreLink) -> bool:
+        return not self.is_down and link.number not in self.cut_off
+
+    async def _serve(self, link: StoreLink, call: Call[T], answer: asyncio.Future[T]) -> None:
+        result: T | StoreError
+        try:
+            result = await call()
+        except StoreError as error:
+            result = error
+        if self._reaches(link):
+            self._network.later(self._network.delay(), lambda: _bring(answer, result))
+
+
+def _bring(answer: asyncio.Future[T], result: T | StoreError) -> None:
+    if answer.done():
+        return
+    if isinstance(result, StoreError):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
+
+
+class StoreLink:
+    """The store as one life of a broker reaches it. `is_dead`: that life is over, and nothing is sent any more."""
+
+    def __init__(self, bucket: Bucket, number: int) -> None:
+        self.number = number
+        self.is_dead = False
+        self._bucket = bucket
+        self._objects = bucket.objects
+
+    async def _ask(self, what: str, call: Call[T]) -> T:
+        await asyncio.sleep(0)  # a process that is stopped here has not asked
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._bucket.send(self, call, answer)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await answer
+        except TimeoutError:
+            raise StoreUnavailableError(f"{what}: no answer") from None
+
+    async def get(self, key: str) -> Versioned:
+        return await self._ask(f"get {key}", lambda: self._objects.get(key))
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        return await self._ask(f"get {key}", lambda: self._objects.get_range(key, start, end))
+
+    async def create(self, key: str, data: bytes) -> str:
+        return await self._ask(f"create {key}", lambda: self._objects.create(key, data))
+
+    async def replace(self, key: str, data: bytes, version: str) -> str:
+        return await self._ask(f"replace {key}", lambda: self._objects.replace(key, data, version))
+
+    async def put(self, key: str, data: bytes) -> None:
+        await self._ask(f"put {key}", lambda: self._objects.put(key, data))
+
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
+        received = bytearray()
+        async for piece in pieces:
+            received += piece
+            await asyncio.sleep(0)
+        await self._ask(f"upload {key}", lambda: self._objects.upload(key, _one(bytes(received))))
+
+    async def delete(self, key: str) -> None:
+        await self._ask(f"delete {key}", lambda: self._objects.delete(key))
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        for info in await self._ask(f"list {prefix}", lambda: self._listed(prefix, after)):
+            yield info
+
+    async def _listed(self, prefix: str, after: str) -> Sequence[ObjectInfo]:
+        return [info async for info in self._objects.list(prefix, after)]
+
+    async def close(self) -> None:
+        return
+
+
+async def _one(data: bytes) -> AsyncIterator[bytes]:
+    yield data

@@ -1,0 +1,87 @@
+"""A tiered topic is deleted while it is written to and copied, brokers die and the store fails: its objects go.
+
+The controller remembers what has to go, whoever it is. What a leader was sending when it died may arrive later; it is
+gone after the last look at the latest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.broker.tiering.deletions import LINGER_SECONDS
+from barnabas.controller.topics import delete_topics
+from simulation.clients import TOPIC, Violation
+from simulation.tiers.faults import RATES
+from simulation.watch import Watch
+from simulation.workload import PARTITIONS, Workload
+from simulation.world import World
+from barnabas.tiering.objects.layout import PartitionFolder
+
+WRITTEN = 12  # records of which some are being copied
+BLOWS = 3  # that fall while the topic is deleted
+BETWEEN = (0.05, 0.5, 3.0)  # seconds
+LATEST = LINGER_SECONDS + 300.0  # and the longest backoff
+LOOK_SECONDS = 1.0
+
+
+class TopicDeletion:
+    """Played when everything is mended and all replicas are equal."""
+
+    def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
+        assert world.tiers is not None
+        self._world = world
+        self._workload = workload
+        self._watch = watch
+        self._bucket = world.tiers.bucket
+        image = world.image()
+        topic_id = image.topics[TOPIC].topic_id
+        self._topic_id = topic_id
+        self._prefixes = tuple(
+            PartitionFolder(image.cluster_id, TOPIC, topic_id, index).prefix for index in range(PARTITIONS)
+        )
+
+    async def run(self) -> None:
+        self._workload.stop()
+        writing = asyncio.ensure_future(self._workload.writers[0].write(WRITTEN))
+        await self._watch.until(writing.done, f"{WRITTEN} records are written")
+        writing.result()
+        self._watch.expects_losses = True
+        self._bucket.fail_at_random(self._world.chance.choice(RATES))
+        await self._delete()
+        for _ in range(BLOWS):
+            await self._watch.wait(self._world.chance.choice(BETWEEN))
+            await self._strike()
+        self._bucket.heal()
+        await self._watch.until(self._all_serve, "all brokers serve")
+        await self._wait_until_all_is_gone()
+
+    async def _delete(self) -> None:
+        controller = self._world.controller()
+        assert controller is not None
+        self._world.note("the topic is deleted")
+        await controller.controller.submit(lambda image: delete_topics(image, [self._topic_id]))
+
+    async def _strike(self) -> None:
+        """A broker dies, often the controller, and the store may be away while it comes back."""
+        controller, chance = self._world.controller(), self._world.chance
+        machine = chance.choice(self._world.machines)
+        if controller is not None and chance.random() < 0.5:
+            machine = self._world.machines[controller.node_id - 1]
+        self._bucket.is_down = chance.random() < 0.5
+        self._world.note(f"broker {machine.number} is killed; the store answers: {not self._bucket.is_down}")
+        await machine.kill()
+        await self._watch.wait(chance.choice(BETWEEN))
+        machine.start()
+
+    def _all_serve(self) -> bool:
+        return all(machine.serves for machine in self._world.machines)
+
+    async def _wait_until_all_is_gone(self) -> None:
+        end = self._world.loop.time() + LATEST
+        while left := self.left():
+            if self._world.loop.time() > end:
+                raise Violation(f"the topic is deleted, and {left} are still there")
+            await self._watch.wait(LOOK_SECONDS)
+
+    def left(self) -> list[str]:
+        return [key for key in self._bucket.objects.keys if key.startswith(self._prefixes)]

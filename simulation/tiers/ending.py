@@ -1,0 +1,119 @@
+"""The end of a tiered scenario: the store is healed, all is copied and swept; then both tiers are compared with what
+clients were answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.broker.tiering.tiering import Led, Tiering
+from barnabas.log.log import Log
+from barnabas.replication.partition import Partition
+from simulation.clients import TOPIC, Violation
+from simulation.tiers.coverage import listed, unlisted
+from simulation.watch import Watch
+from simulation.workload import PARTITIONS, Workload
+from simulation.world import World
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Manifest, decode
+from barnabas.tiering.repair import verify
+from barnabas.tiering.writing.copier import SegmentCopier
+from barnabas.tiering.writing.expiration import delete_all
+from barnabas.tiering.writing.remote_writer import WriterState
+from barnabas.tiering.writing.sweep import find_orphans
+
+
+class TierEnding:
+    def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
+        assert world.tiers is not None
+        self._world = world
+        self._workload = workload
+        self._watch = watch
+        self._bucket = world.tiers.bucket
+        self._traps = world.tiers.traps
+
+    def mend(self) -> None:
+        self._traps.clear()
+        self._bucket.heal()
+
+    async def settle(self) -> None:
+        """Until every leader has copied and deleted all that it may."""
+        await self._watch.until(self._is_settled, "all is copied, and nothing is left to be deleted")
+
+    def _is_settled(self) -> bool:
+        led = list(self.led())
+        indexes = sorted(partition.index for partition, _ in led)
+        return indexes == list(range(PARTITIONS)) and all(
+            _is_idle(partition.log, each) for partition, each in led
+        )
+
+    def led(self) -> Iterator[tuple[Partition, Led]]:
+        """By those who lead, not by those who only believe so."""
+        states = self._world.image().topics[TOPIC].partitions
+        for machine in self._world.machines:
+            broker = machine.broker
+            tiering = broker.tiering if broker is not None else None
+            if broker is not None and isinstance(tiering, Tiering):
+                for place, led in tiering.led.items():
+                    partition = broker.replicas.find(*place)
+                    if place.topic != TOPIC or partition is None or not partition.is_leader:
+                        continue
+                    if states[place.partition].leader == machine.number:
+                        yield partition, led
+
+    async def compare(self) -> None:
+        """After what a leader does once a day: Violation if an object is damaged, or left behind."""
+        for index in range(PARTITIONS):
+            await self.settle()  # leadership may still go back to where it belongs
+            partition, led = next(each for each in self.led() if each[0].index == index)
+            file = led.writer._file
+            assert file is not None
+            orphans = [info.key async for info in find_orphans(self._bucket.objects, file, 0)]
+            await delete_all(self._bucket.objects, orphans)
+            manifest = decode(self._bucket.objects.contents(file.folder.manifest), file.folder)
+            if manifest.leader_epoch != partition.leader_epoch:
+                raise Violation(
+                    f"the leader of epoch {partition.leader_epoch} has not claimed {file.folder.manifest}"
+                )
+            await self._check_objects(file.folder, manifest, _under_way(led))
+            self._check_start(partition, manifest)
+
+    async def _check_objects(self, folder: PartitionFolder, manifest: Manifest, under_way: str) -> None:
+        async for finding in verify(self._bucket.objects, folder, manifest):
+            if finding.problem is not None:
+                raise Violation(finding.problem)
+        left = [name for name in unlisted(self._bucket, folder, manifest) if name != under_way]
+        if left:
+            raise Violation(f"nobody lists {left} of {folder.prefix}, and no sweep removes them")
+        ends = [entry.end for entry in listed(self._bucket, folder, manifest)]
+        if ends and ends[-1] != manifest.tiered_end:
+            raise Violation(f"the segments of {folder.prefix} end at {ends[-1]}, not {manifest.tiered_end}")
+
+    def _check_start(self, partition: Partition, manifest: Manifest) -> None:
+        """Only what somebody has asked for, or retention, has gone; and the log knows of all that has."""
+        start, index = partition.log.log_start_offset, partition.index
+        if start < manifest.log_start:
+            raise Violation(
+                f"partition {index} starts at {start}, and its remote part at {manifest.log_start}"
+            )
+        pruner = self._workload.pruner
+        allowed = pruner.asked[index] if pruner is not None else 0
+        if start > allowed and self._workload.settings["retention.bytes"] == "-1":
+            raise Violation(f"partition {index} starts at {start}; it was to lose what is below {allowed}")
+
+
+def _is_idle(log: Log, led: Led) -> bool:
+    writer, manifest = led.writer, led.writer.manifest
+    is_waiting = writer.state is WriterState.WAITING and writer.error is None
+    return is_waiting and manifest is not None and not manifest.garbage and _is_copied(log, manifest)
+
+
+def _under_way(led: Led) -> str:
+    """What a leader is copying at this moment."""
+    copier = led.writer._copier
+    planned = copier._planned if isinstance(copier, SegmentCopier) else None
+    return "" if planned is None else planned.name
+
+
+def _is_copied(log: Log, manifest: Manifest) -> bool:
+    """All but the active segment."""
+    return log.active.base_offset <= max(manifest.tiered_end, log.log_start_offset)

@@ -1,0 +1,110 @@
+"""Settings of a tiered topic in the simulator, and a client that deletes its oldest records."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from simulation.brokers import Machine, Tiers
+from simulation.clients import TOPIC, Acknowledging, Client, Reader
+from simulation.network import CLIENT, Network
+
+KEPT_BYTES = 500
+"""retention.bytes, where it is set: a few segments."""
+SEGMENT_BYTES = (150, 300, 600)  # a batch has about 70
+LOCAL_RETENTION = (
+    {"local.retention.ms": "1"},
+    {"local.retention.ms": "400"},
+    {"local.retention.bytes": "1"},
+    {"local.retention.bytes": "400"},
+)
+
+
+class Expiry(Enum):
+    """Why records of a scenario go."""
+
+    NONE = "they stay"
+    DELETE_RECORDS = "somebody deletes the oldest"
+    RETENTION = "retention.bytes"
+
+
+def tiered_settings(chance: random.Random, *, keeps_all: bool) -> dict[str, str]:
+    """Everything that is copied leaves the disks soon; what has expired leaves the store, unless all is to be kept."""
+    kept = "-1" if keeps_all else str(KEPT_BYTES)
+    return {
+        "remote.storage.enable": "true",
+        "retention.ms": "-1",
+        "retention.bytes": kept,
+        "internal.segment.bytes": str(chance.choice(SEGMENT_BYTES)),
+    } | chance.choice(LOCAL_RETENTION)
+
+
+class Pruner(Client):
+    """Deletes records that were acknowledged: nothing above what it asked for may ever be missing."""
+
+    def __init__(
+        self,
+        network: Network,
+        image: Callable[[], MetadataImage],
+        chance: random.Random,
+        writers: Sequence[Acknowledging],
+    ) -> None:
+        super().__init__(network, 0, image, chance)
+        self._writers = writers
+        self.asked = [0] * len(writers)
+        self.granted = [0] * len(writers)
+
+    async def run(self) -> None:
+        while not self.is_to_stop:
+            await asyncio.sleep(self._chance.choice((0.1, 0.3)))
+            writer = self._chance.choice(self._writers)
+            if writer.last_acknowledged > self.asked[writer.index]:
+                self.asked[writer.index] = self._chance.randint(
+                    self.asked[writer.index], writer.last_acknowledged
+                )
+            await self._delete(writer.index, self.asked[writer.index])
+
+    async def _delete(self, index: int, offset: int) -> None:
+        self.index = index
+        topic = DeleteRecordsTopic(name=TOPIC, partitions=[DeleteRecordsPartition(index, offset)])
+        try:
+            request = DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+            response = await self._network.send(CLIENT, self._any_broker(), request)
+        except KafkaError:
+            return
+        answer = response.topics[0].partitions[0]
+        if answer.error_code == ErrorCode.NONE:
+            self.granted[index] = max(self.granted[index], answer.low_watermark)
+
+
+def first_offset(tiers: Tiers, machines: Iterable[Machine], index: int) -> int:
+    """Where the log of a partition starts, as far as any broker knows or knew."""
+    brokers = [machine.broker for machine in machines if machine.broker is not None]
+    found = [broker.replicas.find(TOPIC, index) for broker in brokers]
+    return max(tiers.starts[index], *(each.log.log_start_offset for each in found if each is not None), 0)
+
+
+class PatientReader(Reader):
+    """What has expired before it was read is skipped; everything else must be there."""
+
+    def __init__(
+        self,
+        network: Network,
+        index: int,
+        image: Callable[[], MetadataImage],
+        chance: random.Random,
+        starts: Callable[[int], int],
+    ) -> None:
+        super().__init__(network, index, image, chance)
+        self._starts = starts
+
+    def _miss(self) -> None:
+        start = self._starts(self.index)
+        if start <= self.position:
+            super()._miss()
+        self.position = start

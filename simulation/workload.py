@@ -1,0 +1,87 @@
+"""The clients of a scenario: all of them write and read; some use transactions or commit offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from simulation.clients import Committer, Reader, Writer
+from simulation.tiers.topics import (
+    Expiry,
+    PatientReader,
+    Pruner,
+    first_offset,
+    tiered_settings,
+)
+from simulation.trader import CommittedReader, Trader
+from simulation.world import World
+
+PARTITIONS = 2
+WITH_TRANSACTIONS = 0.4  # of the scenarios; in the others, consumers commit offsets
+
+
+EXPIRIES = (Expiry.NONE, Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.RETENTION)
+
+
+class Workload:
+    def __init__(self, world: World) -> None:
+        network, image, chance = world.network, world.image, world.chance
+        indexes = range(PARTITIONS)
+        self.settings = {"min.insync.replicas": "2"}
+        """Of the topic."""
+        self.pruner: Pruner | None = None
+        self.writers = [Writer(network, index, image, chance) for index in indexes]
+        self.readers = [Reader(network, index, image, chance) for index in indexes]
+        self.committers = [Committer(network, index, image, chance) for index in indexes]
+        self.trader = Trader(network, image, chance)
+        self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
+        self.has_transactions = chance.random() < WITH_TRANSACTIONS
+        if world.tiers is not None:
+            self._use_tiers(world)
+        self._finite: list[asyncio.Task[None]] = []
+        self._all: list[asyncio.Task[None]] = []
+
+    def _use_tiers(self, world: World) -> None:
+        """Old records expire in some scenarios; not where transactions are counted."""
+        network, image, chance = world.network, world.image, world.chance
+        assert world.tiers is not None
+        expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
+        self.settings |= tiered_settings(chance, keeps_all=expiry is not Expiry.RETENTION)
+        if expiry is Expiry.DELETE_RECORDS:
+            self.pruner = Pruner(network, image, chance, self.writers)
+        if expiry is not Expiry.NONE:
+            starts = partial(first_offset, world.tiers, world.machines)
+            self.readers = [
+                PatientReader(network, index, image, chance, starts) for index in range(PARTITIONS)
+            ]
+
+    def start(self) -> None:
+        self._finite = [asyncio.ensure_future(client.run()) for client in self._with_an_end()]
+        endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
+        self._all = [*self._finite, *endless]
+
+    def _with_an_end(self) -> list[Writer | Committer | Trader | Pruner]:
+        """Clients that finish what they do when they are asked to."""
+        others = [self.trader] if self.has_transactions else self.committers
+        return [*self.writers, *others, *([self.pruner] if self.pruner else ())]
+
+    def _without_one(self) -> list[Reader]:
+        return [*self.readers, *(self.committed_readers if self.has_transactions else ())]
+
+    def ask_to_finish(self) -> None:
+        for client in self._with_an_end():
+            client.is_to_stop = True
+
+    def stop(self) -> None:
+        """Nobody reads or writes any more."""
+        for task in self._all:
+            task.cancel()
+
+    def has_finished(self) -> bool:
+        return all(task.done() for task in self._finite)
+
+    def raise_what_failed(self) -> None:
+        """A client that met something impossible has ended with it."""
+        for task in self._all:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error

@@ -1,0 +1,50 @@
+"""What a scenario runs on: random numbers, time, machines and the network between them, and the list of events."""
+
+from __future__ import annotations
+
+import random
+
+from barnabas.cluster.deltas import apply
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.testing.in_memory_cluster import MemoryCluster
+from simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, Tiers
+from simulation.loop import VirtualLoop
+from simulation.network import Network
+
+MACHINES = (3, 4)  # with four, a partition can move to another machine
+
+
+class World:
+    def __init__(self, seed: int, *, tiered: bool = False) -> None:
+        self.events: list[str] = []
+        self.loop = VirtualLoop()
+        self.chance = random.Random(seed)
+        self.network = Network(self.chance, self.loop)
+        self.cluster = MemoryCluster(SESSION_TIMEOUT, self.network.delay)
+        self.tiers = Tiers(seed, self.network) if tiered else None
+        self.machines = [
+            Machine(number, self.cluster, self.network, self.loop, self.chance, self.tiers)
+            for number in range(1, self.chance.choice(MACHINES) + 1)
+        ]
+        self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)
+
+    def note(self, text: str) -> None:
+        self.events.append(f"{self.loop.time():8.3f} {text}")
+
+    def image(self) -> MetadataImage:
+        """The image of the whole metadata log, however much of it each broker has read."""
+        known, image = self._head
+        if known != len(self.cluster.entries):
+            for entry in self.cluster.entries[known:]:
+                image = apply(image, entry.deltas)
+            self._head = len(self.cluster.entries), image
+        return image
+
+    def controller(self) -> SimulatedBroker | None:
+        active = (machine.broker for machine in self.machines if machine.serves and machine.broker)
+        return next((broker for broker in active if broker.controller.is_active), None)
+
+    def pick(self, *, up: bool) -> Machine | None:
+        """Any machine with a broker, or without."""
+        fitting = [machine for machine in self.machines if machine.is_up == up]
+        return self.chance.choice(fitting) if fitting else None

@@ -1,0 +1,281 @@
+"""The log cleaner: which log is compacted next, by which worker process, and what is done with the result.
+
+The loop makes a plan, a worker process writes new segments beside the old ones, and the loop swaps them in, each
+as soon as it is ready. A plan is void once the log was cut, or lost one of the segments: what was written is then
+thrown away.
+Followers compact their own replicas, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Protocol, TypeVar
+
+from barnabas.common.clock import Clock
+from barnabas.config.broker import BrokerConfig
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem, LocalFileSystem
+from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
+from barnabas.log.compaction.plan import CleanedGroup, CompactionResult
+from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
+from barnabas.log.dirs.manager import LogManager
+from barnabas.log.failures import DISK_FULL, DiskFull
+from barnabas.log.log import Log
+from barnabas.log.segments.scan import BadBatch
+from barnabas.common.safe_logging import safe_logger
+from barnabas.metrics.registry import Registry
+from barnabas.broker.log_cleaner_metrics import LogCleanerMetrics
+from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, Worker
+
+RETRY_MS = 10 * 60 * 1000
+"""How long a log is left alone after its compaction failed. Kafka never tries again before a restart."""
+RETRY_WITHOUT_ROOM_MS = 30_000
+"""And after it found no room on the disk, which may be made at any moment."""
+SHORTEST_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; looking at every log all the time does not help
+
+logger = safe_logger(__name__)
+
+
+T = TypeVar("T")
+
+
+class Flusher(Protocol):
+    def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None: ...
+
+
+class Host(Protocol):
+    """What the cleaner needs of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def files(self) -> FileSystem: ...
+    @property
+    def flusher(self) -> Flusher: ...
+    @property
+    def logs(self) -> LogManager: ...
+    @property
+    def metrics(self) -> Registry: ...
+    async def in_thread(self, work: Callable[[], T]) -> T: ...
+
+
+class Uncleanable(NamedTuple):
+    reason: str
+    retry_ms: int
+
+
+class LogCleaner:
+    def __init__(self, broker: Host) -> None:
+        self._broker = broker
+        self._logs = broker.logs
+        self._rounds: dict[Log, asyncio.Task[None]] = {}
+        self._idle: list[Worker] = []
+        self._workers: list[Worker] = []  # all of them, idle or not
+        self._timer: asyncio.TimerHandle | None = None
+        self._resting: asyncio.Task[None] | None = None
+        self.uncleanable: dict[Log, Uncleanable] = {}
+        self.metrics = LogCleanerMetrics(broker.metrics, self)
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        # The worker sees the real disk only; a broker on a file system in memory belongs to a test.
+        if self._broker.config["log.cleaner.enable"] and isinstance(self._broker.files, LocalFileSystem):
+            self._schedule()
+
+    async def stop(self) -> None:
+        """End the worker processes; what they have not finished is removed at the next start."""
+        if self._timer is not None:
+            self._timer.cancel()
+        rounds = list(self._rounds.values())
+        for task in rounds:
+            task.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
+        if self._resting is not None:
+            await self._resting
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
+
+    async def _stop_idle(self) -> None:
+        while self._idle:
+            await self._discard(self._idle.pop())
+
+    def _worker(self) -> Worker:
+        if self._idle:
+            return self._idle.pop()
+        worker = Worker()
+        self._workers.append(worker)
+        return worker
+
+    async def _discard(self, worker: Worker) -> None:
+        await worker.stop()
+        self._workers.remove(worker)
+
+    def _schedule(self, delay_ms: int | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        backoff: int = self._broker.config["log.cleaner.backoff.ms"]
+        delay = max(backoff, SHORTEST_BACKOFF_MS) if delay_ms is None else delay_ms
+        self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
+
+    # -- choosing -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Let idle workers have the dirtiest logs."""
+        self._schedule()
+        now_ms = self._broker.clock.now_ms()
+        self._forgive(now_ms)
+        found = self._candidates(now_ms)
+        self.metrics.looked(found)
+        worth_it = [candidate for candidate in found if candidate.is_worth_it]
+        worth_it.sort(key=lambda candidate: candidate.dirty_ratio, reverse=True)
+        free = self._broker.config["log.cleaner.threads"] - len(self._rounds)
+        for candidate in worth_it[: max(free, 0)]:
+            self._rounds[candidate.log] = asyncio.create_task(self._round(candidate.log))
+        is_resting = self._resting is not None and not self._resting.done()
+        if not self._rounds and self._idle and not is_resting:
+            self._resting = asyncio.create_task(self._stop_idle())
+
+    def _candidates(self, now_ms: int) -> list[Candidate]:
+        found = []
+        for log in self._logs:
+            if log.config.compacted and log not in self._rounds and not self._is_left_alone(log):
+                try:
+                    candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
+                except (KafkaError, OSError, BadBatch) as error:
+                    self._give_up(log, error)
+                    continue
+                if candidate is not None:
+                    found.append(candidate)
+        return found
+
+    def _is_left_alone(self, log: Log) -> bool:
+        return log in self.uncleanable or self._logs.moves.copying(log.topic_partition)
+
+    def _forgive(self, now_ms: int) -> None:
+        """Forget failures that are long ago, and those of logs that are gone."""
+        for log, failure in list(self.uncleanable.items()):
+            is_soon = 0 < failure.retry_ms - now_ms <= RETRY_MS  # not if the clock was set back
+            if not is_soon or self._logs.get(log.topic_partition) is not log:
+                del self.uncleanable[log]
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        """For now."""
+        wait_ms = RETRY_WITHOUT_ROOM_MS if _says_no_room(error) else RETRY_MS
+        logger.error(
+            "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d seconds.",
+            log.topic_partition,
+            error,
+            wait_ms // 1000,
+        )
+        self.uncleanable[log] = Uncleanable(str(error), self._broker.clock.now_ms() + wait_ms)
+
+    # -- one log ------------------------------------------------------------------------------------
+
+    async def _round(self, log: Log) -> None:
+        worker = self._worker()
+        swapping = Swapping(self._broker, log, worker)
+        try:
+            await self._compact(log, worker, swapping)
+        except JobCancelled:
+            logger.info("%s has changed while it was compacted: thrown away", log.topic_partition)
+        except Exception as error:
+            if not isinstance(error, JobFailed | KafkaError | OSError):
+                logger.exception("the compaction of %s failed as it should not", log.topic_partition)
+            if swapping.is_valid:  # else it was deleted or cut, and no wonder that the worker stumbled
+                self._give_up(log, error)
+        finally:
+            await self._broker.in_thread(lambda: remove_unfinished(log.fs, log.folder))
+            del self._rounds[log]
+            self._idle.append(worker)
+        self._schedule(0)
+
+    async def _compact(self, log: Log, worker: Worker, swapping: Swapping) -> None:
+        await self._make_durable(log)
+        if not swapping.is_valid:
+            return
+        now_ms = self._broker.clock.now_ms()
+        candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
+        if candidate is None:
+            return
+        result = await worker.run(make_plan(candidate, self._effort(), now_ms), swapping.swap)
+        # Were the note on the disk and the swap not, keys below it would never be looked at again.
+        await self._broker.in_thread(lambda: _sync_folder(log))
+        if swapping.is_valid:
+            self._logs.note_cleaned(log, result.cleaned_upto)
+            self._tell(log, result)
+            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+
+    async def _make_durable(self, log: Log) -> None:
+        """Only what is on the disk is compacted, and recovery must know it: it takes other gaps for losses."""
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: ErrorCode) -> None:
+            if not flushed.done():
+                flushed.set_result(None)
+
+        self._broker.flusher.when_flushed(log, log.active.base_offset, done)
+        await flushed
+        if self._logs.get(log.topic_partition) is log:
+            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+
+    def _effort(self) -> Effort:
+        config = self._broker.config
+        workers = max(config["log.cleaner.threads"], 1)
+        return Effort(
+            config["log.cleaner.dedupe.buffer.size"] // workers,
+            config["log.cleaner.io.max.bytes.per.second"] / workers,
+        )
+
+    def _tell(self, log: Log, result: CompactionResult) -> None:
+        self.metrics.compacted(result)
+        logger.info(
+            "%s is compact up to %d: %d of %d bytes and %d of %d records stayed, in %.1f s",
+            log.topic_partition,
+            result.cleaned_upto,
+            result.bytes_kept,
+            result.bytes_read,
+            result.records_kept,
+            result.records_read,
+            result.seconds,
+        )
+
+
+def _says_no_room(error: Exception) -> bool:
+    return isinstance(error, DiskFull | NoRoom) or (isinstance(error, OSError) and error.errno in DISK_FULL)
+
+
+def _sync_folder(log: Log) -> None:
+    with log.storage_errors(harmless=()), suppress(FileNotFoundError):  # it may have been deleted
+        log.fs.sync_folder(log.folder)
+
+
+class Swapping:
+    """Swaps in the segments of one round, as long as its plan is valid."""
+
+    def __init__(self, broker: Host, log: Log, worker: Worker) -> None:
+        self._broker = broker
+        self._log = log
+        self._worker = worker
+        self._generation = log.generation
+        self._is_void = False
+
+    @property
+    def is_valid(self) -> bool:
+        log = self._log
+        logs = self._broker.logs
+        is_there = logs.get(log.topic_partition) is log and log.disk.error is None
+        if logs.moves.copying(log.topic_partition):
+            return False  # the copy has parts of what was there before
+        return is_there and log.generation == self._generation and not self._is_void
+
+    def swap(self, group: CleanedGroup) -> None:
+        sources = find_sources(self._log, group.sources) if self.is_valid else None
+        if sources is None:
+            self._is_void = True
+            self._worker.cancel()
+            return
+        swap_in(self._log, sources, group.size, self._broker.clock.now_ms())

@@ -1,0 +1,189 @@
+"""Restored partitions (`barnabas.remote.origin`): an empty log of theirs begins with what the object store remembers.
+
+    a tiered topic         empty, at the tiered end; then the markers of transactions that were open there
+    a compacted one        with all that its copy has
+    __consumer_offsets     with the offsets that the cluster had written down
+
+Until then the partition is not led: a record at offset 0 would be another history. So the leader asks `may_lead` before
+it leads. Each step may be interrupted; whether something is left to do is seen from the log alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from barnabas.common.clock import Clock
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.config.remote_origin import origin_of
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.common.errors import KafkaError
+from barnabas.groups.offsets import Committed
+from barnabas.groups.records import offset_record
+from barnabas.log import names
+from barnabas.log.failures import LogDirError
+from barnabas.log.log import Log, Origin
+from barnabas.log.tiering.markers import lost_markers, write_lost_markers
+from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.log.tiering.whole import stays_whole
+from barnabas.common.safe_logging import safe_logger
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.records.builder import build_batch_at
+from barnabas.replication.partition import Partition
+from barnabas.common.cooperative import pieces
+from barnabas.tiering.reading.bootstrap import Bootstrap
+from barnabas.tiering.restoring.state import GroupOffset, GroupState
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.pacing import Backoff
+from barnabas.common.types import TopicPartition, uuid_from_text
+
+RECORDS_IN_BATCH = 1000
+LONGEST_WAIT_SECONDS = 10.0
+
+logger = safe_logger(__name__)
+
+
+class Host(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def awaits_store(image: MetadataImage, partition: Partition) -> bool:
+    """Must its leader look into the store first?"""
+    log = partition.log
+    if lost_markers(log):
+        return True
+    origin = origin_of(image.topic_configs(partition.topic))
+    return origin is not None and partition.index < origin.partitions and _has_not_begun(partition.topic, log)
+
+
+def _has_not_begun(topic: str, log: Log) -> bool:
+    is_empty = log.log_end_offset == 0 and not log.is_tiered
+    return is_empty or is_unfinished(log) or (topic == CONSUMER_OFFSETS and log.fs.exists(_unfinished(log)))
+
+
+def _unfinished(log: Log) -> str:
+    return f"{log.folder}/{names.BEGINNING}"
+
+
+class Beginnings:
+    """Belongs to the loop."""
+
+    def __init__(
+        self,
+        host: Host,
+        bootstrap: Callable[[Partition], Awaitable[Bootstrap]],
+        take_back: Callable[[Partition, int, Callable[[], bool]], Awaitable[None]],
+        group_state: Callable[[int], Awaitable[GroupState | None]],
+        begun: Callable[[Partition], None],
+    ) -> None:
+        self._host = host
+        self._bootstrap = bootstrap
+        self._take_back = take_back
+        self._group_state = group_state
+        self._begun = begun
+        self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._empty: dict[TopicPartition, Log] = {}
+        """Looked for in the store, and empty all the same: there is nothing of them, or their leaders take it back."""
+
+    def may_lead(self, partition: Partition, state: PartitionState) -> bool:
+        place, log = partition.topic_partition, partition.log
+        if not awaits_store(self._host.image, partition) or self._empty.get(place) is log:
+            return True
+        if place not in self._under_way:
+            task = self._under_way[place] = asyncio.create_task(self._begin(partition, state))
+            task.add_done_callback(lambda _: self._under_way.pop(place, None))
+        return False
+
+    async def _begin(self, partition: Partition, state: PartitionState) -> None:
+        """Until it succeeds, or the partition has another leader."""
+        begin = self._with_offsets if partition.topic == CONSUMER_OFFSETS else self._at_tiered_end
+        backoff = Backoff()
+        while self._is_ours(partition, state):
+            try:
+                await begin(partition, state)
+            except LogDirError as error:
+                logger.error("%s cannot begin: %s", partition.topic_partition, error)
+                return
+            except KafkaError as error:
+                logger.warning("%s is not led before it has begun: %s", partition.topic_partition, error)
+                await asyncio.sleep(min(backoff.after(error), LONGEST_WAIT_SECONDS))
+            else:
+                if awaits_store(self._host.image, partition):
+                    self._empty[partition.topic_partition] = partition.log
+                self._begun(partition)
+                return
+
+    def _is_ours(self, partition: Partition, state: PartitionState) -> bool:
+        now = self._host.image.partition(partition.topic, partition.index)
+        return now is not None and now.leader_epoch == state.leader_epoch and not partition.is_retired
+
+    async def _at_tiered_end(self, partition: Partition, state: PartitionState) -> None:
+        found = await self._bootstrap(partition)
+        log = partition.log
+        if not self._is_ours(partition, state):
+            return
+        if found.epochs and found.epochs[-1][0] >= state.leader_epoch:
+            raise StoreError(
+                f"its records have leader epoch {found.epochs[-1][0]}, and leader epoch {state.leader_epoch} has begun"
+            )
+        if stays_whole(log):
+            if found.tiered_end:
+                await self._take_back(partition, state.leader_epoch, lambda: self._is_ours(partition, state))
+            return
+        if log.log_end_offset == 0 and found.tiered_end:
+            log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+        ended = write_lost_markers(
+            log, found.open_transactions, state.leader_epoch, self._host.clock.now_ms()
+        )
+        logger.info(
+            "%s begins at %d, with %d ends of transactions: what is before is in the object store",
+            partition.topic_partition,
+            found.tiered_end,
+            ended,
+        )
+
+    async def _with_offsets(self, partition: Partition, state: PartitionState) -> None:
+        remembered = await self._group_state(partition.index)
+        if remembered is not None and remembered.offsets and self._is_ours(partition, state):
+            write_offsets(partition.log, remembered.offsets, state.leader_epoch, self._host.clock.now_ms())
+            logger.info(
+                "%s begins with %d committed offsets", partition.topic_partition, len(remembered.offsets)
+            )
+
+    async def stop(self) -> None:
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def write_offsets(log: Log, offsets: Iterable[GroupOffset], leader_epoch: int, now_ms: int) -> None:
+    """All or none: an interrupted beginning is repeated."""
+    fs, mark = log.fs, _unfinished(log)
+    if log.log_end_offset:
+        log.truncate_fully_and_start_at(0)
+    fs.write_atomic(mark, b"")
+    for some in pieces(list(offsets), RECORDS_IN_BATCH):
+        records = [_record(each) for each in some]
+        batch = memoryview(build_batch_at(now_ms, records))
+        log.append_as_leader(batch, leader_epoch, now_ms, Origin.COORDINATOR)
+    log.flush()
+    fs.remove(mark)
+    fs.sync_folder(log.folder)
+
+
+def _record(each: GroupOffset) -> CoordinatorRecord:
+    committed = Committed(
+        each.offset,
+        each.leader_epoch,
+        each.metadata,
+        each.commit_ms,
+        each.expire_ms,
+        uuid_from_text(each.topic_id),
+    )
+    place = TopicPartition(each.topic, each.partition)
+    return offset_record(each.group, place, committed, lambda offset, producer: None)

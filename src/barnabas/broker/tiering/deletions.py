@@ -1,0 +1,139 @@
+"""The controller deletes the objects of topics that are deleted, or no longer tiered.
+
+The metadata say which (`remote_deletions`), so a later controller goes on with what is left. Each manifest is marked as
+deleted, then the objects go, then the manifest. What snapshots keep stays, and is looked at again. What a leader was
+sending when it heard of it may arrive later, unlisted, and one that was cut off may send more; so everything is looked
+at again soon, and once more before it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+from barnabas.common.clock import Clock
+from barnabas.cluster.image import MetadataImage, RemoteDeletion
+from barnabas.controller.controller import Controller
+from barnabas.controller.remote_parts import end_deletion
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.writing.expiration import delete_partition
+from barnabas.tiering.writing.pacing import Backoff
+from barnabas.common.types import Uuid
+
+SOON_SECONDS = 5.0
+LINGER_SECONDS = 600.0
+"""Between the first look and the last. An upload without progress is given up after a tenth of that."""
+
+logger = safe_logger(__name__)
+
+
+class Host(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class RemoteDeletions:
+    """One task while this broker is the controller and there is something to delete."""
+
+    def __init__(
+        self,
+        host: Host,
+        store: ObjectStore,
+        incarnation: Callable[[], int],
+        writers_ended: Callable[[], Awaitable[None]],
+        linger_seconds: float = LINGER_SECONDS,
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._incarnation = incarnation
+        self._writers_ended = writers_ended
+        self._linger_seconds = linger_seconds
+        self._first_look: dict[Uuid, float] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self) -> None:
+        """The metadata have changed, or the store can be used from now on."""
+        if self._is_needed:
+            self._news.set()
+            if self._task is None:
+                self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def _is_needed(self) -> bool:
+        return self._host.controller.is_active and bool(self._host.image.remote_deletions)
+
+    async def _run(self) -> None:
+        backoff = Backoff()
+        try:
+            while self._is_needed:
+                self._news.clear()
+                seconds = self._linger_seconds
+                try:
+                    if await self._look():
+                        seconds = min(SOON_SECONDS, seconds)
+                    backoff.reset()
+                except StoreError as error:
+                    seconds = backoff.after(error)
+                    logger.warning("objects of deleted topics stay: %s; again in %g s", error, seconds)
+                except KafkaError as error:
+                    logger.info("it is not noted that objects are deleted: %s", error)
+                await self._wait(seconds)
+        finally:
+            self._task = None
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    async def _look(self) -> bool:
+        """At everything that has to go; the first error is raised in the end. Was there something new?"""
+        failures: list[StoreError] = []
+        known = len(self._first_look)
+        await self._writers_ended()
+        for deletion in list(self._host.image.remote_deletions.values()):
+            try:
+                await self._delete(deletion)
+            except StoreError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return len(self._first_look) > known
+
+    async def _delete(self, deletion: RemoteDeletion) -> None:
+        now = self._host.clock.monotonic()
+        first = self._first_look.setdefault(deletion.topic_id, now)
+        kept = [
+            index for index in range(deletion.partitions) if not await self._delete_partition(deletion, index)
+        ]
+        if kept:
+            logger.info("%s: snapshots keep objects of %d partitions", deletion.name, len(kept))
+        elif now - first >= self._linger_seconds:
+            await self._host.controller.submit(lambda image: end_deletion(image, deletion.topic_id))
+            self._first_look.pop(deletion.topic_id, None)
+
+    async def _delete_partition(self, deletion: RemoteDeletion, index: int) -> bool:
+        cluster_id = self._host.image.cluster_id
+        folder = PartitionFolder(cluster_id, deletion.name, deletion.topic_id, index)
+        try:
+            return await delete_partition(self._store, folder, self._incarnation())
+        except FencedError as error:
+            logger.warning("%s", error)
+            return True

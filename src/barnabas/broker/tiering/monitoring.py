@@ -1,0 +1,144 @@
+"""What is measured of tiered storage, read when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.broker.tiering.status import count_segments, pending_sizes
+from barnabas.log.log import Log
+from barnabas.metrics import tiering_catalogue
+from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Histogram, Registry, Sample
+from barnabas.metrics.requests import QUANTILES
+from barnabas.replication.remote_reads import RemoteReads
+from barnabas.tiering.reading.remote_log import ReadingParts
+from barnabas.tiering.stores.traffic import Traffic
+from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterState
+
+
+class LedPart(NamedTuple):
+    """A partition that this broker leads."""
+
+    topic: str
+    log: Log
+    writer: RemoteWriter
+
+
+class TieringMetrics:
+    def __init__(
+        self,
+        registry: Registry,
+        parts: ReadingParts,
+        pacer: Pacer,
+        reads: Callable[[], RemoteReads | None],
+        led: Callable[[], Iterable[LedPart]],
+    ) -> None:
+        self._registry = registry
+        self._led = led
+        self._topics()
+        self._cache(parts)
+        self._traffic(parts.chunks.quota.traffic, pacer.traffic)
+        registry.computed(
+            tiering_catalogue.REMOTE_FETCHES_EXPIRED,
+            _single(lambda: _of(reads(), lambda found: found.expired)),
+        )
+        registry.computed(
+            tiering_catalogue.REMOTE_SEARCHES_EXPIRED,
+            _single(lambda: _of(reads(), lambda found: found.expired_searches)),
+        )
+
+    def _topics(self) -> None:
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_BYTES, lambda part: sum(_pending(part)))
+        self._by_topic(tiering_catalogue.REMOTE_COPY_LAG_SEGMENTS, lambda part: len(_pending(part)))
+        self._by_topic(tiering_catalogue.REMOTE_DELETE_LAG_BYTES, lambda part: sum(_garbage(part)))
+        self._by_topic(tiering_catalogue.REMOTE_DELETE_LAG_SEGMENTS, lambda part: len(_garbage(part)))
+        self._by_topic(tiering_catalogue.REMOTE_LOG_SIZE, _remote_size)
+        self._by_topic(tiering_catalogue.REMOTE_SEGMENTS, lambda part: count_segments(part.writer.manifest))
+        self._registry.computed(tiering_catalogue.REMOTE_TASKS_IDLE, _single(self._idle_writers))
+
+    def _idle_writers(self) -> float:
+        states = [part.writer.state for part in self._led()]
+        return sum(state is not WriterState.WORKING for state in states) / len(states) if states else 1.0
+
+    def _cache(self, parts: ReadingParts) -> None:
+        registry, cache, store = self._registry, parts.chunks, parts.store
+        registry.computed(
+            tiering_catalogue.REMOTE_CACHE_BYTES,
+            lambda: _by("where", {"disk": cache.used, "memory": cache.memory.used}),
+        )
+        registry.computed(
+            tiering_catalogue.REMOTE_CACHE_READS,
+            lambda: _by("outcome", {"hit": cache.hits, "miss": cache.misses}),
+        )
+        registry.computed(
+            tiering_catalogue.REMOTE_STORE_READS,
+            lambda: _by("outcome", {"all": store.requests, "failed": store.failures}),
+        )
+        for metric, read in {
+            tiering_catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
+            tiering_catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
+            tiering_catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
+            tiering_catalogue.REMOTE_READER_IDLE: lambda: 1 - cache.running / cache.most_downloads,
+            tiering_catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
+        }.items():
+            registry.computed(metric, _single(read))
+        registry.computed(tiering_catalogue.REMOTE_READER_TIMES, lambda: _times(cache.times))
+
+    def _traffic(self, reading: Traffic, copying: Traffic) -> None:
+        for metric, read in {
+            tiering_catalogue.REMOTE_FETCH_BYTE_RATE: lambda: reading.bytes_per_second,
+            tiering_catalogue.REMOTE_COPY_BYTE_RATE: lambda: copying.bytes_per_second,
+            tiering_catalogue.REMOTE_FETCH_THROTTLE_AVG: lambda: reading.average_wait_ms,
+            tiering_catalogue.REMOTE_FETCH_THROTTLE_MAX: lambda: reading.longest_wait_ms,
+            tiering_catalogue.REMOTE_COPY_THROTTLE_AVG: lambda: copying.average_wait_ms,
+            tiering_catalogue.REMOTE_COPY_THROTTLE_MAX: lambda: copying.longest_wait_ms,
+        }.items():
+            self._registry.computed(metric, _single(read))
+
+    def _by_topic(self, metric: Metric, value: Callable[[LedPart], int]) -> None:
+        """Each topic, and the sum of all, as Kafka has it."""
+
+        def read() -> Iterator[Sample]:
+            values: dict[str, int] = {}
+            for part in self._led():
+                values[part.topic] = values.get(part.topic, 0) + value(part)
+            yield Sample("", (), sum(values.values()))
+            for topic in sorted(values):
+                yield Sample("", (("topic", topic),), values[topic])
+
+        self._registry.computed(metric, read)
+
+
+def _pending(part: LedPart) -> list[int]:
+    return pending_sizes(part.log, part.writer)
+
+
+def _garbage(part: LedPart) -> list[int]:
+    manifest = part.writer.manifest
+    return [] if manifest is None else [each.size for each in manifest.garbage]
+
+
+def _remote_size(part: LedPart) -> int:
+    manifest = part.writer.manifest
+    return manifest.size if manifest is not None else 0
+
+
+def _times(histogram: Histogram) -> Iterator[Sample]:
+    for fraction in QUANTILES:
+        yield Sample("", (("quantile", str(fraction)),), histogram.quantile(fraction) * 1000)
+    yield Sample("_sum", (), histogram.sum * 1000)
+    yield Sample("_count", (), histogram.count)
+
+
+def _of(reads: RemoteReads | None, count: Callable[[RemoteReads], int]) -> int:
+    return 0 if reads is None else count(reads)
+
+
+def _by(label: str, values: dict[str, int]) -> Iterator[Sample]:
+    return (Sample("", ((label, name),), value) for name, value in values.items())
+
+
+def _single(read: Callable[[], float]) -> Callable[[], Iterable[Sample]]:
+    return lambda: (Sample("", (), read()),)

@@ -1,0 +1,51 @@
+"""What tiered storage needs of the broker, and of what that runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from barnabas.broker.tiering import recording
+from barnabas.common.clock import Clock
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.peers import Peers
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
+from barnabas.common.files import FileSystem
+from barnabas.metrics.registry import Registry
+from barnabas.replication.manager import ReplicaManager
+from barnabas.common.threads import ThreadBackground
+from barnabas.tiering.stores.store import ObjectStore
+
+
+class Host(recording.Host, Protocol):
+    """What is needed of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def files(self) -> FileSystem: ...
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def metrics(self) -> Registry: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def broker_epoch(self) -> int: ...
+    def follow_leadership(self) -> None: ...
+    @property
+    def peers(self) -> Peers: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class Platform(Protocol):
+    @property
+    def probe_rounds(self) -> int: ...
+    def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore: ...
+    def threads(self, count: int, name: str) -> ThreadBackground: ...

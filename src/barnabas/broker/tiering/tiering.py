@@ -1,0 +1,367 @@
+"""All remote parts of a broker: each partition can be read, and each that it leads has a writer.
+
+    start -> probe -> writers claim their manifests -> copy and expire until the broker stops or another leads
+
+A store that does not answer stops nothing: it is probed again until it does, and meanwhile segments stay on the disk.
+One that fails the probe is never written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from barnabas.broker.tiering import recording
+from barnabas.broker.tiering.beginnings import Beginnings
+from barnabas.broker.tiering.deletions import RemoteDeletions
+from barnabas.broker.tiering.followers import TieredFollowers
+from barnabas.broker.tiering.led_log import LedLog, ManifestSegments, WholeLedLog
+from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
+from barnabas.broker.tiering.needs import Host, Platform
+from barnabas.broker.tiering.settings import (
+    TieringSettings,
+    copying_limits,
+    remote_limits,
+    tiering_settings,
+    writer_settings,
+)
+from barnabas.broker.tiering.status import Problem, describe_broker, describe_partition
+from barnabas.broker.tiering.taking_back import take_back
+from barnabas.broker.tiering.untiered import Untiered, end_tiering, tell_recovering
+from barnabas.common.clock import Timers
+from barnabas.cluster.deltas import ConfigsChanged, Delta
+from barnabas.cluster.image import NO_LEADER
+from barnabas.config.broker import BrokerConfig
+from barnabas.log.log import Log
+from barnabas.log.tiering.rebuilding import forget, is_unfinished
+from barnabas.log.tiering.whole import stays_whole
+from barnabas.common.safe_logging import safe_logger
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
+from barnabas.replication.flusher import Background
+from barnabas.replication.page_cache import PageCache
+from barnabas.replication.partition import Partition
+from barnabas.replication.remote_reads import RemoteReads
+from barnabas.common.threads import ThreadBackground
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.reading.bootstrap import Bootstrap
+from barnabas.tiering.reading.chunk_cache import ChunkCache
+from barnabas.tiering.reading.chunk_files import ChunkFiles
+from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
+from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
+from barnabas.tiering.reading.store_reader import StoreReader
+from barnabas.tiering.restoring.state import GroupState, read_group_state
+from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores.traffic import ReadQuota
+from barnabas.tiering.writing.named_steps import At, nowhere
+from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.remote_writer import RemoteWriter
+from barnabas.common.types import TopicPartition
+
+CACHE_FOLDER = "barnabas-remote-cache"
+PROBE_SECONDS = 10.0
+"""How long a start waits for the store."""
+THREADS = 4
+"""For what is read from and written to this disk on its way to and from the store."""
+
+logger = safe_logger(__name__)
+
+
+class Led(NamedTuple):
+    """A partition that this broker leads, with the writer of its remote part."""
+
+    leader_epoch: int
+    is_whole: bool  # a compacted log
+    writer: RemoteWriter
+    task: asyncio.Task[None]
+
+
+def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
+    settings = tiering_settings(config)
+    if settings is None:
+        return Untiered(host)
+    store = platform.object_store(settings.url, settings.options)
+    threads = platform.threads(THREADS, "barnabas-remote")
+    return Tiering(host, store, threads, settings, platform.probe_rounds)
+
+
+class Tiering:
+    """`RemoteParts` of the page cache. Belongs to the loop."""
+
+    def __init__(
+        self,
+        host: Host,
+        store: ObjectStore,
+        threads: ThreadBackground,
+        settings: TieringSettings,
+        probe_rounds: int = ROUNDS,
+    ) -> None:
+        self._host = host
+        self._probe_rounds = probe_rounds
+        self.at: At = nowhere
+        """Told of each step of every writer: the simulator kills brokers there."""
+        self._threads = threads
+        self.store = store
+        self.reader = StoreReader(store, host.clock, settings.reader_threads)
+        folder = f"{host.config.log_dirs[0]}/{CACHE_FOLDER}"
+        self._files = ChunkFiles(host.files, folder)
+        self.chunks = ChunkCache(
+            self.reader.get_range,
+            self._files,
+            threads,
+            limit=settings.cache_bytes,
+            most_downloads=settings.reader_threads,
+            quota=ReadQuota(
+                host.clock.monotonic, host.config["remote.log.manager.fetch.max.bytes.per.second"]
+            ),
+        )
+        self.indexes = RemoteIndexCache(self.reader, threads)
+        self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
+        self._pacer = Pacer(host.clock.monotonic, *copying_limits(host.config))
+        self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
+        self.led: dict[TopicPartition, Led] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._reads: RemoteReads | None = None
+        self._followers = TieredFollowers(host, self._remote_of)
+        self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
+        self.moved_to_tiers = self._followers.moved_to_tiers
+        self.waits_for_tiers = self._followers.waits_for_tiers
+        self._beginnings = Beginnings(host, self._bootstrap, self._take_back, self._group_state, self._begun)
+        self.may_lead = self._beginnings.may_lead
+        self._is_sound = self._is_stopped = False
+        self.problem = Problem()
+        TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
+
+    def _led_parts(self) -> Iterator[LedPart]:
+        for place, led in self.led.items():
+            yield LedPart(place.topic, self.remote[place][0], led.writer)
+
+    def describe(self, log: Log) -> PartitionTier:
+        led = self.led.get(log.topic_partition)
+        return describe_partition(log, led.writer if led is not None else None, self.problem)
+
+    def describe_broker(self) -> BrokerTiers:
+        return describe_broker(self._parts, self._pacer, self.problem)
+
+    def page_cache(self, background: Background, timers: Timers) -> PageCache:
+        self._reads = RemoteReads(background, self, timers, lambda: remote_limits(self._host.config))
+        return self._reads
+
+    def use_config(self, config: BrokerConfig) -> None:
+        self._pacer.allow(*copying_limits(config))
+        if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
+            self.chunks.most_downloads = most
+            self.reader.allow(most)
+        self.chunks.quota.bytes_per_second = config["remote.log.manager.fetch.max.bytes.per.second"]
+
+    # -- start and stop -----------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """UnsoundStoreError if the store must not be used."""
+        await self._threads.call(self._files.empty)
+        self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
+        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await probe(self.store, self._probe_rounds)
+        except UnsoundStoreError:
+            raise
+        except (StoreError, TimeoutError) as error:
+            self._note_problem(str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s")
+            logger.warning("nothing is copied until the object store answers: %s", self.problem.text)
+            self._run(self._probe_until_it_answers())
+        else:
+            self._is_sound = True
+
+    async def _probe_until_it_answers(self) -> None:
+        backoff = Backoff()
+        while not self._is_sound:
+            await asyncio.sleep(backoff.after(StoreError(self.problem.text)))
+            try:
+                await probe(self.store, self._probe_rounds)
+            except UnsoundStoreError as error:
+                self._note_problem(error.message)
+                logger.error("%s", error)
+                return
+            except StoreError as error:
+                self._note_problem(error.message)
+            else:
+                self._is_sound = True
+                self.problem.is_over()
+        self._deletions.follow()
+        for partition in list(self._host.replicas):
+            self.follow(partition)
+
+    def _note_problem(self, text: str) -> None:
+        self.problem.say(text, self._host.clock.now_ms())
+
+    async def stop(self) -> None:
+        """Copying ends wherever it is; the next leader goes on. What the metadata say from now on is not followed."""
+        self._is_stopped = True
+        led, self.led = self.led, {}
+        await self._deletions.stop()
+        tasks = [each.task for each in led.values()] + list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._followers.stop()
+        await self._beginnings.stop()
+        if self._reads is not None:
+            await self._reads.close()
+        for _, remote in self.remote.values():
+            await remote.close()
+        self.remote.clear()
+        await self.indexes.close()
+        await self.chunks.close()
+        await self.store.close()
+        self._threads.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def remote_log(self, log: Log) -> RemoteLog | None:
+        """With the manifest that the writer knows, if this broker leads."""
+        known = self.remote.get(log.topic_partition)
+        if known is None or known[0] is not log:
+            return None
+        led = self.led.get(log.topic_partition)
+        if led is not None and (manifest := led.writer.manifest) is not None:
+            known[1].manifest.use(manifest)
+        return known[1]
+
+    # -- following the metadata ---------------------------------------------------------------------
+
+    def follow(self, partition: Partition) -> None:
+        """A partition has taken over a state, has new settings, or has left this broker."""
+        if self._is_stopped:
+            return
+        place, log = partition.topic_partition, partition.log
+        if partition.is_retired or not log.config.remote_storage_enable:
+            self._stop_writing(place)
+            self._forget(place)
+            end_tiering(partition)
+            return
+        remote = self._remote_of(partition)
+        led = self.led.get(place)
+        leads = partition.is_leader or partition.is_recovering
+        if led is not None and leads and _is_the_same(led, partition):
+            led.writer.wake()
+            return
+        self._stop_writing(place)
+        if self._follows(partition) and is_unfinished(log):
+            forget(log)  # the leader sends the rest
+        remote.manifest.use(None)  # valid for one leader epoch
+        log.use_remote(None)
+        if partition.is_recovering:
+            tell_recovering(partition)
+        if leads and self._is_sound:
+            self._start_writing(partition, remote)
+
+    def _follows(self, partition: Partition) -> bool:
+        leader = partition.state.leader if partition.state is not None else NO_LEADER
+        return leader not in (NO_LEADER, self._host.node_id)
+
+    def applied(self, deltas: Iterable[Delta]) -> None:
+        """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
+        if self._is_sound and not self._is_stopped:
+            self._deletions.follow()
+        for delta in deltas:
+            if isinstance(delta, ConfigsChanged):
+                for partition in list(self._host.replicas):
+                    self.follow(partition)
+                return
+
+    def wake(self) -> None:
+        """By the clock: something may have been sealed or flushed, or have expired."""
+        for led in self.led.values():
+            led.writer.wake()
+
+    def _remote_of(self, partition: Partition) -> RemoteLog:
+        place, log = partition.topic_partition, partition.log
+        known = self.remote.get(place)
+        if known is None or known[0] is not log:
+            self._forget(place)
+            known = self.remote[place] = log, RemoteLog(self.folder_of(partition), self._parts)
+        return known[1]
+
+    async def _bootstrap(self, partition: Partition) -> Bootstrap:
+        return await self._remote_of(partition).bootstrap()
+
+    async def _take_back(self, partition: Partition, leader_epoch: int, is_ours: Callable[[], bool]) -> None:
+        remote = self._remote_of(partition)
+        await take_back(partition.log, remote, leader_epoch, self._host.clock, is_ours)
+
+    def _begun(self, partition: Partition) -> None:
+        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        if partition.topic in INTERNAL_TOPICS:
+            self._host.follow_leadership()
+
+    async def _group_state(self, index: int) -> GroupState | None:
+        image = self._host.image
+        return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
+
+    def folder_of(self, partition: Partition) -> PartitionFolder:
+        return PartitionFolder(
+            self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
+        )
+
+    def _forget(self, place: TopicPartition) -> None:
+        known = self.remote.pop(place, None)
+        if known is not None:
+            self._run(known[1].close())
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _start_writing(self, partition: Partition, remote: RemoteLog) -> None:
+        host, log = self._host, partition.log
+        name = f"broker {host.node_id} of epoch {host.broker_epoch}"
+        is_whole = stays_whole(log)
+        whole = WholeLedLog(partition, remote, host.clock, self._threads.call) if is_whole else None
+        writer = RemoteWriter(
+            self.store,
+            remote.folder,
+            Writer(host.image.incarnation, partition.leader_epoch, name),
+            whole or LedLog(partition, remote, host.clock, self._threads.call),
+            lambda: writer_settings(host.config, log.config),
+            self._pacer,
+            self._threads.call,
+            host.clock,
+            at=self.at,
+            counters=partition.counters,
+            whole=whole,
+        )
+        task = asyncio.create_task(self._write(writer, partition))
+        self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
+        if not is_whole:
+            log.use_remote(ManifestSegments(lambda: writer.manifest))
+
+    async def _write(self, writer: RemoteWriter, partition: Partition) -> None:
+        try:
+            await writer.run()
+        except Exception:
+            logger.exception("the remote part of %s is not written any more", partition.topic_partition)
+
+    def _stop_writing(self, place: TopicPartition) -> None:
+        led = self.led.pop(place, None)
+        if led is not None:
+            led.task.cancel()
+            self._ending.add(led.task)
+            led.task.add_done_callback(self._ending.discard)
+
+    async def _writers_ended(self) -> None:
+        """Those that were told to: what they were sending is with the store, or never will be."""
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+
+def _is_the_same(led: Led, partition: Partition) -> bool:
+    """Does its writer still do the right thing?"""
+    return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)

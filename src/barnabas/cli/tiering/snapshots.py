@@ -1,0 +1,178 @@
+"""`barnabas snapshot`: what is in the object store at a moment, kept from being deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.output import count, show_done, show_rows, size
+from barnabas.cli.progress import Progress
+from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.tiering import snapshot_restore
+from barnabas.cli.tiering.failures import NotTieredError
+from barnabas.cli.tiering.stores import (
+    StoreOptions,
+    StoreUrl,
+    TopicInStore,
+    check_holds,
+    find_topic,
+    with_store,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.tiering.snapshots import Snapshot
+    from barnabas.tiering.stores.store import ObjectStore
+
+app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
+
+app.command("restore")(snapshot_restore.restore)
+
+COLUMNS = ("name", "created", "state", "topics", "partitions", "size")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot's name.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    store: StoreUrl,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topics",
+            "-t",
+            metavar="TOPIC",
+            help="May be repeated [all tiered].",
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    option: StoreOptions = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Keep what is in the object store now: nothing is copied, and retention deletes nothing of it.
+
+    Records that are not copied to the store yet are not in it. The objects cost money until the snapshot is deleted.
+
+    Examples:
+
+      barnabas snapshot create before-the-upgrade --store s3://history/production
+
+      barnabas snapshot create friday --topics clicks --topics orders --store file:///history
+    """
+    found = with_client(bootstrap, lambda client: _find(client, topics))
+    made = with_store(store, option, lambda opened: _create(opened, name, found, store))
+    facts = facts_of(made)
+    kept = f"{count(facts['partitions'], 'partition')} with {size(facts['bytes'])}"
+    show_done(output, f"Snapshot {name} keeps {kept}.", facts)
+
+
+@app.command("list")
+def list_them(
+    store: StoreUrl,
+    option: StoreOptions = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show the snapshots of the cluster.
+
+    One that is not complete was interrupted: delete it, and make it again.
+
+    Example:
+
+      barnabas snapshot list --store s3://history/production
+    """
+    cluster_id = with_client(bootstrap, _cluster_id)
+    found = with_store(store, option, lambda opened: _list(opened, cluster_id))
+    rows = [facts_of(snapshot) for snapshot in found]
+    if output is OutputFormat.TABLE:
+        rows = [{**row, "size": size(row["bytes"])} for row in rows]
+    show_rows(output, rows, COLUMNS, empty="There are no snapshots.")
+
+
+@app.command()
+def delete(
+    name: Name,
+    store: StoreUrl,
+    option: StoreOptions = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Delete a snapshot. What nothing else keeps is deleted with it, or by the brokers soon.
+
+    Example:
+
+      barnabas snapshot delete friday --store file:///history --yes
+    """
+    cluster_id = with_client(bootstrap, _cluster_id)
+    confirm(f"Delete the snapshot {name}, with all that only it keeps?", yes)
+    with_store(store, option, lambda opened: _delete(opened, cluster_id, name))
+    show_done(output, f"Deleted the snapshot {name}.", {"deleted": name})
+
+
+async def _find(client: Client, names: list[str] | None) -> list[TopicInStore]:
+    from barnabas.client.tiers import tiered_topics
+
+    wanted = list(names or await tiered_topics(client, sorted(await client.all_topics())))
+    if not wanted:
+        raise NotTieredError("No topic is tiered: there is nothing to keep.")
+    return [await find_topic(client, name) for name in dict.fromkeys(wanted)]
+
+
+async def _cluster_id(client: Client) -> str:
+    await client.refresh([])
+    return client.metadata.cluster_id or ""
+
+
+async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url: str) -> Snapshot:
+    import time
+
+    from barnabas.tiering.snapshots import SnapshotPartition, create_snapshot
+
+    for topic in found:
+        await check_holds(store, topic, url)
+    folders = [folder for topic in found for folder in topic.folders]
+    done = 0
+    with Progress(f"snapshot {name}", len(folders), unit="partitions") as progress:
+
+        def pinned(_: SnapshotPartition) -> None:
+            nonlocal done
+            done += 1
+            progress.reached(done)
+
+        now_ms = time.time_ns() // 1_000_000
+        return await create_snapshot(store, found[0].cluster_id, name, folders, now_ms, pinned)
+
+
+async def _list(store: ObjectStore, cluster_id: str) -> list[Snapshot]:
+    from barnabas.tiering.snapshots import list_snapshots
+
+    return [snapshot async for snapshot in list_snapshots(store, cluster_id)]
+
+
+async def _delete(store: ObjectStore, cluster_id: str, name: str) -> None:
+    from barnabas.tiering.snapshots import check_name, delete_snapshot
+
+    check_name(name)
+    await delete_snapshot(store, cluster_id, name)
+
+
+def facts_of(snapshot: Snapshot) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from barnabas.tiering.objects.layout import parse_partition_prefix
+
+    folders = [parse_partition_prefix(each.prefix) for each in snapshot.partitions]
+    return {
+        "name": snapshot.name,
+        "created": datetime.fromtimestamp(snapshot.created_ms // 1000, UTC).isoformat(),
+        "created_ms": snapshot.created_ms,
+        "state": snapshot.state.value,
+        "topics": sorted({folder.topic for folder in folders if folder is not None}),
+        "partitions": len(snapshot.partitions),
+        "bytes": sum(each.size for each in snapshot.partitions),
+    }

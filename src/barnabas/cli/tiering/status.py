@@ -1,0 +1,259 @@
+"""`barnabas tier status`: what is on the disks, what is in the object store, and what is still to be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.output import count, say, show_json, show_table, size
+from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.tiering.failures import NotTieredError
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.metadata import Topic
+    from barnabas.client.tiers import PartitionTiers
+    from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
+
+    Brokers = Mapping[int, BrokerTiers | str] | None
+    """None: not allowed to know."""
+
+COLUMNS = (
+    "topic",
+    "partition",
+    "leader",
+    "log_start",
+    "local_start",
+    "tiered_end",
+    "end",
+    "on_disk",
+    "remote",
+    "not_copied",
+    "copying",
+)
+BROKER_COLUMNS = ("broker", "cache", "cached_reads", "downloads", "reading", "copying", "store")
+SHOWN_ERRORS = 20  # JSON has all of them
+NOTHING = "No topic is tiered. `barnabas topics create NAME --set remote.storage.enable=true` makes one."
+
+
+def status(
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC]", help="Only this one [all tiered topics].", autocompletion=complete_topic
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show where the records of tiered topics lie, and how far copying is behind.
+
+    Offsets from LOG START up to TIERED END are in the object store, those from LOCAL START up to END on the leader's
+    disk. NOT COPIED counts records, and says bytes where they are known. COPYING is what the leader does, and how much
+    of a segment is sent. Below are the brokers with their caches, and what is wrong. A compacted topic with
+    barnabas.remote.compacted=copy is on the disk as a whole.
+
+    It needs Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on tells the
+    offsets alone.
+
+    Examples:
+
+      barnabas tier status
+
+      barnabas tier status clicks -o json | jq '.totals.pending_records'
+    """
+    found, brokers = with_client(bootstrap, lambda client: _describe(client, topic))
+    facts = {
+        "partitions": [facts_of(each) for each in found],
+        "totals": totals_of(found),
+        "brokers": brokers_of(brokers),
+    }
+    if output is OutputFormat.JSON:
+        show_json(facts)
+    elif found:
+        _show(facts)
+    else:
+        say(NOTHING)
+
+
+async def _describe(client: Client, name: str | None) -> tuple[list[PartitionTiers], Brokers]:
+    from barnabas.client.tiers import ask_brokers_if_allowed, describe_tiers, find_tiered
+
+    topics = await _topics(client, name)
+    tiered = await find_tiered(client, topics)
+    if name is not None and not tiered:
+        raise NotTieredError(
+            f"Topic {name} is not tiered: all its records are on the brokers' disks.\n"
+            f"`barnabas configs set topic {name} remote.storage.enable=true` tiers it, if the brokers have a store."
+        )
+    found = await describe_tiers(client, [topics[each] for each in tiered])
+    return found, await ask_brokers_if_allowed(client) if found else {}
+
+
+async def _topics(client: Client, name: str | None) -> dict[str, Topic]:
+    return await client.all_topics() if name is None else await client.topics([name])
+
+
+def facts_of(tiers: PartitionTiers) -> dict[str, Any]:
+    return {
+        "topic": tiers.place.topic,
+        "partition": tiers.place.partition,
+        "leader": tiers.leader if tiers.leader >= 0 else None,
+        "log_start": tiers.log_start,
+        "local_start": tiers.local_start,
+        "tiered_end": tiers.tiered_end,
+        "end": tiers.end,
+        "local_bytes": tiers.local_bytes,
+        "pending_records": tiers.pending_records,
+        "pending_bytes": tiers.pending_bytes,
+        "copying": _copying(tiers.copying),
+    }
+
+
+def _copying(told: PartitionTier | None) -> dict[str, Any] | None:
+    """None if the broker does not tell; a number that it does not know is null."""
+    if told is None:
+        return None
+    numbers = {name: getattr(told, name) for name in _NUMBERS}
+    return {
+        "state": told.state or None,
+        "whole": told.whole,
+        "error": told.error or None,
+        **{name: number if number >= 0 else None for name, number in numbers.items()},
+    }
+
+
+_NUMBERS = (
+    "error_since_ms", "remote_bytes", "remote_segments", "garbage_bytes", "pending_bytes", "pending_segments",
+    "upload_bytes", "uploaded_bytes",
+)  # fmt: skip
+
+
+def brokers_of(brokers: Brokers) -> list[dict[str, Any]] | None:
+    """None without the right to know."""
+    if brokers is None:
+        return None
+    return [
+        {"broker": broker, **({"error": told} if isinstance(told, str) else _broker_facts(told))}
+        for broker, told in brokers.items()
+    ]
+
+
+def _broker_facts(told: BrokerTiers) -> dict[str, Any]:
+    facts = {field.name: getattr(told, field.name) for field in told.FIELDS if field.name != "enabled"}
+    since = told.error_since_ms if told.error else None
+    return {**facts, "error": told.error or None, "error_since_ms": since}
+
+
+def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
+    """Sums of what is known; bytes still to be copied are unknown if those of one partition are."""
+    pending = [each.pending_bytes for each in found]
+    return {
+        "topics": len({each.place.topic for each in found}),
+        "partitions": len(found),
+        "offline": sum(each.leader < 0 for each in found),
+        "local_bytes": _sum(each.local_bytes for each in found),
+        "remote_bytes": _sum(each.copying.remote_bytes for each in found if each.copying is not None),
+        "lag_bytes": _sum(each.copying.pending_bytes for each in found if each.copying is not None),
+        "failing": sum(each.copying is not None and bool(each.copying.error) for each in found),
+        "pending_records": _sum(each.pending_records for each in found),
+        "pending_bytes": None if None in pending else _sum(pending),
+    }
+
+
+def _sum(numbers: Iterable[int | None]) -> int:
+    return sum(number for number in numbers if number is not None and number > 0)
+
+
+def _show(facts: dict[str, Any]) -> None:
+    rows = [
+        {
+            **row,
+            "on_disk": _size(row["local_bytes"]),
+            "not_copied": _pending(row),
+            "remote": _size((row["copying"] or {}).get("remote_bytes")),
+            "copying": _state(row["copying"]),
+        }
+        for row in facts["partitions"]
+    ]
+    show_table(rows, COLUMNS)
+    totals = facts["totals"]
+    what = f"{count(totals['partitions'], 'partition')} of {count(totals['topics'], 'topic')}"
+    print(
+        f"\n{what}: {size(totals['local_bytes'])} on disk, {size(totals['remote_bytes'])} remote, "
+        f"{_pending(totals)} not copied{_progress(totals)}"
+    )
+    if totals["offline"]:
+        print(f"offline: {count(totals['offline'], 'partition')}, not counted")
+    _show_brokers(facts["brokers"])
+    _show_errors(facts)
+
+
+def _progress(totals: dict[str, Any]) -> str:
+    """Of what is sealed."""
+    copied, left = totals["remote_bytes"], totals["lag_bytes"]
+    return f" (of sealed segments {copied / (copied + left):.0%} are copied)" if left else ""
+
+
+def _show_brokers(brokers: list[dict[str, Any]] | None) -> None:
+    if brokers is None:
+        print("\nBrokers and their caches are shown to who may describe the cluster.")
+    elif told := [each for each in brokers if "cache_limit_bytes" in each]:
+        print()
+        show_table([_broker_row(each) for each in told], BROKER_COLUMNS)
+
+
+def _broker_row(told: dict[str, Any]) -> dict[str, Any]:
+    reads = told["cache_hits"] + told["cache_misses"]
+    return {
+        "broker": told["broker"],
+        "cache": f"{size(told['cache_disk_bytes'] + told['cache_memory_bytes'])} of {size(told['cache_limit_bytes'])}",
+        "cached_reads": f"{told['cache_hits'] / reads:.0%} of {reads:,}" if reads else "-",
+        "downloads": f"{told['downloads']}, {told['downloads_waiting']} waiting",
+        "reading": f"{size(told['read_bytes_per_second'])}/s",
+        "copying": f"{size(told['copy_bytes_per_second'])}/s",
+        "store": "down" if told["store_down"] else "answers",
+    }
+
+
+def _show_errors(facts: dict[str, Any]) -> None:
+    failing = [(f"broker {each['broker']}", each) for each in facts["brokers"] or () if each["error"]]
+    failing += [
+        (f"{row['topic']}-{row['partition']}", row["copying"])
+        for row in facts["partitions"]
+        if row["copying"] and row["copying"]["error"]
+    ]
+    if failing:
+        print("\nwhat is wrong:")
+    for name, told in failing[:SHOWN_ERRORS]:
+        since = told.get("error_since_ms")
+        print(f"  {name}{f', since {_moment(since)}' if since else ''}: {told['error']}")
+    if len(failing) > SHOWN_ERRORS:
+        print(f"  ... and {len(failing) - SHOWN_ERRORS:,} more: -o json shows all")
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC).isoformat()
+
+
+def _state(copying: dict[str, Any] | None) -> str | None:
+    if copying is None or not copying["state"]:
+        return None
+    if copying["upload_bytes"]:
+        return f"{copying['state']}, {copying['uploaded_bytes'] / copying['upload_bytes']:.0%}"
+    return str(copying["state"])
+
+
+def _pending(row: dict[str, Any]) -> str | None:
+    records, size_of_them = row["pending_records"], row["pending_bytes"]
+    if records is None:
+        return None
+    return count(records, "record") + (f", {size(size_of_them)}" if size_of_them else "")
+
+
+def _size(number: int | None) -> str | None:
+    return None if number is None else size(number)

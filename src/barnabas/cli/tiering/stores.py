@@ -1,0 +1,135 @@
+"""An object store, opened by a command: a broker says which cluster and topic, the store is asked directly."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+import typer
+
+from barnabas.cli.options import parse_settings
+from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.tiering.failures import NotInStoreError
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.tiering.objects.layout import PartitionFolder
+    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.common.types import Uuid
+
+T = TypeVar("T")
+
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=complete_topic)
+]
+StoreUrl = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        "-s",
+        metavar="URL",
+        help="The brokers' barnabas.remote.storage.url: s3://BUCKET/PREFIX, gs://..., az://... or file:///FOLDER.",
+    ),
+]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the store, as rsm.config.NAME of the brokers; may be repeated. "
+        "Credentials are better left to the environment.",
+    ),
+]
+
+
+class TopicInStore(NamedTuple):
+    """What the keys of a topic's objects are made of."""
+
+    cluster_id: str
+    topic: str
+    topic_id: Uuid
+    partitions: tuple[int, ...]
+
+    @property
+    def folders(self) -> list[PartitionFolder]:
+        from barnabas.tiering.objects.layout import PartitionFolder
+
+        return [
+            PartitionFolder(self.cluster_id, self.topic, self.topic_id, index) for index in self.partitions
+        ]
+
+
+def with_topic_in_store(
+    bootstrap: str,
+    topic: str,
+    url: str,
+    options: list[str] | None,
+    work: Callable[[TopicInStore, ObjectStore], Awaitable[T]],
+) -> T:
+    """Ask a broker for the topic, then run a coroutine function with it and the store."""
+
+    async def checked(store: ObjectStore) -> T:
+        await check_holds(store, found, url)
+        return await work(found, store)
+
+    found = with_client(bootstrap, lambda client: find_topic(client, topic))
+    return with_store(url, options, checked)
+
+
+def with_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    """Run a coroutine function with the store. `named`: how the command calls the URL."""
+    import asyncio
+
+    return asyncio.run(using_store(url, options, work, named))
+
+
+async def using_store(
+    url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
+) -> T:
+    store = _open(url, parse_settings(options), named)
+    try:
+        return await work(store)
+    finally:
+        await store.close()
+
+
+def _open(url: str, options: dict[str, str], named: str) -> ObjectStore:
+    """With a command's own names in the errors: the texts were made for brokers."""
+    from barnabas.config.setting import ConfigError
+    from barnabas.tiering.stores.opening import URL, open_store
+
+    try:
+        return open_store(url, options)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(URL, named).replace("rsm.config.*", "--option")) from None
+
+
+async def find_topic(client: Client, name: str) -> TopicInStore:
+    topic = (await client.topics([name]))[name]
+    return TopicInStore(client.metadata.cluster_id or "", name, topic.id, tuple(sorted(topic.partitions)))
+
+
+async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
+    """NotInStoreError if there is nothing of the topic: another bucket, most likely."""
+    from barnabas.tiering.objects.layout import topic_prefix
+
+    async for _ in store.list(topic_prefix(found.cluster_id, found.topic, found.topic_id)):
+        return
+    raise NotInStoreError(
+        f"{url} has nothing of topic {found.topic} of cluster {found.cluster_id}"
+        f"{await _whose(store, found.cluster_id)}.\n"
+        f"Is this the right bucket and prefix? `barnabas tier status {found.topic}` tells whether it is tiered."
+    )
+
+
+async def _whose(store: ObjectStore, cluster_id: str) -> str:
+    """Whose the first object is, if it is another cluster's."""
+    from barnabas.tiering.objects.layout import parse_partition_prefix
+
+    async for info in store.list(""):
+        folder = parse_partition_prefix(info.key.rpartition("/")[0])
+        other = folder is not None and folder.cluster_id != cluster_id
+        return f"; it holds objects of cluster {folder.cluster_id}" if folder is not None and other else ""
+    return "; it is empty"

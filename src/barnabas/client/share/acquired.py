@@ -1,0 +1,96 @@
+"""Records that a member of a share group has acquired, and how it acknowledges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from barnabas.client.opening import ConsumedRecord, check_batch
+from barnabas.common.errors import KafkaError
+from barnabas.protocol.messages.share import AcknowledgementBatch, AcquiredRecords
+from barnabas.records.batch import iterate_headers
+from barnabas.records.record import iterate_records
+from barnabas.common.types import TopicPartition
+
+
+class AcknowledgeType(IntEnum):
+    """The acknowledge types of the protocol."""
+
+    GAP = 0  # there is no record at this offset
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class AcquiredRecord(NamedTuple):
+    """A record that is ours until its lock runs out. It has been delivered so often, this time included."""
+
+    record: ConsumedRecord
+    delivery_count: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.record.place
+
+    @property
+    def offset(self) -> int:
+        return self.record.offset
+
+
+class Refusal(NamedTuple):
+    """Answers that came too late, or for records that were not ours."""
+
+    place: TopicPartition
+    offsets: tuple[int, ...]
+    error: KafkaError
+
+
+Answers = dict[int, AcknowledgeType]
+"""By offset, of one partition."""
+
+
+def open_acquired(
+    place: TopicPartition, batches: memoryview, acquired: Iterable[AcquiredRecords]
+) -> tuple[list[AcquiredRecord], Answers]:
+    """The records that were acquired, and an answer for every acquired offset where there is none."""
+    counts = {
+        offset: span.delivery_count
+        for span in acquired
+        for offset in range(span.first_offset, span.last_offset + 1)
+    }
+    taken = [
+        AcquiredRecord(record, counts.pop(record.offset))
+        for record in _records(place, batches)
+        if record.offset in counts
+    ]
+    return taken, dict.fromkeys(counts, AcknowledgeType.GAP)
+
+
+def _records(place: TopicPartition, batches: memoryview) -> Iterator[ConsumedRecord]:
+    for start, header in iterate_headers(batches):
+        batch = batches[start : start + header.size]
+        check_batch(place, batch, header)
+        if not header.is_control:
+            for record in iterate_records(batch, header):
+                yield ConsumedRecord(place.topic, place.partition, *record)
+
+
+def to_batches(answers: Answers) -> list[AcknowledgementBatch]:
+    """Neighbours with the same answer share a batch."""
+    ordered = sorted(answers.items())
+    if not ordered:
+        return []
+    batches = [_batch(*ordered[0])]
+    for (before, last), (offset, answer) in pairwise(ordered):
+        if offset == before + 1 and answer == last:
+            batches[-1].last_offset = offset
+        else:
+            batches.append(_batch(offset, answer))
+    return batches
+
+
+def _batch(offset: int, answer: AcknowledgeType) -> AcknowledgementBatch:
+    return AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[int(answer)])

@@ -1,0 +1,197 @@
+"""Takes records as a member of a share group.
+
+    async with ShareConsumer(client, "workers", ["jobs"]) as consumer:
+        for taken in await consumer.take(10):
+            consumer.answer(taken, AcknowledgeType.ACCEPT)
+
+Answers travel with the next `take`, or at once with `flush`. What is neither answered for nor renewed before its lock
+runs out goes to another member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from barnabas.client.cluster import Client, Closing
+from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client.retry import Backoff, Deadline
+from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
+from barnabas.client.share.membership import ShareMember
+from barnabas.client.share.session import Fetched, ShareSession, lost
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+
+LONGEST_WAIT = 0.5
+ENDED_SESSION = frozenset(
+    {
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    }
+)
+
+Pending = dict[TopicPartition, Answers]
+
+
+class ShareConsumer(Closing):
+    def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:
+        self.client = client
+        self.member = ShareMember(client, group, topics, member_id)
+        self.refusals: list[Refusal] = []
+        """Answers that did not count; the caller may look at them and clear them."""
+        self._sessions: dict[int, ShareSession] = {}
+        self._pending: Pending = {}
+        self._spare: list[AcquiredRecord] = []  # more than was asked for: several leaders had some
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._backoff = Backoff()
+
+    async def __aenter__(self) -> Self:
+        await self.member.join()
+        self._heartbeats = asyncio.create_task(self.member.keep_alive())
+        return self
+
+    async def close(self) -> None:
+        """Send the last answers, give back what was not answered for, and leave the group."""
+        await self.stop()
+        by_leader = await self._pending_by_leader()
+        for leader, session in self._sessions.items():
+            with contextlib.suppress(ClientError, KafkaError):
+                self.refusals += await session.close(by_leader.get(leader, {}))
+        self._sessions.clear()
+        await self.member.leave()
+
+    async def stop(self) -> None:
+        """Say nothing more, as if this process had ended."""
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            self._heartbeats = None
+
+    async def take(self, most: int = 500, within: float = 1.0) -> list[AcquiredRecord]:
+        """Up to `most` records as soon as there are any; none when there were none in time."""
+        deadline = Deadline(within)
+        taken, self._spare = self._spare[:most], self._spare[most:]
+        wait = 0.0
+        while not taken:
+            taken = await self._take_from_all(most, wait)
+            if taken or deadline.passed:
+                break
+            wait = min(deadline.remaining, LONGEST_WAIT)
+            if not self.member.partitions:
+                await self._wait_for_partitions(wait)
+        self._spare += taken[most:]
+        return taken[:most]
+
+    async def _wait_for_partitions(self, within: float) -> None:
+        self.member.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.member.changed.wait(), within)
+
+    def answer(self, taken: AcquiredRecord, answer: AcknowledgeType) -> None:
+        """Say what became of a record; it is sent with the next request."""
+        self._pending.setdefault(taken.place, {})[taken.offset] = answer
+
+    async def renew(self, taken: Iterable[AcquiredRecord]) -> None:
+        """Keep records for another lock's time. Answers that wait are sent as well."""
+        for one in taken:
+            self.answer(one, AcknowledgeType.RENEW)
+        await self.flush()
+
+    async def flush(self) -> list[Refusal]:
+        """Send all answers now; returns (and notes) those that did not count."""
+        refusals: list[Refusal] = []
+        for leader, answers in (await self._pending_by_leader()).items():
+            try:
+                refusals += await self._session(leader).acknowledge(answers)
+            except (ClientError, KafkaError):
+                refusals += lost(answers)
+        self.refusals += refusals
+        return refusals
+
+    # -- leaders ------------------------------------------------------------------------------------
+
+    async def _take_from_all(self, most: int, wait: float) -> list[AcquiredRecord]:
+        if self.member.failure is not None:
+            raise self.member.failure
+        places = await self._places_by_leader()
+        answers = await self._pending_by_leader()
+        leaders = sorted(places.keys() | answers.keys() | self._sessions.keys())
+        share = math.ceil(most / max(len(places), 1))
+        fetches = [
+            self._fetch(leader, places.get(leader, frozenset()), answers.get(leader, {}), share, wait)
+            for leader in leaders
+        ]
+        return [taken for part in await asyncio.gather(*fetches) for taken in part]
+
+    async def _fetch(
+        self,
+        leader: int,
+        places: frozenset[TopicPartition],
+        answers: Mapping[TopicPartition, Answers],
+        most: int,
+        wait: float,
+    ) -> list[AcquiredRecord]:
+        try:
+            fetched = await self._session(leader).fetch(places, answers, most, wait)
+        except (ClientError, KafkaError) as error:
+            self.refusals += lost(answers)
+            await self._recover(error)
+            return []
+        return await self._note(fetched)
+
+    async def _note(self, fetched: Fetched) -> list[AcquiredRecord]:
+        self.refusals += fetched.refusals
+        for place, gaps in fetched.gaps.items():
+            self._pending.setdefault(place, {}).update(gaps)
+        for error in fetched.errors:
+            await self._recover(error)
+        if not fetched.errors:
+            self._backoff.reset()
+        return fetched.taken
+
+    async def _recover(self, error: Exception) -> None:
+        """Wait, with fresh metadata, where another attempt may help."""
+        session_ended = isinstance(error, KafkaError) and error.code in ENDED_SESSION
+        if not session_ended and not is_retriable(error):
+            raise error
+        await self._backoff.wait(Deadline(LONGEST_WAIT))
+        await self.client.refresh_quietly(self.member.topics)
+
+    def _session(self, leader: int) -> ShareSession:
+        session = self._sessions.get(leader)
+        if session is None:
+            member = self.member
+            session = ShareSession(self.client, leader, member.group, member.member_id)
+            self._sessions[leader] = session
+        return session
+
+    async def _places_by_leader(self) -> dict[int, frozenset[TopicPartition]]:
+        grouped: dict[int, set[TopicPartition]] = {}
+        for place in self.member.partitions:
+            leader = await self._leader(place)
+            if leader is not None:
+                grouped.setdefault(leader, set()).add(place)
+        return {leader: frozenset(places) for leader, places in grouped.items()}
+
+    async def _pending_by_leader(self) -> dict[int, Pending]:
+        """The answers that wait, which leave with this; those for a partition without a leader go on waiting."""
+        pending, self._pending = self._pending, {}
+        grouped: dict[int, Pending] = {}
+        for place, answers in pending.items():
+            leader = await self._leader(place)
+            if leader is None:
+                self._pending[place] = answers
+            else:
+                grouped.setdefault(leader, {})[place] = answers
+        return grouped
+
+    async def _leader(self, place: TopicPartition) -> int | None:
+        try:
+            return await self.client.leader(place)
+        except (ClientError, KafkaError):
+            await self.client.refresh_quietly([place.topic])
+            return None

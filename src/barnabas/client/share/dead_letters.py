@@ -1,0 +1,233 @@
+"""Dead letters as people look at them, and which of them were sent back already.
+
+Share groups, pipelines, ingest agents and Kafka Connect each have headers of their own that say why a record is there
+and where it comes from (`Dialect`).
+
+Which were is kept where every tool can see it: as the committed offset of a group named after the dead-letter topic.
+Everything below it is done; what was picked out above it stands, as ranges, in the metadata of the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.records.dead_letters import (
+    DELIVERIES_HEADER,
+    GROUP_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    REASON_HEADER,
+    TOPIC_HEADER,
+)
+from barnabas.common.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.opening import ConsumedRecord
+    from barnabas.records.record import Header
+
+GROUP_PREFIX = "barnabas-redrive-"
+REDRIVEN_HEADER = "barnabas-redriven-from"
+LONGEST_METADATA = 4096  # offset.metadata.max.bytes
+FIELDS = ("topic", "partition", "offset", "group", "deliveries", "reason", "key")
+
+
+class Dialect(NamedTuple):
+    """The headers of one kind of dead letters, each by what it says."""
+
+    kind: str
+    marks: tuple[str, ...]
+    """Headers that a record must have to be one."""
+    topic: str = ""
+    partition: str = ""
+    offset: str = ""
+    by: str = ""
+    deliveries: str = ""
+    reason: str = ""
+
+    @property
+    def facts(self) -> frozenset[str]:
+        return frozenset(self[2:]) - {""}
+
+
+_QUEUE = Dialect(
+    "queue",
+    (TOPIC_HEADER,),
+    TOPIC_HEADER,
+    PARTITION_HEADER,
+    OFFSET_HEADER,
+    GROUP_HEADER,
+    DELIVERIES_HEADER,
+    REASON_HEADER,
+)
+_PIPELINE = Dialect(
+    "pipeline",
+    ("errors.dataset", "errors.reason"),
+    "errors.topic",
+    "errors.partition",
+    "errors.offset",
+    "errors.dataset",
+    "",
+    "errors.reason",
+)
+_CONNECT = Dialect(
+    "connect",
+    ("__connect.errors.topic",),
+    "__connect.errors.topic",
+    "__connect.errors.partition",
+    "__connect.errors.offset",
+    "__connect.errors.connector.name",
+    "",
+    "__connect.errors.exception.message",
+)
+# An agent's come from a file, which is in the letter's other headers.
+_INGEST = Dialect("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
+DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    place: TopicPartition
+    offset: int
+    timestamp: int
+    origin: TopicPartition
+    """With an empty topic if the letter does not say."""
+    origin_offset: int
+    group: str
+    """The share group, pipeline dataset, connector or file."""
+    deliveries: int
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    kind: str = _QUEUE.kind
+
+    @property
+    def where(self) -> str:
+        return f"{self.place.partition}:{self.offset}"
+
+    @property
+    def has_content(self) -> bool:
+        """Whether key or value were copied; without them the original has to be looked up."""
+        return self.key is not None or self.value is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        values = (self.key, self.value, *(value for _, value in self.headers))
+        return sum(len(value or b"") for value in values)
+
+    def sent_back(self) -> tuple[Header, ...]:
+        """The headers of a record that gets another chance."""
+        source = f"{self.place.topic}-{self.place.partition}@{self.offset}"
+        return (*self.headers, (REDRIVEN_HEADER, source.encode()))
+
+
+def read_letter(record: ConsumedRecord) -> DeadLetter | None:
+    """None for a record that none of those we know has put there."""
+    values = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+    dialect = next((each for each in DIALECTS if values.keys() >= set(each.marks)), None)
+    if dialect is None:
+        return None
+    hidden = dialect.facts - {"path"}
+    return DeadLetter(
+        record.place,
+        record.offset,
+        record.timestamp,
+        TopicPartition(values.get(dialect.topic, ""), _number(values, dialect.partition)),
+        _number(values, dialect.offset),
+        values.get(dialect.by, ""),
+        _number(values, dialect.deliveries),
+        values.get(dialect.reason, ""),
+        record.key,
+        record.value,
+        tuple(header for header in record.headers if header[0] not in hidden),
+        dialect.kind,
+    )
+
+
+def _number(facts: Mapping[str, str], name: str) -> int:
+    text = facts.get(name, "")
+    return int(text) if _is_number(text) else -1
+
+
+class Filter:
+    """`reason=*rejected*`, `group=billing`: all have to match; `*` and `?` as in file names."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._patterns: list[tuple[str, str]] = []
+        for text in texts:
+            name, equals, pattern = text.partition("=")
+            if not equals or name not in FIELDS:
+                raise ValueError(f"{text!r} is not FIELD=PATTERN with a field of {', '.join(FIELDS)}")
+            self._patterns.append((name, pattern))
+
+    def __call__(self, letter: DeadLetter) -> bool:
+        return all(fnmatchcase(_value(letter, name), pattern) for name, pattern in self._patterns)
+
+
+def _value(letter: DeadLetter, name: str) -> str:
+    values = {
+        "topic": letter.origin.topic,
+        "partition": letter.origin.partition,
+        "offset": letter.origin_offset,
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "reason": letter.reason,
+        "key": (letter.key or b"").decode(errors="replace"),
+    }
+    return str(values[name])
+
+
+@dataclass
+class Redriven:
+    """Which offsets of one partition were sent back."""
+
+    position: int = 0
+    beyond: set[int] = field(default_factory=set)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset < self.position or offset in self.beyond
+
+    def add(self, offset: int) -> None:
+        self.beyond.add(offset)
+        while self.position in self.beyond:
+            self.beyond.remove(self.position)
+            self.position += 1
+
+    def metadata(self) -> str:
+        """What lies beyond the position, as `17-19 23`; ValueError when that is too much for a commit."""
+        text = " ".join(_spell(first, last) for first, last in _ranges(sorted(self.beyond)))
+        if len(text) > LONGEST_METADATA:
+            raise ValueError("too many single dead letters were picked out: send back the older ones first")
+        return text
+
+    @classmethod
+    def read(cls, position: int, metadata: str, end: int) -> Redriven:
+        """`end` is that of the partition: whoever may commit can write any numbers there."""
+        beyond: set[int] = set()
+        for part in metadata.split():
+            first, _, last = part.partition("-")
+            if _is_number(first) and (not last or _is_number(last)):
+                beyond.update(range(max(int(first), position), min(int(last or first) + 1, end)))
+        return cls(position, beyond)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
+def _ranges(ordered: list[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for offset in ordered:
+        if ranges and offset == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], offset)
+        else:
+            ranges.append((offset, offset))
+    return ranges
+
+
+def _spell(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"

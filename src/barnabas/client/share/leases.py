@@ -1,0 +1,62 @@
+"""Records that are taken by one process and answered for by another.
+
+A leader gives back what a member holds when the member's connection ends. A member whose id begins with `lease-` keeps
+it until the lock runs out, on brokers of Barnabas: the receipt of a record says which member took it, and who has
+it can answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barnabas.client.cluster import Client
+from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
+from barnabas.client.share.membership import new_member_id
+from barnabas.client.share.session import ShareSession
+from barnabas.common.types import TopicPartition
+
+LEASE_PREFIX = "lease-"
+
+
+class Receipt(NamedTuple):
+    group: str
+    member_id: str
+    place: TopicPartition
+    offset: int
+
+    def __str__(self) -> str:
+        place = self.place
+        return f"{self.group}:{self.member_id}:{place.topic}:{place.partition}:{self.offset}"
+
+
+def new_lease() -> str:
+    return LEASE_PREFIX + new_member_id()
+
+
+def receipt_of(group: str, member_id: str, taken: AcquiredRecord) -> Receipt:
+    return Receipt(group, member_id, taken.place, taken.offset)
+
+
+def parse_receipt(text: str) -> Receipt:
+    """ValueError for what `take` has not printed. A group's id may contain colons, the rest cannot."""
+    parts = text.rsplit(":", 4)
+    if len(parts) != 5 or not all(part.isdigit() for part in parts[3:]):
+        raise ValueError(f"{text!r} is no receipt; `barnabas queue take` prints one for each record")
+    group, member_id, topic, partition, offset = parts
+    return Receipt(group, member_id, TopicPartition(topic, int(partition)), int(offset))
+
+
+async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeType]) -> list[Refusal]:
+    """Answer for records that another member took; what did not count is returned."""
+    by_holder: dict[tuple[str, str, int], dict[TopicPartition, Answers]] = {}
+    for receipt, answer in answers.items():
+        leader = await client.leader(receipt.place)
+        held = by_holder.setdefault((receipt.group, receipt.member_id, leader), {})
+        held.setdefault(receipt.place, {})[receipt.offset] = answer
+    refusals: list[Refusal] = []
+    for (group, member_id, leader), given in by_holder.items():
+        session = ShareSession(client, leader, group, member_id)
+        await session.fetch(frozenset(), {}, 1, 0)  # opens a session in place of the one that took them
+        refusals += await session.acknowledge(given)
+    return refusals

@@ -1,0 +1,187 @@
+"""Reads a dead-letter topic, and sends dead letters back to where they came from.
+
+A letter counts as sent back when the record is in the log of its topic and that is committed, in this order: after a
+crash in between it is sent once more, and never forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.client.consumer import Consumer
+from barnabas.client.fetching import FetchSettings
+from barnabas.client.groups import Commit, commit_offsets, committed_offsets
+from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
+from barnabas.client.producer import Producer
+from barnabas.client.share.dead_letters import GROUP_PREFIX, DeadLetter, Redriven, read_letter
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+
+CHUNK = 500
+POLL_SECONDS = 1.0
+
+History = dict[TopicPartition, Redriven]
+
+
+class Outcome(NamedTuple):
+    sent: int
+    lost: list[DeadLetter]
+    """Their content was not copied, and the original is gone."""
+
+
+async def read_history(client: Client, topic: str) -> History:
+    places = await client.partitions([topic])
+    committed = await committed_offsets(client, GROUP_PREFIX + topic)
+    ends = await end_offsets(client, places)
+    return {
+        place: Redriven.read(committed[place].offset, committed[place].metadata, ends[place])
+        if place in committed
+        else Redriven()
+        for place in places
+    }
+
+
+async def read_letters(
+    client: Client,
+    topic: str,
+    wanted: Callable[[DeadLetter], bool],
+    *,
+    limit: int | None = None,
+    most_read: int | None = None,
+    most_bytes: int | None = None,
+    since: Mapping[TopicPartition, int] | None = None,
+) -> list[DeadLetter]:
+    """The dead letters that are there now, oldest first in each partition; with `most_read`, those among the first so
+    many records from `since` on; with `most_bytes`, no more once those found have so many."""
+    places = await client.partitions([topic])
+    starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
+    positions = {place: max(start, (since or {}).get(place, 0)) for place, start in starts.items()}
+    positions = {place: position for place, position in positions.items() if position < ends[place]}
+    letters, read, size = list[DeadLetter](), 0, 0
+    async with Consumer(client, positions, FetchSettings(isolation=READ_COMMITTED)) as consumer:
+        while (
+            consumer.partitions
+            and _below(len(letters), limit)
+            and _below(read, most_read)
+            and _below(size, most_bytes)
+        ):
+            for record in await consumer.poll(POLL_SECONDS):
+                read += 1
+                letter = read_letter(record) if record.offset < ends[record.place] else None
+                if letter is not None and wanted(letter):
+                    letters.append(letter)
+                    size += letter.size
+            for place in [place for place in consumer.partitions if consumer.position(place) >= ends[place]]:
+                consumer.remove(place)
+    return sorted(letters, key=lambda letter: (letter.timestamp, letter.where))[:limit]
+
+
+def _below(number: int, limit: int | None) -> bool:
+    return limit is None or number < limit
+
+
+async def pending_letters(
+    client: Client,
+    topic: str,
+    wanted: Callable[[DeadLetter], bool],
+    *,
+    limit: int | None = None,
+    most_read: int | None = None,
+    most_bytes: int | None = None,
+) -> list[DeadLetter]:
+    """Those that were not sent back yet."""
+    history = await read_history(client, topic)
+    return await read_letters(
+        client,
+        topic,
+        lambda letter: letter.offset not in history[letter.place] and wanted(letter),
+        limit=limit,
+        most_read=most_read,
+        most_bytes=most_bytes,
+        since={place: redriven.position for place, redriven in history.items()},
+    )
+
+
+async def redrive(
+    client: Client,
+    topic: str,
+    letters: Iterable[DeadLetter],
+    to: str | None = None,
+    progress: Callable[[int], None] = lambda sent: None,
+) -> Outcome:
+    """Send letters of a topic to their origin, or to the topic `to`; commit after each chunk which are done."""
+    letters = list(letters)
+    _check_targets(letters, to)
+    history = await read_history(client, topic)
+    _check_room(letters, history)
+    sent, lost = 0, list[DeadLetter]()
+    async with Producer(client) as producer:
+        for chunk in _chunks(letters):
+            delivered: list[DeadLetter] = []
+            for letter in chunk:
+                content = await _content(client, letter)
+                if content is None:
+                    lost.append(letter)
+                    continue
+                key, value = content
+                await producer.enqueue(to or letter.origin.topic, value, key, headers=letter.sent_back())
+                delivered.append(letter)
+            await producer.flush()
+            await _commit(client, delivered, history)
+            sent += len(delivered)
+            progress(sent)
+    return Outcome(sent, lost)
+
+
+def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
+    for letter in letters:
+        if not to and not letter.origin.topic:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"dead letter {letter.where} does not say which topic it comes from: name the topic to send it to",
+            )
+
+
+def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
+    """What cannot be noted as sent back is not sent: it would be sent again and again."""
+    after = {place: Redriven(one.position, set(one.beyond)) for place, one in history.items()}
+    for letter in letters:
+        after[letter.place].add(letter.offset)
+    try:
+        for one in after.values():
+            one.metadata()
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
+    ordered = list(letters)
+    return [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
+
+
+async def _commit(client: Client, delivered: list[DeadLetter], history: History) -> None:
+    for letter in delivered:
+        history[letter.place].add(letter.offset)
+    commits = {
+        place: Commit(history[place].position, history[place].metadata())
+        for place in {letter.place for letter in delivered}
+    }
+    for topic in {place.topic for place in commits}:
+        await commit_offsets(client, GROUP_PREFIX + topic, commits)
+
+
+async def _content(client: Client, letter: DeadLetter) -> tuple[bytes | None, bytes | None] | None:
+    if letter.has_content:
+        return letter.key, letter.value
+    (start,) = (await beginning_offsets(client, [letter.origin])).values()
+    if letter.origin_offset < start:
+        return None
+    async with Consumer(client, {letter.origin: letter.origin_offset}) as consumer:
+        for record in await consumer.poll(POLL_SECONDS):
+            if record.offset == letter.origin_offset:
+                return record.key, record.value
+    return None

@@ -1,0 +1,211 @@
+"""A share session with one leader: its epochs, and the partitions that the leader knows of.
+
+Requests of a session follow each other; one that fails ends it, and the next request opens another. Answers of the
+old session are lost then: the leader has released, or will release, what was locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import error_code
+from barnabas.client.share.acquired import (
+    AcknowledgeType,
+    AcquiredRecord,
+    Answers,
+    Refusal,
+    open_acquired,
+    to_batches,
+)
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.share import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchPartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from barnabas.common.types import TopicPartition
+
+OPENING, CLOSING = 0, -1
+_LAST_EPOCH = 2**31 - 1
+WHOLE_BATCHES, RECORD_LIMIT = 0, 1  # how exactly the leader keeps to the number of records (KIP-1206)
+EXACT_BELOW = 100
+MOST_BYTES = 50 << 20
+
+
+class Fetched(NamedTuple):
+    """What one request brought. `gaps` are offsets that we hold and that have no record: to be answered for."""
+
+    taken: list[AcquiredRecord]
+    gaps: dict[TopicPartition, Answers]
+    refusals: list[Refusal]
+    errors: list[KafkaError]
+
+
+class ShareSession:
+    def __init__(self, client: Client, leader: int, group: str, member_id: str) -> None:
+        self._client = client
+        self._leader = leader
+        self._group = group
+        self._member_id = member_id
+        self._epoch = OPENING
+        self._places: frozenset[TopicPartition] = frozenset()
+        self._turn = asyncio.Lock()
+
+    async def fetch(
+        self,
+        places: frozenset[TopicPartition],
+        answers: Mapping[TopicPartition, Answers],
+        most: int,
+        wait: float,
+    ) -> Fetched:
+        """Take up to `most` records, and answer for earlier ones on the way."""
+        async with self._turn:
+            refusals: list[Refusal] = []
+            if self._epoch == OPENING and answers:
+                refusals, answers = lost(answers), {}
+            request = self._fetch_request(places, answers, most, wait)
+            response: ShareFetchResponse = await self._send(request, wait)
+            self._places = places
+            return self._open(response, answers, refusals)
+
+    def _fetch_request(
+        self,
+        places: frozenset[TopicPartition],
+        answers: Mapping[TopicPartition, Answers],
+        most: int,
+        wait: float,
+    ) -> ShareFetchRequest:
+        named = (places if self._epoch == OPENING else places - self._places) | answers.keys()
+        topics: dict[bytes, FetchTopic] = {}
+        for place in sorted(named):
+            topic_id = self._topic_id(place)
+            batches = to_batches(answers.get(place, {}))
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
+            topic.partitions.append(
+                FetchPartition(partition_index=place.partition, acknowledgement_batches=batches)
+            )
+        return ShareFetchRequest(
+            group_id=self._group,
+            member_id=self._member_id,
+            share_session_epoch=self._epoch,
+            max_wait_ms=int(wait * 1000),
+            min_bytes=1,
+            max_bytes=MOST_BYTES,
+            max_records=most,
+            batch_size=most,
+            share_acquire_mode=RECORD_LIMIT if most < EXACT_BELOW else WHOLE_BATCHES,
+            topics=list(topics.values()),
+            forgotten_topics_data=self._forgotten(self._places - places),
+        )
+
+    def _forgotten(self, places: Iterable[TopicPartition]) -> list[ForgottenTopic]:
+        topics: dict[bytes, ForgottenTopic] = {}
+        for place in sorted(places):
+            topic_id = self._topic_id(place)
+            topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(place.partition)
+        return list(topics.values())
+
+    def _open(
+        self,
+        response: ShareFetchResponse,
+        answers: Mapping[TopicPartition, Answers],
+        refusals: list[Refusal],
+    ) -> Fetched:
+        fetched = Fetched([], {}, refusals, [])
+        names = self._client.metadata.topic_names
+        for topic in response.responses:
+            for data in topic.partitions:
+                place = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
+                self._open_partition(place, data, answers.get(place, {}), fetched)
+        return fetched
+
+    def _open_partition(
+        self, place: TopicPartition, data: ShareFetchPartitionData, answers: Answers, fetched: Fetched
+    ) -> None:
+        if data.acknowledge_error_code:
+            error = KafkaError(error_code(data.acknowledge_error_code), data.acknowledge_error_message or "")
+            fetched.refusals.append(Refusal(place, tuple(answers), error))
+        if data.error_code:
+            error = KafkaError(error_code(data.error_code), data.error_message or f"cannot take from {place}")
+            fetched.errors.append(error)
+            return
+        taken, gaps = open_acquired(place, memoryview(data.records or b""), data.acquired_records)
+        fetched.taken.extend(taken)
+        if gaps:
+            fetched.gaps[place] = gaps
+
+    async def acknowledge(self, answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
+        """Answer at once, without taking anything."""
+        async with self._turn:
+            if self._epoch == OPENING:
+                return lost(answers)
+            response: ShareAcknowledgeResponse = await self._send(self._acknowledge_request(answers))
+            return self._refusals(response, answers)
+
+    async def close(self, answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
+        """Answer for the last time; the leader releases what is not answered for."""
+        async with self._turn:
+            if self._epoch == OPENING:
+                return lost(answers)
+            self._epoch = CLOSING
+            response: ShareAcknowledgeResponse = await self._send(self._acknowledge_request(answers))
+            return self._refusals(response, answers)
+
+    def _acknowledge_request(self, answers: Mapping[TopicPartition, Answers]) -> ShareAcknowledgeRequest:
+        topics: dict[bytes, AcknowledgeTopic] = {}
+        for place, given in sorted(answers.items()):
+            topic_id = self._topic_id(place)
+            partition = AcknowledgePartition(
+                partition_index=place.partition, acknowledgement_batches=to_batches(given)
+            )
+            topics.setdefault(topic_id, AcknowledgeTopic(topic_id=topic_id)).partitions.append(partition)
+        renews = any(
+            answer is AcknowledgeType.RENEW for given in answers.values() for answer in given.values()
+        )
+        return ShareAcknowledgeRequest(
+            group_id=self._group,
+            member_id=self._member_id,
+            share_session_epoch=self._epoch,
+            is_renew_ack=renews,
+            topics=list(topics.values()),
+        )
+
+    def _refusals(
+        self, response: ShareAcknowledgeResponse, answers: Mapping[TopicPartition, Answers]
+    ) -> list[Refusal]:
+        names = self._client.metadata.topic_names
+        refusals = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.error_code:
+                    place = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
+                    error = KafkaError(error_code(data.error_code), data.error_message or "")
+                    refusals.append(Refusal(place, tuple(answers.get(place, ())), error))
+        return refusals
+
+    async def _send(self, request: ShareFetchRequest | ShareAcknowledgeRequest, wait: float = 0.0) -> Any:
+        epoch, self._epoch = self._epoch, OPENING  # whatever goes wrong from here on ends the session
+        within = self._client.request_timeout + wait
+        response = await self._client.send_to_broker(self._leader, request, within)
+        raise_for(response.error_code, response.error_message or "")
+        if epoch != CLOSING:
+            self._epoch = epoch + 1 if epoch < _LAST_EPOCH else 1
+        return response
+
+    def _topic_id(self, place: TopicPartition) -> bytes:
+        return self._client.metadata.topics[place.topic].id
+
+
+def lost(answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
+    error = KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, "the session with the leader has ended meanwhile")
+    return [Refusal(place, tuple(given), error) for place, given in answers.items()]

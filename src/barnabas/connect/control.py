@@ -1,0 +1,251 @@
+"""Connectors at work: many in one Spark session, each with its own life. One that fails does not disturb the others."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from barnabas.client.status import Part, Status
+from barnabas.common.durations import seconds_of
+from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
+from barnabas.connect.declaration import Connector
+from barnabas.connect.ends import Feeder
+from barnabas.connect.life import Life, Progress, Tolerance
+from barnabas.connect.orders import Orders, state_url
+from barnabas.pipelines.definitions.files import PipelineFiles
+from barnabas.spark.errors import PipelineError, words_of
+from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.pipelines.running.progress import FlowProgress
+from barnabas.pipelines.running.runner import LOOK_SECONDS, Runner
+
+logger = logging.getLogger(__name__)
+
+ORDERS_SECONDS = 2.0  # between two looks for what people ask
+
+
+class RunningConnector:
+    """One connector and its runner, which is another one after each failure."""
+
+    def __init__(
+        self, connector: Connector, session: SparkSession, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.connector = connector
+        self.life = Life(connector.restart, connector.stalled_after)
+        self._session = session
+        self._clock = clock
+        self._redaction = connector.redaction
+        self._orders = Orders(HadoopFolder(session, state_url(connector)))
+        self._orders_seen = -ORDERS_SECONDS
+        self._tolerance = Tolerance(connector.errors.allowed() if connector.errors is not None else None)
+        self._runner: Runner | None = None
+        self._plan: ConnectorPlan | None = None
+        self._feeding: Feeding | None = None
+        self._rows_before = 0
+        self._rejected_before = 0
+
+    def tick(self) -> None:
+        """A look at what people ask, and at how the query does; a start if one is due."""
+        now = self._clock()
+        if now - self._orders_seen >= ORDERS_SECONDS:
+            self._orders_seen = now
+            self._obey()
+        if self.life.should_start(now):
+            self._attempt(self._start)
+        elif self.life.state == "running":
+            self._attempt(self._look)
+
+    def run_once(self) -> None:
+        """Everything that is there now; PipelineError if it fails."""
+        runner = self._prepare()
+        try:
+            for feeder in self._feeders():
+                while feeder.fetch():
+                    pass
+            runner.run_once()
+            self.life.started(self._clock())
+            self._check_tolerance()
+        except PipelineError as error:
+            self.life.gave_up(self._redaction.clean(str(error)))
+            raise PipelineError(self.life.error) from None
+        finally:
+            self._close()
+        self.life.stopped()
+
+    def stop(self) -> None:
+        self._close()
+        if self.life.state not in ("failed", "paused"):
+            self.life.stopped()
+
+    @property
+    def flow(self) -> FlowProgress:
+        flows = {} if self._runner is None else self._runner.flows
+        return flows.get(FLOW, FlowProgress(FLOW))
+
+    def status(self) -> Status:
+        life, flow = self.life, self.flow
+        counts: dict[str, int | float] = {
+            "rows": self._rows_before + flow.rows,
+            "rejected": self._rejected_before + self._rejected(),
+            "restarts": life.restarts,
+        }
+        name = f"{self.connector.source.place()} to {self.connector.sink.place()}"
+        part = Part(
+            name, life.state, life.error, flow.lag, {"batch": flow.batch, "rate": flow.processed_rate}
+        )
+        return Status(
+            "connector", self.connector.name, life.state, error=life.error, counts=counts, parts=[part]
+        )
+
+    def _obey(self) -> None:
+        if self._orders.is_paused():
+            if self.life.state != "paused":
+                self._close()
+                self.life.paused()
+                logger.info("%s is paused", self.connector.name)
+        elif self.life.state == "paused":
+            self.life.begin_again()
+        if self._orders.take_restart() and self.life.state != "paused":
+            logger.info("%s is started again, as it was asked to", self.connector.name)
+            self._close()
+            self._tolerance.forgive()
+            self.life.begin_again()
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # whatever it is, the other connectors go on
+            self._close()
+            said = str(error) if isinstance(error, PipelineError) else words_of(error)
+            if self.life.state != "failed":
+                self.life.failed(self._clock(), self._redaction.clean(said))
+            logger.warning("%s is %s: %s", self.connector.name, self.life.state, self.life.error)
+
+    def _prepare(self) -> Runner:
+        def plans(_: PipelineFiles, session: SparkSession) -> ConnectorPlan:
+            self._plan = ConnectorPlan(self.connector, session)
+            return self._plan
+
+        self._runner = Runner(files_of(self.connector), self._session, plans=plans)
+        self._runner.prepare()
+        return self._runner
+
+    def _start(self) -> None:
+        runner = self._prepare()
+        self._tolerance.begin_again()
+        runner.start()
+        if feeders := self._feeders():
+            self._feeding = Feeding(feeders, seconds_of(self.connector.trigger))
+            self._feeding.start()
+        self.life.started(self._clock())
+
+    def _look(self) -> None:
+        assert self._runner is not None
+        if not self._runner.look():
+            raise PipelineError(f"The query of {self.connector.name} has ended.")
+        if self._feeding is not None:
+            self._feeding.check()
+        self._check_tolerance()
+        now = self._clock()
+        self.life.progressed(now, Progress(self.flow.batch, self.flow.lag))
+        stalled = self.life.stalled_for(now)
+        if stalled is not None:
+            raise PipelineError(
+                f"{self.connector.name} has done no batch for {stalled:.0f} s, although {self.flow.lag:,} records wait:"
+                " its query is stuck, and is started again."
+            )
+
+    def _check_tolerance(self) -> None:
+        errors = self.connector.errors
+        if errors is None or self._tolerance.take(self._clock(), self._rejected()):
+            return
+        self.life.gave_up(
+            f"More rows with errors than {errors.tolerate}; they are in {errors.topic}, with the reasons. When it is "
+            f"put right, `barnabas connect restart {self.connector.path.name}` goes on."
+        )
+        raise PipelineError(self.life.error)
+
+    def _rejected(self) -> int:
+        """Rows with an error, and rows that the sink did not take, since the last start."""
+        found = self.flow.broken.get(f"{FLOW}: {REJECTED}", 0)
+        return found if self._plan is None else found + self._plan.refused
+
+    def _feeders(self) -> Sequence[Feeder]:
+        return () if self._plan is None else self._plan.context.feeders
+
+    def _close(self) -> None:
+        if self._feeding is not None:
+            self._feeding.stop()
+            self._feeding = None
+        if self._runner is not None:
+            self._rows_before += self.flow.rows
+            self._rejected_before += self._rejected()
+            runner, self._runner = self._runner, None
+            _quietly(runner.close, self.connector.name)
+        if self._plan is not None:
+            plan, self._plan = self._plan, None
+            _quietly(plan.close, self.connector.name)
+
+
+class Feeding(threading.Thread):
+    """Calls feeders until it is stopped: again at once while something comes, then after `pause` seconds."""
+
+    def __init__(self, feeders: Sequence[Feeder], pause: float) -> None:
+        super().__init__(name="feeding", daemon=True)
+        self._feeders = feeders
+        self._pause = pause
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                came = [feeder.fetch() for feeder in self._feeders]  # each of them, whatever the others had
+                if not any(came):
+                    self._stopping.wait(self._pause)
+        except Exception as error:  # told by `check`, in the thread that can act on it
+            self._error = error
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(30.0)
+
+
+class Host:
+    """The connectors of one process."""
+
+    def __init__(self, connectors: Sequence[Connector], session: SparkSession) -> None:
+        self.running = [RunningConnector(one, session) for one in connectors]
+        self._stopping = threading.Event()
+
+    def run(self, watch: Callable[[Sequence[RunningConnector]], None] = lambda running: None) -> None:
+        """Until `stop`; then all of them end between two batches."""
+        try:
+            while not self._stopping.wait(LOOK_SECONDS):
+                for one in self.running:
+                    if not self._stopping.is_set():
+                        one.tick()
+                watch(self.running)
+        finally:
+            for one in self.running:
+                one.stop()
+
+    def stop(self) -> None:
+        """May be called from any thread."""
+        self._stopping.set()
+
+
+def _quietly(work: Callable[[], Any], name: str) -> None:
+    """What fails while something is given up is no news."""
+    try:
+        work()
+    except Exception as error:  # also whatever the JVM says
+        logger.warning("%s did not end in order: %s", name, words_of(error))

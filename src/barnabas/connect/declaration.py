@@ -1,0 +1,241 @@
+"""What NAME.yml says, checked before Spark starts: a word that nobody knows is an error with its line.
+
+name: orders
+from: {topic: {topic: shop.orders, format: json, schema: "id BIGINT, amount DOUBLE, card STRING"}}
+transforms: [{mask: {fields: [card], keep_last: 4}}, {filter: "amount > 0"}]
+to: {jdbc: {url: "jdbc:postgresql://db/shop", table: orders, keys: [id], password: "${env:PG}"}}
+errors: {topic: orders.dead-letters, tolerate: 100 per hour}
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from barnabas.common.durations import seconds_of
+from barnabas.connect.catalogue import SINKS, SOURCES
+from barnabas.connect.ends import Sink, Source
+from barnabas.connect.secrets import Redaction, references_in, secrets_in, with_secrets
+from barnabas.connect.transforms import TRANSFORMS, Transform
+from barnabas.connect.yaml_lines import LinedDocument, Place, place_in, read_lines
+from barnabas.pipelines.definitions.files import BOOTSTRAP
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import SecuritySettingError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_AT = re.compile(r" - at `(key in )?([^`]*)`$")
+_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_TOLERATE = re.compile(r"(\d+)\s+(?:per|in|an?|/)\s*(.+)")
+
+
+class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Rows that cannot go on become records of `topic`; more than `tolerate` of them stop the connector."""
+
+    topic: str
+    tolerate: str | None = None
+
+    def allowed(self) -> tuple[int, float] | None:
+        """How many in how many seconds; None: any number. ValueError for what is no rate."""
+        if self.tolerate is None:
+            return None
+        found = _TOLERATE.fullmatch(self.tolerate.strip())
+        if found is None:
+            raise ValueError(f"{self.tolerate!r} is no rate; write for example `100 per hour`")
+        span = found[2] if found[2][0].isdigit() else f"1 {found[2]}"
+        return int(found[1]), seconds_of(span)
+
+
+class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """After a failure: the first pause, which doubles up to the longest; after so many failures in a row a person is
+    needed. None: never."""
+
+    first: str = "1 second"
+    longest: str = "5 minutes"
+    attempts: int | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    source: dict[str, Any] = msgspec.field(name="from")
+    sink: dict[str, Any] = msgspec.field(name="to")
+    transforms: list[dict[str, Any]] = []
+    errors: Errors | None = None
+    storage: str | None = None
+    trigger: str = "1 second"
+    stalled_after: str = "5 minutes"
+    restart: Restart = Restart()
+    configuration: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector as its file describes it."""
+
+    path: Path
+    name: str
+    source: Source
+    transforms: tuple[Transform, ...]
+    sink: Sink
+    errors: Errors | None
+    storage: str
+    trigger: str
+    stalled_after: float
+    restart: Restart
+    configuration: Mapping[str, str]
+
+    @property
+    def redaction(self) -> Redaction:
+        return Redaction([*secrets_in(self.source), *secrets_in(self.sink)])
+
+
+def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Connector:
+    """PipelineError with file and line for what is wrong in it. `overrides` go over `configuration`."""
+    document = read_lines(path)
+    if not isinstance(document.value, dict):
+        raise document.error((), "a connector has at least `name`, `from` and `to`.")
+    said: _Document = _convert(document, document.value, _Document, ())
+    if not _NAME.fullmatch(said.name):
+        raise document.error(("name",), f"{said.name!r} is no name: letters, digits, `.`, `_` and `-`.")
+    configuration = {BOOTSTRAP: "127.0.0.1:9092", **said.configuration, **(overrides or {})}
+    connector = Connector(
+        path.resolve(),
+        said.name,
+        _end(document, "from", said.source, SOURCES),
+        tuple(_transform(document, number, one) for number, one in enumerate(said.transforms)),
+        _end(document, "to", said.sink, SINKS),
+        said.errors,
+        said.storage or (path.resolve().parent / ".barnabas" / "connect" / said.name).as_uri(),
+        said.trigger,
+        _seconds(document, said.stalled_after, ("stalled_after",)),
+        said.restart,
+        configuration,
+    )
+    _check(document, connector)
+    return connector
+
+
+def _check(document: LinedDocument, connector: Connector) -> None:
+    for place, text in (
+        (("trigger",), connector.trigger),
+        (("restart", "first"), connector.restart.first),
+        (("restart", "longest"), connector.restart.longest),
+    ):
+        _seconds(document, text, place)
+    try:
+        if connector.errors is not None:
+            connector.errors.allowed()
+    except ValueError as error:
+        raise document.error(("errors", "tolerate"), f"{error}.") from None
+    if not connector.sink.is_routed and any(one.kind == "route" for one in connector.transforms):
+        raise document.error(
+            ("transforms",),
+            "`route` chooses a topic for each row, and this sink has one place for all of them.",
+        )
+
+
+def _end(
+    document: LinedDocument, section: str, said: Mapping[str, Any], known: Mapping[str, type[Any]]
+) -> Any:
+    """`{topic: {...}}`: one word that says what it is, and its settings."""
+    if len(said) != 1:
+        raise document.error(
+            (section,), f"`{section}` has one of {_listed(known)}, with its settings below it."
+        )
+    kind, settings = next(iter(said.items()))
+    if kind not in known:
+        raise document.error((section, kind), _unknown(kind, known, f"`{section}`"))
+    place = (section, kind)
+    try:
+        end = _convert(document, with_secrets(settings or {}, known[kind]), known[kind], place)
+    except SecuritySettingError as error:
+        raise document.error((*place, error.setting.strip("`")), f"{error}.") from None
+    for reference in references_in(end):
+        raise document.error(
+            _line_of(document, reference, place),
+            f"{reference} stands in a field that is shown in logs and in the status; secrets go into fields such as "
+            "`password` and `url`.",
+        )
+    return end
+
+
+def _transform(document: LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
+    place: Place = ("transforms", number)
+    if len(said) != 1:
+        raise document.error(place, f"a transform is one of {_listed(TRANSFORMS)}.")
+    kind, value = next(iter(said.items()))
+    if kind not in TRANSFORMS:
+        raise document.error((*place, kind), _unknown(kind, TRANSFORMS, "`transforms`"))
+    wanted, make = TRANSFORMS[kind]
+    made: Transform = make(_convert(document, value, wanted, (*place, kind)))
+    problem = made.problem()
+    if problem is not None:
+        raise document.error((*place, kind), f"{problem}.")
+    return made
+
+
+def _convert(document: LinedDocument, value: Any, kind: Any, place: Place) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _told(document, str(error), kind, place) from None
+
+
+def _told(document: LinedDocument, text: str, kind: Any, place: Place) -> PipelineError:
+    at = _AT.search(text)
+    inner = place_in(at[2]) if at else ()
+    text = _AT.sub("", text)
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None:
+        known = list(_known_fields(kind))
+        return document.error((*place, *inner, unknown[1]), _unknown(unknown[1], known, "this section"))
+    name = inner[-1] if inner else place[-1] if place else None
+    return document.error((*place, *inner), f"{f'`{name}`: ' if name is not None else ''}{text}.")
+
+
+def _unknown(word: str, known: Iterable[str], where: str) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are {_listed(known)}."
+    return f"`{word}` is no word of {where}; {hint}"
+
+
+def _known_fields(kind: Any) -> Iterable[str]:
+    for field in msgspec.structs.fields(kind):
+        yield field.encode_name
+        for part in (field.type, *getattr(field.type, "__args__", ())):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                yield from _known_fields(part)
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _seconds(document: LinedDocument, text: str, place: Place) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise document.error(place, f"`{place[-1]}`: {error}.") from None
+
+
+def _line_of(document: LinedDocument, text: str, place: Place) -> Place:
+    """Where a text stands below a place."""
+
+    def found(value: Any, at: Place) -> Place | None:
+        if isinstance(value, str):
+            return at if text in value else None
+        parts = (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        )
+        return next((one for key, part in parts if (one := found(part, (*at, key))) is not None), None)
+
+    value = document.value
+    for step in place:
+        value = value[step]
+    return found(value, place) or place

@@ -1,0 +1,144 @@
+"""A Delta table by its URL, through Delta's own Java library in Spark's JVM.
+
+Delta's part for Spark is built for one version of Spark each, and there is none for 4.3 yet. The kernel below it knows
+nothing of Spark: files that Spark has written become part of a table by one commit. The commit carries the id of the
+query and the number of the batch, and Delta refuses one that it has: a batch is in the table once, whoever tries.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+
+from barnabas.spark.batch_log import compute_only
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
+from barnabas.spark.jvm import jvm_of
+
+WRITER = "Barnabas"
+
+
+class DeltaTable:
+    """Made with the first batch, if it is not there."""
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        self._session = session
+        self._url = url.rstrip("/")
+        self._jvm = jvm_of(session)
+        self._kernel = kernel_of(session)
+        self._engine = self._kernel.defaults.engine.DefaultEngine.create(session._jsc.hadoopConfiguration())
+        self._table = self._kernel.Table.forPath(self._engine, self._url)
+        self._folder = HadoopFolder(session, self._url)
+
+    def append(self, rows: DataFrame, query: str, batch: int) -> None:
+        snapshot = self._snapshot()
+        if snapshot is not None and self._has(snapshot, query, batch):
+            compute_only(rows)
+            return
+        if snapshot is not None:
+            self._check(snapshot, rows)
+        folder = f"{_name(query, batch)}{uuid.uuid4().hex[:8]}"
+        files = self._write(rows, folder)
+        if not self._commit(rows, files, query, batch, is_new=snapshot is None):
+            self._folder.delete(folder)
+        self._remove_abandoned(_name(query, batch), folder)
+
+    def _snapshot(self) -> Any | None:
+        try:
+            return self._table.getLatestSnapshot(self._engine)
+        except Py4JJavaError as error:
+            if _kind(error) == "TableNotFoundException":
+                return None
+            raise
+
+    def _has(self, snapshot: Any, query: str, batch: int) -> bool:
+        last = snapshot.getLatestTransactionVersion(self._engine, query)
+        return bool(last.isPresent()) and int(last.get()) >= batch
+
+    def _check(self, snapshot: Any, rows: DataFrame) -> None:
+        """Files are written by Spark, so that nobody else sees whether they fit."""
+        there = {
+            field["name"]: field["type"] for field in json.loads(snapshot.getSchema().toJson())["fields"]
+        }
+        for field in json.loads(rows.schema.json())["fields"]:
+            if there.get(field["name"]) != field["type"]:
+                has = there.get(field["name"], "no such column")
+                raise PipelineError(
+                    f"The Delta table at {self._url} does not fit the rows: {field['name']} is {field['type']} there, "
+                    f"and {has} in the table. Cast or drop the field, or change the table."
+                )
+
+    def _write(self, rows: DataFrame, folder: str) -> list[FoundFile]:
+        # Spark's own default of twelve bytes is not what Delta says timestamps are.
+        rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        rows.write.parquet(self._folder.path_of(folder))
+        return self._folder.below(folder).written_files_by_url()
+
+    def _commit(
+        self, rows: DataFrame, files: list[FoundFile], query: str, batch: int, *, is_new: bool
+    ) -> bool:
+        """False if the batch came into the table meanwhile."""
+        kernel, engine = self._kernel, self._engine
+        operation = kernel.Operation.CREATE_TABLE if is_new else kernel.Operation.WRITE
+        try:
+            builder = self._table.createTransactionBuilder(engine, WRITER, operation)
+            builder = builder.withTransactionId(engine, query, batch)
+            if is_new:
+                schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(rows.schema.json())
+                builder = builder.withSchema(engine, schema)
+            transaction = builder.build(engine)
+            done = transaction.commit(engine, self._actions(transaction, files))
+        except Py4JJavaError as error:
+            if _kind(error) == "ConcurrentTransactionException":
+                return False
+            raise
+        for hook in done.getPostCommitHooks():
+            hook.threadSafeInvoke(engine)  # a checkpoint, now and then
+        return True
+
+    def _actions(self, transaction: Any, files: list[FoundFile]) -> Any:
+        java, kernel, engine = self._jvm.java, self._kernel, self._engine
+        found = java.util.ArrayList()
+        for file in files:
+            nothing = java.util.Optional.empty()
+            found.add(kernel.utils.DataFileStatus(file.name, file.size, self._modified(file.name), nothing))
+        state = transaction.getTransactionState(engine)
+        where = kernel.Transaction.getWriteContext(engine, state, java.util.HashMap())
+        statuses = kernel.internal.util.Utils.toCloseableIterator(found.iterator())
+        added = kernel.Transaction.generateAppendActions(engine, state, statuses, where)
+        return kernel.utils.CloseableIterable.inMemoryIterable(added)
+
+    def _modified(self, url: str) -> int:
+        path = self._jvm.org.apache.hadoop.fs.Path(url)
+        status = path.getFileSystem(self._session._jsc.hadoopConfiguration()).getFileStatus(path)
+        return int(status.getModificationTime())
+
+    def _remove_abandoned(self, name: str, kept: str) -> None:
+        """The batch is in the table with the files of one folder: those of other attempts are nobody's."""
+        for folder in self._folder.names():
+            if folder.startswith(name) and folder != kept:
+                self._folder.delete(folder)
+
+
+def kernel_of(session: SparkSession) -> Any:
+    """PipelineError if the library is not on the class path."""
+    jvm = jvm_of(session)
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.delta.kernel.Table")
+    except Py4JJavaError:
+        raise PipelineError(
+            "Delta's library is not there: say `barnabas.jars: delta` in the connector's `configuration`."
+        ) from None
+    return jvm.io.delta.kernel
+
+
+def _name(query: str, batch: int) -> str:
+    return f"batch-{query[:8]}-{batch:08d}-"
+
+
+def _kind(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getClass().getSimpleName())

@@ -1,0 +1,187 @@
+"""The SQL of the JDBC sink, without I/O.
+
+A table of batches for all connectors of a database, one row each:
+
+    connector   the connector's name
+    query       the id of Spark's query; a new checkpoint has another one
+    batch       the last batch that is in the target
+    run         one more with each start: who was replaced cannot merge any more
+
+A staging table for each connector. Its rows carry run, batch and attempt of the batch, and a number that is the same in
+every attempt of a Spark task: the primary key lets one attempt of a task in, however many Spark runs. Rows of the
+target change in the transaction that moves `batch` from n-1 to n, and in no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from barnabas.spark.errors import PipelineError
+
+BATCHES = "barnabas_batches"
+RUN, BATCH, ATTEMPT, ROW, GONE = (
+    "barnabas_run", "barnabas_batch", "barnabas_attempt", "barnabas_row", "barnabas_deleted",
+)  # fmt: skip
+NO_BATCH = -1
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*){0,2}")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What every database understands. Statements of an upsert are a DELETE, an UPDATE and an INSERT."""
+
+    quote: str = '"'
+    text: str = "VARCHAR(250)"
+    number: str = "BIGINT"
+    small: str = "SMALLINT"
+
+    def quoted(self, name: str) -> str:
+        return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+    def create_batches(self, schema: str) -> str:
+        return (
+            f"CREATE TABLE {schema}{BATCHES} (connector {self.text} NOT NULL PRIMARY KEY, query {self.text} NOT NULL, "
+            f"batch {self.number} NOT NULL, run {self.number} NOT NULL)"
+        )
+
+    def create_staging(self, staging: str, target: str, columns: Mapping[str, str]) -> list[str]:
+        """`columns`: the fields, with their types as Spark's dialect of the database has them."""
+        own = [
+            f"{RUN} {self.number} NOT NULL",
+            f"{BATCH} {self.number} NOT NULL",
+            f"{ATTEMPT} {self.text} NOT NULL",
+            f"{ROW} {self.number} NOT NULL",
+            f"{GONE} {self.small} NOT NULL",
+        ]
+        fields = [f"{self.quoted(name)} {kind}" for name, kind in columns.items()]
+        key = f"PRIMARY KEY ({ATTEMPT}, {ROW})"
+        return [f"CREATE TABLE {staging} ({', '.join([*own, *fields, key])})"]
+
+    def create_target(self, target: str, columns: Mapping[str, str], keys: Sequence[str]) -> str:
+        fields = [
+            f"{self.quoted(name)} {kind}{' NOT NULL' if name in keys else ''}"
+            for name, kind in columns.items()
+        ]
+        key = [f"PRIMARY KEY ({', '.join(map(self.quoted, keys))})"] if keys else []
+        return f"CREATE TABLE {target} ({', '.join([*fields, *key])})"
+
+    def insert(self, target: str, staging: str, fields: Sequence[str]) -> str:
+        named = ", ".join(map(self.quoted, fields))
+        return f"INSERT INTO {target} ({named}) SELECT {named} FROM {staging} WHERE {_mine()} AND {GONE} = 0"
+
+    def delete(self, target: str, staging: str, keys: Sequence[str]) -> str:
+        return f"DELETE FROM {target} WHERE EXISTS ({self._staged(target, staging, keys, 1)})"
+
+    def upsert(self, target: str, staging: str, fields: Sequence[str], keys: Sequence[str]) -> list[str]:
+        others = [name for name in fields if name not in keys]
+        named = ", ".join(map(self.quoted, fields))
+        of_stage = ", ".join(f"s.{self.quoted(name)}" for name in fields)
+        same = " AND ".join(f"s.{self.quoted(key)} = t.{self.quoted(key)}" for key in keys)
+        statements = []
+        if others:
+            changes = ", ".join(
+                f"{self.quoted(name)} = (SELECT s.{self.quoted(name)} FROM {staging} s "
+                f"WHERE {self._match(target, keys)} AND {_mine('s.')})"
+                for name in others
+            )
+            exists = self._staged(target, staging, keys, 0)
+            statements.append(f"UPDATE {target} SET {changes} WHERE EXISTS ({exists})")
+        statements.append(
+            f"INSERT INTO {target} ({named}) SELECT {of_stage} FROM {staging} s WHERE {_mine('s.')} AND s.{GONE} = 0 "
+            f"AND NOT EXISTS (SELECT 1 FROM {target} t WHERE {same})"
+        )
+        return statements
+
+    def next_end(self, table: str, column: str, most: int, *, begins: bool) -> str:
+        """The highest value among the next `most` rows; one parameter, unless it begins: the last value."""
+        name = self.quoted(column)
+        after = f"{name} IS NOT NULL" if begins else f"{name} > ?"
+        few = self.first(most)
+        return f"SELECT MAX(v) FROM (SELECT {name} AS v FROM {table} WHERE {after} ORDER BY {name} {few}) n"
+
+    def first(self, number: int) -> str:
+        return f"FETCH FIRST {number} ROWS ONLY"
+
+    def _match(self, target: str, keys: Sequence[str]) -> str:
+        return " AND ".join(f"s.{self.quoted(key)} = {target}.{self.quoted(key)}" for key in keys)
+
+    def _staged(self, target: str, staging: str, keys: Sequence[str], gone: int) -> str:
+        match = self._match(target, keys)
+        return f"SELECT 1 FROM {staging} s WHERE {match} AND {_mine('s.')} AND s.{GONE} = {gone}"
+
+
+class PostgresDialect(Dialect):
+    """An upsert changes the columns that rows have, and wants a unique key on `keys`. Staged columns have the types of
+    the target, so that texts become `jsonb`, `uuid` or whatever it has."""
+
+    def create_staging(self, staging: str, target: str, columns: Mapping[str, str]) -> list[str]:
+        named = ", ".join(map(self.quoted, columns))
+        own = f"0::bigint {RUN}, 0::bigint {BATCH}, ''::varchar(250) {ATTEMPT}, 0::bigint {ROW}, 0::smallint {GONE}"
+        return [
+            f"CREATE UNLOGGED TABLE {staging} AS SELECT {own}, {named} FROM {target} WHERE false",
+            f"ALTER TABLE {staging} ADD PRIMARY KEY ({ATTEMPT}, {ROW})",
+        ]
+
+    def upsert(self, target: str, staging: str, fields: Sequence[str], keys: Sequence[str]) -> list[str]:
+        others = [name for name in fields if name not in keys]
+        changes = ", ".join(f"{self.quoted(name)} = EXCLUDED.{self.quoted(name)}" for name in others)
+        action = f"UPDATE SET {changes}" if others else "NOTHING"
+        by = ", ".join(map(self.quoted, keys))
+        return [f"{self.insert(target, staging, fields)} ON CONFLICT ({by}) DO {action}"]
+
+
+class MySqlDialect(Dialect):
+    def first(self, number: int) -> str:
+        return f"LIMIT {number}"
+
+    def upsert(self, target: str, staging: str, fields: Sequence[str], keys: Sequence[str]) -> list[str]:
+        kept = [name for name in fields if name not in keys] or list(keys)
+        changes = ", ".join(f"{self.quoted(name)} = VALUES({self.quoted(name)})" for name in kept)
+        return [f"{self.insert(target, staging, fields)} ON DUPLICATE KEY UPDATE {changes}"]
+
+
+class SqlServerDialect(Dialect):
+    def first(self, number: int) -> str:
+        return f"OFFSET 0 ROWS {super().first(number)}"
+
+
+def dialect_of(url: str) -> Dialect:
+    kind = url.removeprefix("jdbc:").split(":")[0]
+    if kind == "postgresql":
+        return PostgresDialect()
+    if kind in ("mysql", "mariadb"):
+        return MySqlDialect(quote="`")
+    if kind == "oracle":
+        return Dialect(text="VARCHAR2(250)", number="NUMBER(19)", small="NUMBER(5)")
+    if kind == "sqlserver":
+        return SqlServerDialect()
+    return Dialect()
+
+
+def _mine(prefix: str = "") -> str:
+    """One parameter: the attempt, which is unique."""
+    return f"{prefix}{ATTEMPT} = ?"
+
+
+def parameters_of(statement: str, attempt: str) -> list[str]:
+    return [attempt] * statement.count("?")
+
+
+def staging_name(table: str, connector: str) -> str:
+    """Beside the target, in its schema."""
+    schema, _, _ = table.rpartition(".")
+    own = re.sub(r"[^a-z0-9]", "_", connector.lower())[:40]
+    return f"{schema}.barnabas_stage_{own}" if schema else f"barnabas_stage_{own}"
+
+
+def schema_of(table: str) -> str:
+    """With its dot; empty where the connection's own is meant."""
+    schema, dot, _ = table.rpartition(".")
+    return schema + dot
+
+
+def check_table(table: str) -> None:
+    if not _NAME.fullmatch(table):
+        raise PipelineError(f"{table!r} is no name of a table; write TABLE or SCHEMA.TABLE.")

@@ -1,0 +1,104 @@
+"""Where a connector is in what it reads, as Spark's checkpoint has it; and how a person moves it.
+
+The entry of batch n says where the batch ends; the next one begins there. To move a connector is to write another end
+into the entry of its last batch, which must be done: a batch that was begun may be in the sink already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.connect.orders import Folder
+from barnabas.spark.errors import PipelineError
+from barnabas.common.types import TopicPartition
+
+FLOW = "rows"
+HEADER = 2  # lines before those of the sources: the version, and what holds for all of them
+
+
+class Positions:
+    def __init__(self, state: Folder, connector: str) -> None:
+        self._checkpoint = state.below("checkpoints").below(FLOW)
+        self._incoming = state.below("incoming")
+        self._connector = connector
+
+    def last_batch(self) -> int | None:
+        """The last that is done."""
+        return _last(self._checkpoint.below("commits"))
+
+    def read(self) -> list[Any]:
+        """Of each source, what its last batch ended with: offsets by topic and partition, or what the source has."""
+        last = self.last_batch()
+        return [] if last is None else [json.loads(line) for line in self._entry(last)[HEADER:]]
+
+    def incoming(self) -> str | None:
+        """Of a table of a database, the value up to which rows were brought."""
+        decided = self._incoming.below("rows").below("_barnabas").below("batches").below("incoming")
+        numbers = [name for name in decided.names() if name.endswith(".json")]
+        text = self._incoming.below("ends").read_text(max(numbers)) if numbers else None
+        return None if text is None else str(json.loads(text))
+
+    def set(self, wanted: Mapping[TopicPartition, int]) -> None:
+        last, begun = self.last_batch(), _last(self._checkpoint.below("offsets"))
+        if last is None:
+            raise PipelineError(
+                f"{self._connector} has not done a batch yet: say where it begins with `start` of its source."
+            )
+        if begun is not None and begun > last:
+            raise PipelineError(
+                f"Batch {begun} of {self._connector} was begun and not finished: `barnabas connect run --once` "
+                "finishes it; then its offsets can be set."
+            )
+        lines = self._entry(last)
+        sources = [json.loads(line) for line in lines[HEADER:]]
+        for place, offset in wanted.items():
+            _move(sources, place, offset)
+        text = "\n".join([*lines[:HEADER], *(json.dumps(one, separators=(",", ":")) for one in sources)])
+        self._checkpoint.below("offsets").write_text(str(last), text)
+
+    def _entry(self, batch: int) -> list[str]:
+        return (self._checkpoint.below("offsets").read_text(str(batch)) or "").splitlines()
+
+
+def rows_of(sources: list[Any]) -> list[dict[str, Any]]:
+    """For people: a line for each partition; what is no topic stands as it is."""
+    found: list[dict[str, Any]] = []
+    for source in sources:
+        topics = {name: parts for name, parts in source.items() if _is_topic(name, parts)}
+        if not topics:
+            found.append({"source": json.dumps(source), "partition": None, "offset": None})
+        for topic, parts in topics.items():
+            for number, offset in sorted(parts.items(), key=lambda part: int(part[0])):
+                found.append({"source": topic, "partition": int(number), "offset": offset})
+    return found
+
+
+def place_and_offset(text: str) -> tuple[TopicPartition, int]:
+    """`orders:0=1200`; ValueError for what is no such thing."""
+    place, equals, offset = text.rpartition("=")
+    topic, colon, partition = place.rpartition(":")
+    if not equals or not colon or not topic or not partition.isdecimal() or not offset.isdecimal():
+        raise ValueError(f"{text!r} is no TOPIC:PARTITION=OFFSET, as in orders:0=1200")
+    return TopicPartition(topic, int(partition)), int(offset)
+
+
+def _move(sources: list[Any], place: TopicPartition, offset: int) -> None:
+    for source in sources:
+        parts = source.get(place.topic)
+        if _is_topic(place.topic, parts) and str(place.partition) in parts:
+            parts[str(place.partition)] = offset
+            return
+    raise PipelineError(
+        f"The connector does not read {place.topic}-{place.partition}; `connect offsets` shows what it does."
+    )
+
+
+def _is_topic(name: str, parts: Any) -> bool:
+    return not name.startswith("#") and isinstance(parts, dict) and all(key.isdecimal() for key in parts)
+
+
+def _last(folder: Folder) -> int | None:
+    numbers = [int(name) for name in folder.names() if name.isdecimal()]
+    return max(numbers, default=None)

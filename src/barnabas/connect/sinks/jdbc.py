@@ -1,0 +1,63 @@
+"""`to: {jdbc: {url: "jdbc:postgresql://db/shop", table: orders, keys: [id], mode: upsert, password: "${env:PG}"}}`"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import msgspec
+
+from barnabas.connect.ends import Context, End, fields_of
+from barnabas.connect.secrets import without_password
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import Secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas.connect.jdbc.writing import JdbcWriter
+
+Mode = Literal["insert", "upsert"]
+
+
+class JdbcSink(End, frozen=True):
+    """`insert` adds each row; `upsert` replaces the row with the same `keys`. With `delete`, rows that are deleted
+    (records without a value) remove theirs; without it they are passed over."""
+
+    is_routed: ClassVar[bool] = False
+
+    url: Secret
+    table: str
+    user: str | None = None
+    password: Secret | None = None
+    mode: Mode = "insert"
+    keys: tuple[str, ...] = ()
+    delete: bool = False
+    create: bool = True
+    """Whether a table that is missing is made."""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of the JDBC driver, such as `sslmode: verify-full`."""
+
+    def place(self) -> str:
+        return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> JdbcWriter:
+        from barnabas.connect.jdbc.statements import check_table
+        from barnabas.connect.jdbc.writing import JdbcWriter
+
+        check_table(self.table)
+        self._check_keys(columns)
+        writer = JdbcWriter(self, session, context.name, columns)
+        writer.prepare()
+        return writer
+
+    def _check_keys(self, columns: Mapping[str, str]) -> None:
+        if not self.keys and (self.mode == "upsert" or self.delete):
+            raise PipelineError(
+                "A sink `jdbc` that changes or deletes rows wants `keys`, the fields that name a row."
+            )
+        missing = [key for key in self.keys if key not in columns]
+        if missing:
+            raise PipelineError(
+                f"The sink's key {missing[0]} is none of the fields: {', '.join(fields_of(columns))}."
+            )

@@ -1,0 +1,91 @@
+"""Offsets are versions only while a topic stays the same: with more partitions a key may move to one whose offsets are
+lower, and in a topic that was made again they begin anew. Both would be taken for old news, in silence.
+
+What a topic was when its first record was written stands in an index beside the documents, so that it is lost only with
+them. Tasks look before they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from barnabas.connect.http_client import ConnectionLostError, Reply, Server
+from barnabas.connect.sinks.opensearch.bulk import CONFLICT, DENIED, BulkError
+from barnabas.connect.sinks.opensearch.sending import Patience
+
+INDEX = "barnabas-connect"
+
+
+class TopicIdentity(msgspec.Struct, frozen=True):
+    id: str
+    partitions: int
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    source: TopicIdentity = msgspec.field(name="_source")
+
+
+class Guard:
+    """One task's. `look` asks the brokers what topics are now."""
+
+    def __init__(
+        self,
+        connector: str,
+        server: Server,
+        look: Callable[[list[str]], Mapping[str, TopicIdentity]],
+        patience: Patience,
+    ) -> None:
+        self._connector, self._server, self._look, self._patience = connector, server, look, patience
+        self._checked: set[str] = set()
+
+    def check(self, topics: set[str]) -> None:
+        new = sorted(topics - self._checked)
+        for topic, now in (self._look(new) if new else {}).items():
+            before = self._remembered(topic, now)
+            if before != now:
+                raise BulkError(self._sentence(topic, before, now))
+        self._checked |= topics
+
+    def _sentence(self, topic: str, before: TopicIdentity, now: TopicIdentity) -> str:
+        what = (
+            f"topic {topic} has {now.partitions} partitions, and had {before.partitions}"
+            if before.id == now.id
+            else f"topic {topic} was deleted and made again"
+        )
+        return (
+            f"{what}: its offsets do not tell any more which document is newer. Write to a new index: give the "
+            "connector "
+            "another `name` and `index`, and it reads the topic from its beginning"
+        )
+
+    def _remembered(self, topic: str, now: TopicIdentity) -> TopicIdentity:
+        path = quote(f"{self._connector}:{topic}", safe="")
+        made = self._ask("PUT", f"/{INDEX}/_create/{path}", msgspec.json.encode(now))
+        if made.status in (200, 201):
+            return now
+        if made.status != CONFLICT:
+            raise BulkError(f"what topic {topic} is cannot be kept in index {INDEX}: {made.body[:300]!r}")
+        found = self._ask("GET", f"/{INDEX}/_doc/{path}", None)
+        try:
+            return msgspec.json.decode(found.body, type=_Stored).source
+        except msgspec.DecodeError as error:
+            raise BulkError(f"the note of {topic} in index {INDEX} is none of ours: {error}") from None
+
+    def _ask(self, method: str, path: str, body: bytes | None) -> Reply:
+        while True:
+            try:
+                reply = self._server.ask(method, path, body)
+            except ConnectionLostError as error:
+                self._patience.wait(str(error))
+                continue
+            if reply.status in DENIED:
+                raise BulkError(
+                    f"the server refuses the user (status {reply.status}): it needs the rights to read and write index "
+                    f"{INDEX}, and to create it"
+                )
+            if reply.status < 500 and reply.status != 429:
+                return reply
+            self._patience.wait(f"status {reply.status}", reply.retry_after)

@@ -1,0 +1,130 @@
+"""Bulk requests, until every document is there or refused. What the server cannot take now is sent again, later."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from barnabas.connect.http_client import ConnectionLostError, Reply, Server
+from barnabas.connect.sinks.opensearch.bulk import (
+    DENIED,
+    RETRIABLE,
+    TOO_LARGE,
+    Answer,
+    BulkError,
+    Document,
+    Refused,
+    bodies,
+    problem_of,
+    understand,
+)
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+
+
+@dataclass
+class Patience:
+    """How long nothing may go on; any progress begins it anew."""
+
+    seconds: float
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _since: float | None = None
+    _pause: float = FIRST_PAUSE
+
+    def progress(self) -> None:
+        self._since, self._pause = None, FIRST_PAUSE
+
+    def wait(self, why: str, at_least: float | None = None) -> None:
+        now = self.now()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self.seconds:
+            raise BulkError(
+                f"the server has taken no document for {self.seconds:.0f} seconds ({why}): see what it lacks, "
+                "and start the "
+                "connector again. What was sent before is not written twice"
+            )
+        self.sleep(min(max(self._pause, at_least or 0.0), LONGEST_PAUSE))
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+
+class Sender:
+    def __init__(self, server: Server, most_bytes: int, patience: Patience) -> None:
+        self._server, self._most, self._patience = server, most_bytes, patience
+        self.written = self.known = 0
+
+    def send(self, documents: Iterable[Document]) -> list[Refused]:
+        refused: list[Refused] = []
+        for group, body in bodies(self._sound(documents, refused), self._most):
+            refused += self._deliver(group, body)
+        return refused
+
+    def _sound(self, documents: Iterable[Document], refused: list[Refused]) -> Iterable[Document]:
+        for document in documents:
+            problem = problem_of(document)
+            if problem is None:
+                yield document
+            else:
+                refused.append(Refused(document.row, problem))
+
+    def _deliver(self, group: list[Document], body: bytes) -> list[Refused]:
+        refused: list[Refused] = []
+        while group:
+            reply = self._ask(body)
+            if reply is None:
+                continue
+            if reply.status == TOO_LARGE:
+                return refused + self._divided(group)
+            answer = understand(group, reply.body)
+            self._count(answer)
+            refused += answer.refused
+            if len(answer.again) < len(group):
+                self._patience.progress()
+            if answer.again:
+                self._patience.wait("it is busy", reply.retry_after)
+                body = b"".join(document.lines() for document in answer.again)
+            group = answer.again
+        return refused
+
+    def _ask(self, body: bytes) -> Reply | None:
+        """None: to be asked again."""
+        try:
+            reply = self._server.ask("POST", "/_bulk", body)
+        except ConnectionLostError as error:
+            self._patience.wait(str(error))
+            return None
+        if reply.status in RETRIABLE:
+            self._patience.wait(f"status {reply.status}", reply.retry_after)
+            return None
+        if reply.status in DENIED:
+            raise BulkError(
+                f"the server refuses the user (status {reply.status}): check `user`, `password` or `api_key`. "
+                "The rights that "
+                "are needed: to index documents (write) and to create an index that is not there (create_index)"
+            )
+        if reply.status >= 300 and reply.status != TOO_LARGE:
+            raise BulkError(
+                f"the server refuses a bulk request (status {reply.status}): {reply.body[:300]!r}"
+            )
+        return reply
+
+    def _divided(self, group: list[Document]) -> list[Refused]:
+        if len(group) == 1:
+            return [
+                Refused(
+                    group[0].row, f"the document is larger than the server takes ({len(group[0].body)} bytes)"
+                )
+            ]
+        half = len(group) // 2
+        found: list[Refused] = []
+        for part in (group[:half], group[half:]):
+            found += self._deliver(part, b"".join(document.lines() for document in part))
+        return found
+
+    def _count(self, answer: Answer) -> None:
+        self.written += answer.written
+        self.known += answer.known

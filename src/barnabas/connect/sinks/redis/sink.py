@@ -1,0 +1,85 @@
+"""`to: {redis: {url: "redis://cache:6379/0", key: id, prefix: "order:", password: "${env:REDIS}"}}`"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from barnabas.common.durations import seconds_of
+from barnabas.connect.ends import Context, End, fields_of
+from barnabas.connect.sinks.redis.commands import Kind, Shape
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import Secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas.connect.sinks.redis.server import Address
+    from barnabas.connect.sinks.redis.writing import RedisWriter
+
+
+class RedisSink(End, frozen=True):
+    """A row is a `hash` of its fields, or a text of `json`, under `prefix` and the values of `key`, and replaces what
+    was there; a row that is deleted removes it. Or it is an entry of the `stream`."""
+
+    is_routed: ClassVar[bool] = False
+
+    url: str
+    key: str | tuple[str, ...] = ()
+    prefix: str = ""
+    kind: Kind = msgspec.field(default="hash", name="as")
+    stream: str = ""
+    ttl: str | None = None
+    """How long keys live after their last change."""
+    user: str | None = None
+    password: Secret | None = None
+    ca: str | None = None
+    """A file with the certificates that are trusted, where the system's do not have them."""
+
+    def place(self) -> str:
+        where = f"stream {self.stream}" if self.kind == "stream" else f"keys {self.prefix}*"
+        return f"{where} of {self.url}"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,) if isinstance(self.key, str) else self.key
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> RedisWriter:
+        from barnabas.connect.sinks.redis.writing import RedisWriter
+
+        self._check(columns)
+        return RedisWriter(self, context, columns)
+
+    def shape(self) -> Shape:
+        return Shape(self.kind, self.stream, None if self.ttl is None else int(seconds_of(self.ttl) * 1000))
+
+    def address(self) -> Address:
+        from barnabas.connect.sinks.redis.server import Address
+
+        return Address(self.url, self.user, self.password, self.ca)
+
+    def _check(self, columns: Mapping[str, str]) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("redis", "rediss") or not parts.hostname or parts.username or parts.password:
+            raise PipelineError(
+                "`url` of a sink `redis` is as `redis://host:6379/0`, or `rediss://` with TLS; user and password stand "
+                "in `user` and `password`."
+            )
+        if (self.kind == "stream") != bool(self.stream) or bool(self.keys) == (self.kind == "stream"):
+            raise PipelineError(
+                "A sink `redis` has either `key`, the fields that name a row, or `as: stream` and `stream`."
+            )
+        if self.ttl is not None and self.kind == "stream":
+            raise PipelineError("`ttl` of a sink `redis` is for keys, and entries of a stream have none.")
+        missing = [key for key in self.keys if key not in columns]
+        if missing:
+            raise PipelineError(
+                f"The sink's key {missing[0]} is none of the fields: {', '.join(fields_of(columns))}."
+            )
+        try:
+            self.shape()
+        except ValueError as error:
+            raise PipelineError(f"`ttl`: {error}.") from None

@@ -1,0 +1,133 @@
+"""Tables of files, to which rows are added, each once. Rows that are deleted are left out: there is nothing to remove.
+
+`to: {parquet: {path: "hdfs://name/lake/orders", partitions: [day]}}`
+`to: {iceberg: {path: "s3a://lake/orders", hours: time}}`
+`to: {delta: {path: "s3a://lake/orders"}}`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from barnabas.connect.ends import DELETED, Context, End, fields_of
+from barnabas.connect.places import url_of
+from barnabas.pipelines.definitions.settings import Compaction, Lake
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Append = Callable[["DataFrame", str, int], None]
+
+
+class ParquetSink(End, frozen=True):
+    """Plain Parquet files that anything can read, in folders by `partitions`; as a lake of a pipeline."""
+
+    is_routed: ClassVar[bool] = False
+
+    path: str
+    partitions: tuple[str, ...] = ()
+    files_per_batch: int | None = None
+    compaction: Compaction | None = None
+
+    def place(self) -> str:
+        return f"parquet {self.path}"
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+        _require(self.partitions, columns)
+        lake = Lake(
+            path=url_of(self.path, context.folder),
+            compaction=self.compaction,
+            files_per_batch=self.files_per_batch,
+        )
+        return TableWriter(_LakeAppend(session, lake, self.partitions))
+
+
+class IcebergSink(End, frozen=True):
+    """An Iceberg table by the hour of `hours`, a field of type timestamp; as a lake of a pipeline."""
+
+    is_routed: ClassVar[bool] = False
+
+    path: str
+    hours: str
+    files_per_batch: int | None = None
+    compaction: Compaction | None = None
+
+    def place(self) -> str:
+        return f"iceberg {self.path}"
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+        from barnabas.pipelines.lake.iceberg_table import iceberg_of
+
+        iceberg_of(session)
+        if columns.get(self.hours) != "timestamp":
+            raise PipelineError(
+                f"An Iceberg table wants its `hours`, {self.hours}, to be a field of type timestamp."
+            )
+        lake = Lake(
+            path=url_of(self.path, context.folder),
+            format="iceberg",
+            hours=self.hours,
+            compaction=self.compaction,
+            files_per_batch=self.files_per_batch,
+        )
+        return TableWriter(_LakeAppend(session, lake, ()))
+
+
+class DeltaSink(End, frozen=True):
+    """A Delta table, which remembers the last batch of each query itself."""
+
+    is_routed: ClassVar[bool] = False
+
+    path: str
+
+    def place(self) -> str:
+        return f"delta {self.path}"
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+        from barnabas.connect.delta import DeltaTable
+
+        return TableWriter(DeltaTable(session, url_of(self.path, context.folder)).append)
+
+
+class TableWriter:
+    def __init__(self, append: Append) -> None:
+        self._append = append
+
+    def write(self, rows: DataFrame, query: str, batch: int) -> None:
+        from pyspark.sql import functions as F
+
+        if DELETED in rows.columns:
+            rows = rows.filter(~F.coalesce(F.col(DELETED), F.lit(False)))
+        self._append(rows.select(*(F.col(f"`{name}`") for name in fields_of(rows.columns))), query, batch)
+
+    def close(self) -> None:
+        pass
+
+
+class _LakeAppend:
+    """The lake's own writers are made for one query."""
+
+    def __init__(self, session: SparkSession, lake: Lake, partitions: Sequence[str]) -> None:
+        self._session = session
+        self._lake = lake
+        self._partitions = partitions
+        self._writer: Callable[[DataFrame, int], None] | None = None
+
+    def __call__(self, rows: DataFrame, query: str, batch: int) -> None:
+        if self._writer is None:
+            from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
+            from barnabas.pipelines.lake.writing import LakeWriter
+
+            kind = IcebergWriter if self._lake.format == "iceberg" else LakeWriter
+            self._writer = kind(self._session, self._lake, self._partitions, query)
+        self._writer(rows, batch)
+
+
+def _require(partitions: Sequence[str], columns: Mapping[str, str]) -> None:
+    for name in partitions:
+        if name not in columns:
+            raise PipelineError(
+                f"`partitions` names {name}, which the rows do not have; they have {', '.join(fields_of(columns))}."
+            )

@@ -1,0 +1,116 @@
+"""`to: {topic: {topic: orders, key: id, format: json}}`"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from barnabas.connect.ends import DELETED, ROUTE, Context, End, fields_of
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Format = Literal["json", "text", "raw"]
+HEADERS = "_headers"
+
+
+class TopicSink(End, frozen=True):
+    """`json` writes all fields as an object; `text` and `raw` one of them, `value`, as it is. A row that is deleted
+    becomes a tombstone. Without `key` a record keeps the key that it was read with."""
+
+    is_routed: ClassVar[bool] = True
+
+    topic: str | None = None
+    key: str | list[str] | None = None
+    format: Format = "json"
+    value: str = "value"
+    headers: bool = True
+    """Whether records keep the headers that they were read with."""
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    partitions: int = 1
+    """Of the topic, where it is not there yet and is made."""
+
+    def place(self) -> str:
+        return f"topic {self.topic or '(by route)'}"
+
+    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TopicWriter:
+        if self.topic is None and ROUTE not in columns:
+            raise PipelineError(
+                "Where to write: give the sink `topic`, or the connector a transform `route`."
+            )
+        return TopicWriter(self, context, columns)
+
+
+class RecordWriter:
+    """Our Spark sink, which takes the number of a batch from us: `foreachBatch` is no stream to it."""
+
+    def __init__(self, context: Context, sink_id: str, compression: str = "none") -> None:
+        self._options = {
+            **context.broker_options(),
+            "kafka.compression.type": compression,
+            "sinkId": sink_id,
+        }
+
+    def write_records(self, records: DataFrame, query: str, batch: int) -> None:
+        """Rows with `key`, `value`, `topic` and, maybe, `headers`."""
+        writer = records.write.format("barnabas").options(**self._options)
+        writer.option("batchOf", query).option("batchNumber", str(batch)).mode("append").save()
+
+
+class TopicWriter(RecordWriter):
+    def __init__(self, sink: TopicSink, context: Context, columns: Mapping[str, str]) -> None:
+        super().__init__(context, f"connect-{context.name}", sink.compression)
+        self._sink = sink
+        self._columns = dict(columns)
+
+    def write(self, rows: DataFrame, query: str, batch: int) -> None:
+        self.write_records(self.records(rows), query, batch)
+
+    def close(self) -> None:
+        pass
+
+    def records(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        columns = {"key": self._key(), "value": self._value(), "topic": self._topic()}
+        if self._sink.headers and HEADERS in self._columns:
+            columns["headers"] = F.col(HEADERS)
+        return rows.select(*(column.alias(name) for name, column in columns.items()))
+
+    def _topic(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.col(ROUTE) if ROUTE in self._columns else F.lit(self._sink.topic)
+
+    def _key(self) -> Column:
+        from pyspark.sql import functions as F
+
+        named = self._sink.key
+        if named is None:
+            return F.col("_key") if "_key" in self._columns else F.lit(None).cast("binary")
+        if isinstance(named, str):
+            column = F.col(f"`{self._known(named)}`")
+            return column.cast("binary" if self._columns[named] == "binary" else "string").cast("binary")
+        return F.to_json(F.struct(*(F.col(f"`{self._known(name)}`") for name in named))).cast("binary")
+
+    def _value(self) -> Column:
+        from pyspark.sql import functions as F
+
+        if self._sink.format == "json":
+            fields = [F.col(f"`{name}`") for name in fields_of(self._columns)]
+            value = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"}).cast("binary")
+        else:
+            name = self._known(self._sink.value)
+            kind = "binary" if self._columns[name] == "binary" else "string"
+            value = F.col(f"`{name}`").cast(kind).cast("binary")
+        if DELETED not in self._columns:
+            return value
+        return F.when(~F.coalesce(F.col(DELETED), F.lit(False)), value)
+
+    def _known(self, name: str) -> str:
+        if name not in self._columns:
+            raise PipelineError(
+                f"The sink names the field {name}, which the rows do not have; they have {', '.join(self._columns)}."
+            )
+        return name

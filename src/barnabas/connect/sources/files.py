@@ -1,0 +1,69 @@
+"""`from: {files: {path: "s3a://inbox/orders/", format: csv, schema: "id BIGINT, amount DOUBLE"}}`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from barnabas.connect.ends import ERROR, Context, End
+from barnabas.connect.places import url_of
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Format = Literal["json", "csv", "text", "parquet", "orc"]
+CORRUPT = "_corrupt_record"
+TYPED = ("parquet", "orc")
+
+
+class FilesSource(End, frozen=True):
+    """Files that appear in a folder, whole, each once: Spark's own streaming source. `options` are those of Spark's
+    reader of the format. The column `_file` says where a row is from."""
+
+    path: str
+    format: Format = "json"
+    schema: str | None = None
+    max_files: int = 100
+    """Of one micro-batch."""
+    clean: Literal["off", "delete"] = "off"
+    """Whether a file is deleted when its rows have been written."""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def place(self) -> str:
+        return f"{self.format} files {self.path}"
+
+    def read(self, session: SparkSession, context: Context) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        reader = session.readStream.format(self.format).options(**self.options)
+        reader = reader.option("maxFilesPerTrigger", self.max_files).option("cleanSource", self.clean)
+        rows = reader.schema(self._columns(session, context)).load(url_of(self.path, context.folder))
+        rows = rows.withColumn("_file", F.col("_metadata.file_path"))
+        if CORRUPT not in rows.columns:
+            return rows
+        wrong = F.when(
+            F.col(CORRUPT).isNotNull(), F.lit(f"the line is not the {self.format} that its schema says")
+        )
+        return rows.withColumn(ERROR, wrong)
+
+    def _columns(self, session: SparkSession, context: Context) -> str:
+        if self.format == "text":
+            return "value STRING"
+        if self.schema is not None:
+            return self.schema if self.format in TYPED else f"{self.schema}, {CORRUPT} STRING"
+        if self.format not in TYPED:
+            raise PipelineError(
+                f"A source `files` with `format: {self.format}` wants `schema`, as in `id BIGINT, name STRING`."
+            )
+        from pyspark.errors import PySparkException
+
+        try:
+            found = session.read.format(self.format).load(url_of(self.path, context.folder))
+            return str(found._jdf.schema().toDDL())
+        except PySparkException as error:
+            raise PipelineError(
+                f"There is no {self.format} file at {self.path} to take the columns from: say them with `schema`.",
+                error,
+            ) from None

@@ -1,0 +1,80 @@
+"""An answer of a JSON endpoint: its rows, and the cursor to go on with. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from barnabas.spark.errors import PipelineError
+
+Cursor = str | None
+
+
+class Page(NamedTuple):
+    rows: Sequence[bytes]
+    """Each as JSON."""
+    cursor: Cursor
+    """Where the next question begins."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where rows and cursor stand: paths as `data.items`, an empty one is the whole answer. The cursor is at `next`, or
+    the `field` of the last row."""
+
+    rows: str
+    next: str | None
+    field: str | None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def page_of(body: bytes, layout: Layout, cursor: Cursor) -> Page:
+    """PipelineError for an answer with which one cannot go on."""
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise PipelineError(f"The answer is no JSON: {body[:200]!r}.", error) from None
+    rows = at_path(answer, layout.rows)
+    if not isinstance(rows, list):
+        where = f"at `{layout.rows}` of the answer" if layout.rows else "in the answer"
+        raise PipelineError(f"There is no list of rows {where}: see `rows` of the source.")
+    if layout.field is not None:
+        return _by_field(rows, layout.field, cursor)
+    following = _text(at_path(answer, layout.next or ""))
+    if following is None:
+        following = cursor
+    if rows and following == cursor:
+        raise PipelineError(
+            f"An answer with {len(rows)} rows has no new cursor at `{layout.next}`: the same rows would be read again. "
+            "The endpoint must say with every answer where to go on, or `field` names what grows in the rows."
+        )
+    return Page([_encode(row) for row in rows], following)
+
+
+def _by_field(rows: list[Any], field: str, cursor: Cursor) -> Page:
+    """An endpoint may answer with the row that the cursor names, too: it was read before."""
+    cursors = [_text(at_path(row, field)) for row in rows]
+    if None in cursors:
+        raise PipelineError(
+            f"A row has no `{field}`, which is the cursor: {_encode(rows[cursors.index(None)])[:200]!r}."
+        )
+    new = [row for row, own in zip(rows, cursors, strict=True) if own != cursor]
+    return Page([_encode(row) for row in new], cursors[-1] if new else cursor)
+
+
+def at_path(value: Any, path: str) -> Any:
+    """None where there is nothing."""
+    for name in path.split(".") if path else ():
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> Cursor:
+    if value is None or value == "":
+        return None
+    return value if isinstance(value, str) else _encode(value).decode()

@@ -1,0 +1,100 @@
+"""`from: {http: {url: "https://shop/api/orders", rows: items, cursor: after, next: next, schema: "id BIGINT"}}`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from barnabas.common.durations import seconds_of
+from barnabas.connect.ends import ERROR, Context, End
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import Secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from barnabas.connect.http_client import Address
+
+
+class HttpSource(End, frozen=True):
+    """An endpoint that answers with JSON, asked every `trigger`. Where the last answer ended, its cursor, goes into the
+    parameter `cursor` of the next question: it stands in the answer at `next`, or in the `field` of the last row."""
+
+    url: str
+    schema: str
+    cursor: str
+    next: str | None = None
+    field: str | None = None
+    start: str | None = None
+    """The first cursor. None: the first question has none."""
+    rows: str = ""
+    """Where the list of rows is in an answer, as `data.items`. Empty: the answer is the list."""
+    user: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    """For `Authorization: Bearer`."""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    """Others, without secrets."""
+    ca: str | None = None
+    """A file with the certificates that are trusted, where the system's do not have them."""
+    timeout: str = "30 seconds"
+    max_bytes: int = 64 << 20
+    """Of one answer."""
+
+    def place(self) -> str:
+        return f"{self.url.split('?')[0]} by {self.cursor}"
+
+    def read(self, session: SparkSession, context: Context) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        from barnabas.connect.sources.http.pages import Layout
+        from barnabas.connect.sources.http.reading import CORRUPT, PageFeeder
+
+        self._check()
+        layout = Layout(self.rows, self.next, self.field)
+        schema = self._columns(session)
+        feeder = PageFeeder(
+            session, self._address(), self.cursor, self.start, layout, schema, context.storage
+        )
+        context.feeders.append(feeder)
+        wrong = F.when(F.col(CORRUPT).isNotNull(), F.lit("the row is not the JSON that its schema says"))
+        return feeder.incoming.stream(feeder.stored).withColumn(ERROR, wrong)
+
+    def _address(self) -> Address:
+        from barnabas.connect.http_client import Address
+
+        others = tuple({"Accept": "application/json", **self.headers}.items())
+        return Address(
+            self.url, self.user, self.password, ca=self.ca, timeout=seconds_of(self.timeout), token=self.token,
+            others=others, largest=self.max_bytes,
+        )  # fmt: skip
+
+    def _check(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            raise PipelineError(
+                "`url` of a source `http` is as `https://host/path`; secrets stand in `token`, or in `user` and "
+                "`password`."
+            )
+        if (self.next is None) == (self.field is None):
+            raise PipelineError(
+                "A source `http` has either `next`, where the next cursor stands in an answer, or `field`, the field "
+                "of the last row that is the cursor."
+            )
+        try:
+            seconds_of(self.timeout)
+        except ValueError as error:
+            raise PipelineError(f"`timeout`: {error}.") from None
+
+    def _columns(self, session: SparkSession) -> StructType:
+        from pyspark.errors import PySparkException
+
+        try:
+            return session.createDataFrame([], self.schema).schema
+        except PySparkException as error:
+            raise PipelineError(
+                "`schema` of a source `http` is as `id BIGINT, name STRING`.", error
+            ) from None

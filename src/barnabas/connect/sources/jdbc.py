@@ -1,0 +1,75 @@
+"""`from: {jdbc: {url: "jdbc:postgresql://db/shop", table: orders, incrementing: id, password: "${env:PG}"}}`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from barnabas.common.durations import seconds_of
+from barnabas.connect.ends import ORDER, TABLE, Context, End
+from barnabas.connect.secrets import without_password
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import Secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class JdbcSource(End, frozen=True):
+    """New rows of a table, found by a column that only grows: `incrementing`, a number, or `timestamp`, the time of the
+    last change. Rows that were deleted are not seen; `postgres` sees them."""
+
+    url: Secret
+    table: str
+    incrementing: str | None = None
+    timestamp: str | None = None
+    user: str | None = None
+    password: Secret | None = None
+    max_rows: int = 100_000
+    """Of one look at the table."""
+    settle: str = "1 second"
+    """How long a value must have been seen before rows up to it are read: transactions do not commit in the order of
+    their numbers and times, and one that comes later than this is missed."""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of the JDBC driver."""
+
+    def place(self) -> str:
+        return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
+
+    def read(self, session: SparkSession, context: Context) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        from barnabas.connect.jdbc.connection import Database
+        from barnabas.connect.jdbc.reading import TableFeeder
+        from barnabas.connect.jdbc.statements import check_table
+
+        check_table(self.table)
+        if (self.incrementing is None) == (self.timestamp is None):
+            raise PipelineError(
+                "A source `jdbc` has either `incrementing` or `timestamp`, the column that only grows."
+            )
+        database = Database.of(self.url, self.user, self.password, self.options)
+        by = self.incrementing or self.timestamp or ""
+        settle = _seconds(self.settle)
+        feeder = TableFeeder(session, database, self.table, by, context.storage, self.max_rows, settle)
+        rows = feeder.incoming.stream(feeder.schema())
+        context.feeders.append(feeder)
+        return rows.withColumns({TABLE: F.lit(self.table), ORDER: self._order(feeder.column)})
+
+    def _order(self, by: str) -> Column:
+        from pyspark.sql import functions as F
+
+        column = F.col(f"`{by}`")
+        return (
+            column.cast("bigint")
+            if self.incrementing is not None
+            else F.unix_micros(column.cast("timestamp"))
+        )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise PipelineError(f"`settle`: {error}.") from None

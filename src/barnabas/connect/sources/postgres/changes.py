@@ -1,0 +1,213 @@
+"""From decoded messages to rows of changes: which transactions are wanted, and what became of which row. No I/O.
+
+A row is an envelope as Debezium's: `op` is r (read by the snapshot), c, u, d or t (truncate), `before` and `after`
+are the row as JSON. An update that changes the key is a `d` of the old key and a `c` of the new one: under each key
+the last change tells whether there is a row. (lsn, seq) is unique, and the order of all changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from barnabas.connect.sources.postgres.decoding import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    DecodingError,
+    Delete,
+    Insert,
+    Message,
+    Relation,
+    Truncate,
+    Update,
+    Value,
+)
+from barnabas.connect.sources.postgres.values import Converter, Types, converter
+from barnabas.spark.errors import SourceError
+
+
+class Change(NamedTuple):
+    """One row of the source; the names are those of its columns."""
+
+    key: bytes | None
+    """JSON, as all of these bytes."""
+    before: bytes | None
+    after: bytes | None
+    op: str
+    schema: str
+    table: str
+    lsn: int
+    """Of the commit; of a row that the snapshot has read, the point of the snapshot."""
+    xid: int | None
+    seq: int
+    """In its transaction."""
+    time: int
+    unchanged: list[str] | None
+    """Columns that are not in `after`, because they are large and did not change."""
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """How the values of a table become JSON."""
+
+    schema: str
+    name: str
+    names: Sequence[str]
+    converters: Sequence[Converter]
+    keys: Sequence[int]
+    """Places of the key's columns; none for a table without."""
+
+    @classmethod
+    def of(cls, relation: Relation, types: Types, primary_key: Sequence[str] | None) -> TableColumns:
+        """The key is the replica identity, which is what a deletion tells; of tables that log whole rows, the primary
+        key as it is now."""
+        names = [column.name for column in relation.columns]
+        identity = [place for place, one in enumerate(relation.columns) if one.is_key]
+        if relation.identity == "f":
+            keys = [names.index(name) for name in primary_key or () if name in names]
+        else:
+            keys = sorted(identity, key=lambda at: _rank(names[at], primary_key))
+        converters = [converter(types, column.type_id) for column in relation.columns]
+        return cls(relation.schema, relation.name, names, converters, keys)
+
+    def json(self, row: Sequence[Value], places: Sequence[int] | None = None) -> bytes:
+        """The columns at `places`, those without a value left out."""
+        chosen = range(len(self.names)) if places is None else places
+        return _encode(
+            {self.names[at]: self._value(at, row[at]) for at in chosen if row[at] is not UNCHANGED}
+        )
+
+    def key(self, row: Sequence[Value]) -> bytes | None:
+        return self.json(row, self.keys) if self.keys else None
+
+    def _value(self, at: int, value: Value) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise DecodingError(f"the value of {self.names[at]} is binary, which was not asked for")
+        try:
+            return self.converters[at](value)
+        except ValueError as error:
+            raise SourceError(
+                f"column {self.names[at]} of {self.schema}.{self.name}: {value[:100]!r} does not fit its type"
+            ) from error
+
+
+def _rank(name: str, primary_key: Sequence[str] | None) -> int:
+    return primary_key.index(name) if primary_key and name in primary_key else 0
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ChangeRows:
+    """The changes of transactions whose commits are in [start, end), one message after the other."""
+
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        types: Types,
+        primary_keys: Mapping[int, Sequence[str]],
+        wanted: Callable[[str, str], bool],
+    ) -> None:
+        self._start, self._end = start, end
+        self._types, self._primary_keys, self._wanted = types, primary_keys, wanted
+        self._tables: dict[int, TableColumns | None] = {}
+        self._begin: Begin | None = None
+        self._seq = 0
+
+    def rows(self, message: Message | None) -> Iterator[Change]:
+        if isinstance(message, Relation):
+            self._tables[message.relation_id] = self._table(message)
+        elif isinstance(message, Begin):
+            self._begin, self._seq = message, 0
+        elif isinstance(message, Commit):
+            self._begin = None
+        elif isinstance(message, (Insert, Update, Delete)):
+            if self._is_wanted():
+                yield from self._changes(message)
+        elif isinstance(message, Truncate) and self._is_wanted():
+            for relation_id in message.relation_ids:
+                table = self._find(relation_id)
+                if table is not None:
+                    yield self._row(table, "t", None)
+
+    def _is_wanted(self) -> bool:
+        if self._begin is None:
+            raise DecodingError("a change came outside of a transaction")
+        return self._start <= self._begin.commit_lsn < self._end
+
+    def _table(self, relation: Relation) -> TableColumns | None:
+        if not self._wanted(relation.schema, relation.name):
+            return None
+        return TableColumns.of(relation, self._types, self._primary_keys.get(relation.relation_id))
+
+    def _find(self, relation_id: int) -> TableColumns | None:
+        if relation_id not in self._tables:
+            raise DecodingError(f"a change of table {relation_id} came before its description")
+        return self._tables[relation_id]
+
+    def _changes(self, change: Insert | Update | Delete) -> Iterator[Change]:
+        table = self._find(change.relation_id)
+        if table is None:
+            return
+        if isinstance(change, Insert):
+            yield self._row(table, "c", table.key(change.new), after=table.json(change.new))
+        elif isinstance(change, Delete):
+            yield self._deletion(table, change.old, is_whole=change.is_whole)
+        else:
+            yield from self._update(table, change)
+
+    def _update(self, table: TableColumns, change: Update) -> Iterator[Change]:
+        new, old = change.new, change.old
+        if old is not None:
+            # What was not logged again is in the old row, if the table logs all of it, or if it is a part of the key.
+            known = (
+                old
+                if change.is_whole
+                else [old[at] if at in table.keys else UNCHANGED for at in range(len(new))]
+            )
+            new = [was if value is UNCHANGED else value for value, was in zip(new, known, strict=True)]
+        key = table.key(new)
+        if old is not None and key is not None and table.key(old) != key:
+            yield self._deletion(table, old, is_whole=change.is_whole)
+            yield self._after(table, "c", key, new, None)
+        else:
+            before = table.json(old) if old is not None and change.is_whole else None
+            yield self._after(table, "u", key, new, before)
+
+    def _deletion(self, table: TableColumns, old: Sequence[Value], *, is_whole: bool) -> Change:
+        return self._row(table, "d", table.key(old), before=table.json(old, None if is_whole else table.keys))
+
+    def _after(
+        self, table: TableColumns, op: str, key: bytes | None, new: Sequence[Value], before: bytes | None
+    ) -> Change:
+        missing = [table.names[at] for at, value in enumerate(new) if value is UNCHANGED]
+        return self._row(table, op, key, before=before, after=table.json(new), unchanged=missing or None)
+
+    def _row(
+        self,
+        table: TableColumns,
+        op: str,
+        key: bytes | None,
+        *,
+        before: bytes | None = None,
+        after: bytes | None = None,
+        unchanged: list[str] | None = None,
+    ) -> Change:
+        begin = self._begin
+        assert begin is not None
+        self._seq += 1
+        place = (table.schema, table.name, begin.commit_lsn, begin.xid, self._seq, begin.micros)
+        return Change(key, before, after, op, *place, unchanged)
+
+
+def snapshot_row(table: TableColumns, row: Sequence[Value], lsn: int, micros: int) -> Change:
+    return Change(
+        table.key(row), None, table.json(row), "r", table.schema, table.name, lsn, None, 0, micros, None
+    )

@@ -1,0 +1,262 @@
+"""The source as Spark sees it: a stream of changes with the snapshot as its first micro-batch.
+
+The driver keeps a StreamReader for the life of a query, in a process of its own; tasks read. A micro-batch of changes
+is one task, because only one process at a time can read a slot. It is repeatable: the slot moves on when Spark has
+committed the micro-batch, and not before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from barnabas.connect.sources.postgres import slot as slots
+from barnabas.connect.sources.postgres.changes import Change, ChangeRows
+from barnabas.connect.sources.postgres.database import connect, primary_keys, types_of
+from barnabas.connect.sources.postgres.decoding import decode
+from barnabas.connect.sources.postgres.positions import End, Position, next_end
+from barnabas.connect.sources.postgres.slot import Slot
+from barnabas.connect.sources.postgres.snapshot import HeldSnapshot, Part, parts_of, read_part
+from barnabas.connect.sources.postgres.tables import Patterns, ensure_publication, published
+from barnabas.spark.errors import SourceError
+from barnabas.spark.worker_process import begin_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.connect.sources.postgres.database import Connection
+
+log = logging.getLogger(__name__)
+
+FORMAT = "barnabas-postgres"
+SCHEMA = (
+    "key STRING, before STRING, after STRING, op STRING, `schema` STRING, `table` STRING, lsn BIGINT, xid "
+    "BIGINT, seq BIGINT, "
+    "`time` TIMESTAMP, unchanged ARRAY<STRING>, number BIGINT"
+)
+ROWS = 10_000  # of one Arrow batch
+BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    url: str
+    password: str | None
+    slot: Slot
+    patterns: Patterns
+    max_changes: int
+    heartbeat: float
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Settings:
+        return cls(
+            options["url"],
+            options.get("password"),
+            Slot(options["slot"], options["publication"]),
+            Patterns(tuple(options["tables"].split(","))),
+            int(options["maxchanges"]),
+            float(options["heartbeat"]),
+        )
+
+    def connect(self, *, replication: bool = False) -> Connection:
+        return connect(self.url, self.password, replication=replication)
+
+
+class SnapshotTask(InputPartition):
+    def __init__(self, part: Part) -> None:
+        super().__init__(None)
+        self.part = part
+
+
+class ChangesTask(InputPartition):
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__(None)
+        self.start, self.end = start, end
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._snapshot: HeldSnapshot | None = None
+        self._system: slots.System | None = None
+        self._target: int | None = None
+        self._empty_end: int | None = None
+        self._moved = time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks need the settings only: connections stay here."""
+        return {"_settings": self._settings}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return Position().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = slots.flushed(self._connect())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        begin = Position.from_json(start)
+        if begin.lsn is None:
+            return self._first_position().to_json()
+        system = self._check(begin)
+        end = self._next_end(begin.lsn)
+        if end is None:
+            return start
+        self._moved = time.monotonic()
+        self._empty_end = end.lsn if end.is_empty else None
+        return Position(end.lsn, system).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        before, after = Position.from_json(start), Position.from_json(end)
+        assert after.lsn is not None
+        self._check(after if before.lsn is None else before)
+        if before.lsn is None:
+            return [SnapshotTask(part) for part in self._parts()]
+        self._end_snapshot()
+        return [] if after.lsn == self._empty_end else [ChangesTask(before.lsn, after.lsn)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        if isinstance(partition, SnapshotTask):
+            return arrow_batches(read_part(self._settings.url, self._settings.password, partition.part))
+        if isinstance(partition, ChangesTask):
+            return arrow_batches(read_changes(self._settings, partition.start, partition.end))
+        return iter(())  # Spark makes one task without anything where there is nothing to read
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has done with everything up to here: the server need not keep it. Never a reason to fail."""
+        lsn = Position.from_json(end).lsn
+        try:
+            if lsn is not None:
+                slots.advance(self._connect(), self._settings.slot, lsn)
+        except SourceError as error:
+            log.warning("the slot stays where it is for now: %s", error)
+
+    def stop(self) -> None:
+        """As the source of topics: what runs us would report the end of the socket to the socket."""
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
+        self._end_snapshot()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _connect(self) -> Connection:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection, self._system = self._settings.connect(), None
+        return self._connection
+
+    def _first_position(self) -> Position:
+        """A slot, made before Spark writes its position down. One that is there was left by a start that did not get
+        as far as that, and is as good: the snapshot is later than its position."""
+        settings, connection = self._settings, self._connect()
+        ensure_publication(connection, settings.slot.publication, settings.patterns)
+        replication = settings.connect(replication=True)
+        system = slots.identify(replication)
+        state = slots.state_of(connection, settings.slot)
+        if state is not None:
+            replication.close()
+            return Position(
+                slots.check_state(state, settings.slot, None, connection.info.dbname).confirmed, system
+            )
+        lsn, name = slots.create(replication, settings.slot)
+        self._snapshot = HeldSnapshot.exported(replication, name, lsn)
+        return Position(lsn, system)
+
+    def _parts(self) -> list[Part]:
+        if self._snapshot is None or not self._snapshot.is_held():
+            self._snapshot = HeldSnapshot.taken(self._settings.connect())
+        tables = published(self._connect(), self._settings.slot.publication, self._settings.patterns)
+        return parts_of(self._snapshot.snapshot, tables)
+
+    def _end_snapshot(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def _check(self, position: Position) -> slots.System:
+        """Before anything is read: everything behind the position is there."""
+        assert position.lsn is not None
+        settings, connection = self._settings, self._connect()
+        if self._system is None:
+            ensure_publication(connection, settings.slot.publication, settings.patterns)
+            self._system = slots.check_system(settings.url, settings.password, position.system, position.lsn)
+        state = slots.state_of(connection, settings.slot)
+        slots.check_state(state, settings.slot, position.lsn, connection.info.dbname)
+        return self._system
+
+    def _next_end(self, start: int) -> End | None:
+        settings, connection = self._settings, self._connect()
+        flushed = slots.flushed(connection)
+        if flushed < start:
+            raise SourceError(
+                f"the server's log ends at {slots.lsn_text(flushed)}, before {slots.lsn_text(start)}, up to "
+                "which it was read: "
+                "it was restored from a backup. Start over with another `slot` and an empty topic"
+            )
+        if self._target is not None and start >= self._target:
+            return None
+        is_quiet = time.monotonic() - self._moved >= settings.heartbeat or self._target is not None
+
+        def peek(most: int) -> slots.Peeked:
+            return slots.peek(connection, settings.slot, flushed, most)
+
+        return next_end(start, flushed, settings.max_changes, peek, is_quiet=is_quiet)
+
+
+def read_changes(settings: Settings, start: int, end: int) -> Iterator[Change]:
+    with settings.connect() as connection:
+        changes = ChangeRows(
+            start, end, types_of(connection), primary_keys(connection), settings.patterns.match
+        )
+        for data in slots.read(connection, settings.slot, end):
+            yield from changes.rows(decode(data))
+
+
+def arrow_batches(changes: Iterator[Change]) -> Iterator[pa.RecordBatch]:
+    """Batches of some thousand rows and some megabytes: memory does not grow with a transaction."""
+    numbers = count()
+    while rows := list(_some(changes)):
+        yield _batch(rows, list(islice(numbers, len(rows))))
+
+
+def _some(changes: Iterator[Change]) -> Iterator[Change]:
+    size = 0
+    for change in islice(changes, ROWS):
+        yield change
+        size += len(change.after or b"") + len(change.before or b"")
+        if size >= BYTES:
+            return
+
+
+def _batch(rows: list[Change], numbers: list[int]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    text = pa.string()
+    columns = dict(zip(Change._fields, zip(*rows, strict=True), strict=True)) | {"number": numbers}
+    kinds = {
+        "lsn": pa.int64(),
+        "xid": pa.int64(),
+        "seq": pa.int64(),
+        "time": pa.timestamp("us", "UTC"),
+        "unchanged": pa.list_(text),
+        "number": pa.int64(),
+    }
+    arrays = {
+        name: pa.array(values, pa.binary()).cast(text)
+        if name in ("key", "before", "after")
+        else pa.array(values, kinds.get(name, text))
+        for name, values in columns.items()
+    }
+    return pa.RecordBatch.from_pydict(arrays)

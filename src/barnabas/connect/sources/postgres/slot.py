@@ -1,0 +1,250 @@
+"""The replication slot: PostgreSQL keeps what is behind its position, and shows it again until the position moves on.
+
+Positions are those behind a commit. Peeking twice shows the same; only `advance` lets the server forget. A slot is
+never made again under a position of ours: what came in between would be missing, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.connect.sources.postgres.database import connect, explained
+from barnabas.spark.errors import SourceError
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+    from barnabas.connect.sources.postgres.database import Connection
+
+BUSY_SECONDS = 60.0
+BUSY_PAUSE = 0.2
+
+STATE = """
+SELECT plugin, database, pg_catalog.pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::int8, wal_status, active_pid
+FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
+"""
+END = "SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::int8"
+CHANGES = (
+    "pg_catalog.pg_logical_slot_peek_binary_changes({slot}, {until}, {most}, 'proto_version', '1', "
+    "'publication_names', {publication})"
+)
+COMMITS = (  # how many messages, and the greatest end of a commit among them
+    "SELECT count(*), max(encode(substring(data FROM 11 FOR 8), 'hex') COLLATE \"C\") FILTER (WHERE "
+    "get_byte(data, 0) = 67) "
+    "FROM "
+)
+
+
+def lsn_text(lsn: int) -> str:
+    """As PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+@dataclass(frozen=True)
+class Slot:
+    name: str
+    publication: str
+
+
+class SlotState(NamedTuple):
+    plugin: str
+    database: str
+    confirmed: int
+    wal_status: str | None
+    active_pid: int | None
+
+
+class System(NamedTuple):
+    """Which server it is, and which of its histories."""
+
+    identifier: str
+    timeline: int
+
+
+class Peeked(NamedTuple):
+    messages: int
+    end: int | None
+    """Behind the last commit."""
+
+
+def state_of(connection: Connection, slot: Slot) -> SlotState | None:
+    row = connection.execute(STATE, (slot.name,)).fetchone()
+    return None if row is None else SlotState(*row)
+
+
+def flushed(connection: Connection) -> int:
+    (found,) = connection.execute(END).fetchone() or (0,)
+    return int(found)
+
+
+def create(replication: Connection, slot: Slot) -> tuple[int, str]:
+    """Its first position, and the name of a snapshot of that moment. The snapshot ends with the connection."""
+    from psycopg import sql
+
+    statement = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput (SNAPSHOT 'export')")
+    with explained(
+        f"slot {slot.name} cannot be made: the server wants wal_level = logical and free max_replication_slots, "
+        "the user "
+        "the right REPLICATION"
+    ):
+        row = replication.execute(statement.format(sql.Identifier(slot.name))).fetchone()
+    assert row is not None
+    return parse_lsn(row[1]), row[2]
+
+
+def identify(replication: Connection) -> System:
+    with explained("the server does not say who it is: the user needs the right REPLICATION"):
+        row = replication.execute("IDENTIFY_SYSTEM").fetchone()
+    assert row is not None
+    return System(str(row[0]), int(row[1]))
+
+
+def left_at(history: str, timeline: int) -> int | None:
+    """Where a server left a timeline, by the file of its history; None if it never was on it."""
+    for line in history.splitlines():
+        words = line.split()
+        if words and words[0] == str(timeline):
+            return parse_lsn(words[1])
+    return None
+
+
+def check_system(url: str, password: str | None, known: System, position: int) -> System:
+    """The server is the one that was read, and has not gone back behind what was read of it."""
+    with connect(url, password, replication=True) as replication:
+        now = identify(replication)
+        if now.identifier != known.identifier:
+            raise SourceError(
+                f"this is another server (system {now.identifier}, not {known.identifier}): point `url` at the "
+                "one that was "
+                "read, or start over with another `slot` and an empty topic"
+            )
+        if now.timeline == known.timeline:
+            return now
+        row = replication.execute(f"TIMELINE_HISTORY {now.timeline}").fetchone()
+        left = None if row is None else left_at(_text(row[1]), known.timeline)
+    if left is None or left < position:
+        raise SourceError(
+            f"the server was restored or a standby took over (timeline {known.timeline} became {now.timeline}) "
+            "without all of "
+            f"what was read up to {lsn_text(position)}: the topic has changes that the database does not have. "
+            "Compare them, "
+            "then start over with another `slot` and an empty topic"
+        )
+    return now
+
+
+def _text(value: Any) -> str:
+    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def check_state(state: SlotState | None, slot: Slot, position: int | None, database: str) -> SlotState:
+    """SourceError unless everything behind `position` can still be read."""
+    where = "" if position is None else f" Changes behind {lsn_text(position)} may be missing."
+    over = " Start over: a new `slot`, a new `storage` and an empty topic, so that the tables are read again as a whole"
+    if state is None:
+        raise SourceError(f"slot {slot.name} is gone: somebody dropped it.{where}{over}")
+    if (state.plugin, state.database) != ("pgoutput", database):
+        raise SourceError(
+            f"slot {slot.name} belongs to something else (plugin {state.plugin}, database {state.database}): give this "
+            "connector a `slot` of its own"
+        )
+    if state.wal_status == "lost":
+        raise SourceError(
+            f"slot {slot.name} is lost: the server removed what it kept for it "
+            f"(max_slot_wal_keep_size).{where}{over}, and "
+            "allow the server more"
+        )
+    if position is not None and state.confirmed > position:
+        raise SourceError(
+            f"slot {slot.name} is at {lsn_text(state.confirmed)}, ahead of this connector, which has read up to "
+            f"{lsn_text(position)}: the slot was dropped and made again, or somebody else reads from "
+            f"it.{where}{over}; if two "
+            "connectors share the slot, give each its own"
+        )
+    return state
+
+
+def peek(connection: Connection, slot: Slot, until: int, most: int) -> Peeked:
+    """What the next `most` messages, up to the end of a transaction, have; `until` is where the log ends."""
+    from psycopg import sql
+
+    query = sql.SQL(COMMITS) + _changes(slot, until, most)
+    with held(connection, slot):
+        messages, end = connection.execute(query).fetchone() or (0, None)
+    return Peeked(messages, None if end is None else int(end, 16))
+
+
+def read(connection: Connection, slot: Slot, until: int) -> Iterator[bytes]:
+    """All messages up to a position, as they come: neither side has them in memory at once."""
+    from psycopg import sql
+
+    changes = _changes(slot, until, None)
+    statement = sql.SQL("COPY (SELECT data FROM {}) TO STDOUT (FORMAT binary)").format(changes)
+    with held(connection, slot), connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(["bytea"])
+        for (data,) in copy.rows():
+            yield data
+
+
+def advance(connection: Connection, slot: Slot, position: int) -> None:
+    """The server need not keep what is before."""
+    with held(connection, slot):
+        state = state_of(connection, slot)
+        if state is not None and state.confirmed < position:
+            connection.execute(
+                "SELECT pg_catalog.pg_replication_slot_advance(%s, %s::pg_lsn)",
+                (slot.name, lsn_text(position)),
+            )
+
+
+def wait_until_free(connection: Connection, slot: Slot, seconds: float = BUSY_SECONDS) -> None:
+    """A reader that was killed lets go of the slot as soon as its server process notices."""
+    deadline = time.monotonic() + seconds
+    while True:
+        state = state_of(connection, slot)
+        if state is None or state.active_pid is None:
+            return
+        if time.monotonic() > deadline:
+            raise _busy(slot, f"process {state.active_pid} of the server")
+        time.sleep(BUSY_PAUSE)
+
+
+@contextmanager
+def held(connection: Connection, slot: Slot) -> Iterator[None]:
+    from psycopg import errors
+
+    wait_until_free(connection, slot)
+    try:
+        with explained(f"slot {slot.name} cannot be read"):
+            yield
+    except SourceError as error:
+        if isinstance(error.__cause__, errors.ObjectInUse):
+            raise _busy(slot, "another reader") from error
+        raise
+
+
+def _busy(slot: Slot, by: str) -> SourceError:
+    return SourceError(
+        f"slot {slot.name} is used by {by}: only one connector can read it. Stop the other one, or give each "
+        "its own `slot`"
+    )
+
+
+def _changes(slot: Slot, until: int, most: int | None) -> sql.Composed:
+    from psycopg import sql
+
+    return sql.SQL(CHANGES).format(
+        slot=sql.Literal(slot.name),
+        until=sql.Literal(lsn_text(until)),
+        most=sql.Literal(most),
+        publication=sql.Literal('"' + slot.publication.replace('"', '""') + '"'),
+    )

@@ -1,0 +1,123 @@
+"""`from: {topic: {topic: orders, format: json, schema: "id BIGINT, amount DOUBLE"}}`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, End
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Format = Literal["json", "avro", "csv", "text", "raw"]
+RECORD = {
+    "_key": "BINARY",
+    "_value": "BINARY",
+    "_headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "_topic": "STRING",
+    "_partition": "INT",
+    "_offset": "BIGINT",
+    "_timestamp": "TIMESTAMP",
+}
+CORRUPT = "_corrupt_record"
+
+
+class TopicSource(End, frozen=True):
+    """Committed records of topics. With `raw` a row is the record: `key` and `value` as bytes; with `text`, as text."""
+
+    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    format: Format = "json"
+    schema: str | None = None
+    registry: str | None = None
+    delimiter: str = ","
+    start: Literal["earliest", "latest"] = "earliest"
+    max_records: int = 100_000
+    """Of one micro-batch."""
+
+    def place(self) -> str:
+        return f"topic {self.pattern or ', '.join(self._names())}"
+
+    def read(self, session: SparkSession, context: Context) -> DataFrame:
+        options = self._options(context)
+        if self.format in ("raw", "text"):
+            return self._plain(session, options)
+        return self._typed(session, options)
+
+    def _names(self) -> list[str]:
+        return [*([self.topic] if self.topic else []), *self.topics]
+
+    def _options(self, context: Context) -> dict[str, str]:
+        names = self._names()
+        if bool(names) == (self.pattern is not None):
+            raise PipelineError("A source `topic` has either `topic` (or `topics`) or `pattern`.")
+        which = {"subscribePattern": self.pattern} if self.pattern else {"subscribe": ",".join(names)}
+        return {
+            **context.broker_options(),
+            **which,
+            "kafka.isolation.level": "read_committed",
+            "startingOffsets": self.start,
+            "maxOffsetsPerTrigger": str(self.max_records),
+        }
+
+    def _plain(self, session: SparkSession, options: dict[str, str]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        read = session.readStream.format("barnabas").options(**options, includeHeaders="true").load()
+        wanted = "string" if self.format == "text" else "binary"
+        record = {name: F.col(name.removeprefix("_")) for name in RECORD}
+        fields = {name: F.col(name).cast(wanted) for name in ("key", "value")}
+        return _told_of(
+            read.select(*(one.alias(name) for name, one in {**fields, **record}.items())), F.lit(None)
+        )
+
+    def _typed(self, session: SparkSession, options: dict[str, str]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        options |= {"value.format": self.format}
+        if self.registry is not None:
+            options["value.registry"] = self.registry
+        if self.format == "csv":
+            options["value.csv.delimiter"] = self.delimiter
+        reader = session.readStream.format("barnabas").options(**options)
+        read = reader.schema(f"{self._fields(options)}, {_ddl(RECORD)}, {CORRUPT} BINARY").load()
+        # A tombstone fits every schema.
+        wrong = F.when(
+            F.col(CORRUPT).isNotNull(), F.lit(f"the value is not the {self.format} that its schema says")
+        )
+        return _told_of(read, wrong).drop(CORRUPT)
+
+    def _fields(self, options: dict[str, str]) -> str:
+        if self.schema is not None:
+            return self.schema
+        if self.format != "avro" or self.registry is None:
+            raise PipelineError(
+                f"A source `topic` with `format: {self.format}` wants `schema`, as in `id BIGINT, name STRING`."
+            )
+        from barnabas.spark.options import OptionError
+        from barnabas.spark.source.columns import schema_of
+
+        try:
+            return ", ".join(
+                f"`{one.name}` {one.dataType.simpleString()}" for one in schema_of(options).fields
+            )
+        except OptionError as error:
+            raise PipelineError(f"The fields of {self.place()} are not known.", str(error)) from None
+
+
+def _told_of(read: DataFrame, wrong: object) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return read.withColumns(
+        {
+            DELETED: F.col("_value").isNull(),
+            ORDER: F.col("_offset"),
+            ERROR: F.lit(wrong).cast("string"),
+        }
+    )
+
+
+def _ddl(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())

@@ -1,0 +1,205 @@
+"""What a connector does to rows on their way, as Spark columns. No class and no function of Python can be named.
+
+A row with `_error` goes past all of them: it is on its way to the dead letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import msgspec
+
+from barnabas.connect.ends import ERROR, ROUTE
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+LONGEST_SHOWN = 100  # letters of a value in the reason of a dead letter
+
+
+class Transform(Protocol):
+    kind: ClassVar[str]
+
+    def problem(self) -> str | None:
+        """What is wrong with it that can be told without rows."""
+
+    def apply(self, rows: DataFrame) -> DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Rename:
+    """`{rename: {old: new}}`"""
+
+    kind: ClassVar[str] = "rename"
+    names: dict[str, str]
+
+    def problem(self) -> str | None:
+        reserved = [new for new in self.names.values() if new in (ERROR, ROUTE)]
+        return f"`{reserved[0]}` is a name of ours" if reserved else None
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        _require(self.kind, self.names, rows)
+        taken = set(self.names.values()) & (set(rows.columns) - set(self.names))
+        if taken:
+            raise PipelineError(f"`rename` makes a second column {min(taken)}: drop the other one first.")
+        return rows.withColumnsRenamed(self.names)
+
+
+class MaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    fields: list[str]
+    keep_last: int = 0
+    letter: str = "*"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """`{mask: {fields: [card], keep_last: 4}}`: `4929****` becomes stars of the same number, but for the last ones."""
+
+    kind: ClassVar[str] = "mask"
+    settings: MaskSettings
+
+    def problem(self) -> str | None:
+        if not self.settings.fields:
+            return "`fields` names the fields to mask"
+        if self.settings.keep_last < 0:
+            return "`keep_last` is a number of letters, 0 or more"
+        return None if len(self.settings.letter) == 1 else "`letter` is one letter"
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        _require(self.kind, self.settings.fields, rows)
+        return rows.withColumns({name: self._masked(name) for name in self.settings.fields})
+
+    def _masked(self, name: str) -> Column:
+        from pyspark.sql import functions as F
+
+        text = F.col(_quoted(name)).cast("string")
+        # A text no longer than what is kept is hidden whole: the last four of four letters are the secret.
+        hidden = F.when(F.length(text) > self.settings.keep_last, F.length(text) - self.settings.keep_last)
+        stars = F.repeat(F.lit(self.settings.letter), hidden.otherwise(F.length(text)))
+        if not self.settings.keep_last:
+            return stars
+        shown = F.when(
+            F.length(text) > self.settings.keep_last, F.right(text, F.lit(self.settings.keep_last))
+        )
+        return F.concat(stars, shown.otherwise(F.lit("")))
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`{filter: "amount > 0"}`: a condition in SQL; a row for which it is not true, or NULL, is left out."""
+
+    kind: ClassVar[str] = "filter"
+    condition: str
+
+    def problem(self) -> str | None:
+        return None if self.condition.strip() else "the condition is empty"
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return rows.filter(F.when(F.col(ERROR).isNull(), F.expr(self.condition)).otherwise(F.lit(True)))
+
+
+@dataclass(frozen=True)
+class Route:
+    """`{route: "orders.{country}"}`: where each row goes. A row that lacks the field is an error."""
+
+    kind: ClassVar[str] = "route"
+    pattern: str
+
+    def problem(self) -> str | None:
+        rest = _FIELD.sub("", self.pattern)
+        if "{" in rest or "}" in rest:
+            return f"{self.pattern!r}: a field stands in braces, as in orders.{{country}}"
+        return None
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        names = _FIELD.findall(self.pattern)
+        _require(self.kind, names, rows)
+        texts = _FIELD.split(self.pattern)
+        parts = [
+            F.col(_quoted(text)).cast("string") if at % 2 else F.lit(text) for at, text in enumerate(texts)
+        ]
+        rows = rows.withColumn(ROUTE, F.concat(*parts))
+        lacks = F.concat(F.lit("route: "), F.lit(", ".join(names)), F.lit(" is null"))
+        named = F.coalesce(F.regexp_replace(ROUTE, "[^a-zA-Z0-9._-]", "?"), F.lit(""))
+        odd = F.concat(F.lit("route: no name of a topic: "), F.substring(named, 1, LONGEST_SHOWN))
+        right = F.col(ROUTE).rlike("^[a-zA-Z0-9._-]{1,249}$") & ~F.col(ROUTE).isin(".", "..")
+        return _with_error(rows, F.when(F.col(ROUTE).isNull(), lacks).when(~right, odd))
+
+
+@dataclass(frozen=True)
+class Cast:
+    """`{cast: {amount: "decimal(10,2)"}}`: a value that does not fit is an error of its row."""
+
+    kind: ClassVar[str] = "cast"
+    types: dict[str, str]
+
+    def problem(self) -> str | None:
+        return None
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        _require(self.kind, self.types, rows)
+        reasons = []
+        for name, kind in self.types.items():
+            column = F.col(_quoted(name))
+            wrong = column.isNotNull() & column.try_cast(kind).isNull()
+            shown = F.substring(column.cast("string"), 1, LONGEST_SHOWN)
+            reasons.append(F.when(wrong, F.concat(F.lit(f"cast: {name} is no {kind}: "), shown)))
+        rows = _with_error(rows, *reasons)
+        return rows.withColumns(
+            {name: F.col(_quoted(name)).try_cast(kind) for name, kind in self.types.items()}
+        )
+
+
+@dataclass(frozen=True)
+class Drop:
+    """`{drop: [comment]}`"""
+
+    kind: ClassVar[str] = "drop"
+    names: list[str]
+
+    def problem(self) -> str | None:
+        return None if ERROR not in self.names else f"`{ERROR}` is a name of ours"
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        _require(self.kind, self.names, rows)
+        return rows.drop(*self.names)
+
+
+TRANSFORMS: dict[str, tuple[Any, Callable[[Any], Transform]]] = {
+    "rename": (dict[str, str], Rename),
+    "mask": (MaskSettings, Mask),
+    "filter": (str, Filter),
+    "route": (str, Route),
+    "cast": (dict[str, str], Cast),
+    "drop": (list[str], Drop),
+}
+
+
+def _with_error(rows: DataFrame, *reasons: Column) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(ERROR, F.coalesce(F.col(ERROR), *reasons))
+
+
+def _require(kind: str, names: Any, rows: DataFrame) -> None:
+    for name in names:
+        if name not in rows.columns:
+            there = ", ".join(column for column in rows.columns if column != ERROR)
+            raise PipelineError(
+                f"`{kind}` names the field {name}, which the rows do not have; they have {there}."
+            )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,233 @@
+"""Apache's own Connect runtime, for plugins that others wrote: a process beside us, watched through its REST interface.
+
+Kafka Connect leaves a task that has failed as it is. Here it is started again, after a pause that doubles, and how each
+connector stands is reported as for connectors of our own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barnabas.client.status import Part, State, Status
+from barnabas.connect.declaration import Restart
+from barnabas.connect.life import Life
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.java import prepare_java
+
+MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
+START_SECONDS = 120.0
+REST_SECONDS = 30.0
+STOP_SECONDS = 30.0
+LIBS = "KAFKA_LIBS"
+_STATES: Mapping[str, State] = {
+    "RUNNING": "running",
+    "PAUSED": "paused",
+    "STOPPED": "stopped",
+    "FAILED": "failed",
+    "UNASSIGNED": "starting",
+    "RESTARTING": "starting",
+}
+CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    bootstrap: str
+    plugins: Path
+    libs: Path
+    """Kafka's own jars: the folder `libs` of its distribution."""
+    port: int
+    group: str = "barnabas-connect"
+    replication: int = -1
+    """Of its three topics; -1 is what the brokers do by default."""
+    security: Mapping[str, str] | None = None
+    more: Mapping[str, str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def properties(self) -> dict[str, str]:
+        security = dict(self.security or {})
+        clients = {
+            f"{side}.{name}": value
+            for side in ("producer", "consumer", "admin")
+            for name, value in security.items()
+        }
+        topics = {
+            f"{what}.storage.{setting}": value
+            for what, name in (("config", "configs"), ("offset", "offsets"), ("status", "status"))
+            for setting, value in (
+                ("topic", f"{self.group}-{name}"),
+                ("replication.factor", str(self.replication)),
+            )
+        }
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "plugin.path": str(self.plugins.resolve()),
+            "listeners": self.url,
+            "exactly.once.source.support": "enabled",
+            "key.converter": CONVERTER,
+            "value.converter": CONVERTER,
+            **topics,
+            **security,
+            **clients,
+            **(self.more or {}),
+        }
+
+
+def find_libs(given: Path | None) -> Path:
+    """PipelineError if there is no Connect runtime, and how to get one."""
+    folder = given or Path(os.environ.get(LIBS, "libs"))
+    if not any(folder.glob("connect-runtime-*.jar")):
+        raise PipelineError(
+            f"There is no connect-runtime in {folder}: unpack Apache Kafka, and name its folder `libs` with "
+            f"--kafka-libs (or {LIBS} in the environment)."
+        )
+    return folder
+
+
+@contextmanager
+def running_worker(settings: WorkerSettings) -> Iterator[Worker]:
+    """Its settings, among them passwords, are in a file that only this user can read."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-connect-") as folder:
+        file = Path(folder) / "worker.properties"
+        file.touch(mode=0o600)
+        file.write_text(
+            "".join(f"{name}={_escaped(value)}\n" for name, value in settings.properties().items())
+        )
+        process = subprocess.Popen([*_java(), "-cp", f"{settings.libs}/*", MAIN, str(file)])
+        try:
+            yield Worker(settings.url, process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Worker:
+    """What is asked of the runtime."""
+
+    def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None) -> None:
+        self._url = url
+        self._process = process
+        self._lives: dict[str, Life] = {}
+
+    def await_start(self, stopping: Callable[[], bool] = lambda: False) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not stopping():
+            self.check()
+            try:
+                self._ask("GET", "/connectors")
+                return
+            except (urllib.error.URLError, OSError):
+                if time.monotonic() > deadline:
+                    raise PipelineError(
+                        f"Kafka Connect did not start within {START_SECONDS:.0f} s."
+                    ) from None
+                time.sleep(0.5)
+
+    def check(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            raise PipelineError(
+                f"Kafka Connect has ended with exit code {self._process.returncode}; its log is above."
+            )
+
+    def submit(self, name: str, config: Mapping[str, str]) -> None:
+        """Made, or changed if it is there; the runtime says what is wrong with it."""
+        try:
+            self._ask("PUT", f"/connectors/{name}/config", dict(config))
+        except urllib.error.HTTPError as error:
+            said = json.loads(error.read() or b"{}").get("message", error.reason)
+            raise PipelineError(f"Kafka Connect refuses the connector {name}.", str(said)) from None
+
+    def look(self, now: float) -> list[Status]:
+        """How all of them stand; what has failed is started again when its pause is over."""
+        found = self._ask("GET", "/connectors?expand=status")
+        return [self._watched(name, one["status"], now) for name, one in sorted(found.items())]
+
+    def _watched(self, name: str, said: Mapping[str, Any], now: float) -> Status:
+        life = self._lives.setdefault(name, Life(Restart(), float("inf")))
+        parts = [_part(f"task {task['id']}", task) for task in said["tasks"]]
+        own = _part("connector", said["connector"])
+        failed = [part for part in (own, *parts) if part.state == "failed"]
+        if failed and life.state != "retrying":
+            life.failed(now, failed[0].reason)
+        elif failed and life.should_start(now):
+            self._ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+            life.state = "starting"
+        elif not failed:
+            life.state = own.state
+        state: State = "retrying" if failed else own.state
+        counts: dict[str, int | float] = {"restarts": life.restarts, "tasks": len(parts)}
+        return Status(
+            "connector", name, state, error=failed[0].reason if failed else "", counts=counts, parts=parts
+        )
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self._url + path, data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=REST_SECONDS) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+
+def read_configs(files: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """Connectors as Kafka's own files have them: JSON with `name` and `config`, or properties with `name`."""
+    found: dict[str, dict[str, str]] = {}
+    for file in files:
+        name, config = _config_in(file)
+        if name in found:
+            raise PipelineError(f"{file}: there are two connectors with the name {name}.")
+        found[name] = config
+    return found
+
+
+def _config_in(file: Path) -> tuple[str, dict[str, str]]:
+    from barnabas.config.properties import parse_properties
+
+    try:
+        text = file.read_text()
+        if file.suffix != ".json":
+            config = parse_properties(text)
+            return config["name"], config
+        said = json.loads(text)
+        return said["name"], {"name": said["name"], **said["config"]}
+    except OSError as error:
+        raise PipelineError(f"{file} cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError):
+        raise PipelineError(
+            f"{file} is no connector: JSON with `name` and `config`, or properties with `name`."
+        ) from None
+
+
+def _part(name: str, said: Mapping[str, Any]) -> Part:
+    reason = str(said.get("trace") or "").split("\n")[0]
+    return Part(name, _STATES.get(said["state"], "failed"), reason)
+
+
+def _java() -> list[str]:
+    prepare_java()
+    home = os.environ.get("JAVA_HOME")
+    return [f"{home}/bin/java" if home else "java", "-Xmx512m"]
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,7 +1,0 @@
-"""All routes about one topic but those of its records."""
-
-from __future__ import annotations
-
-from barnabas.console.pages.topic import changing, config, many, readers, summary
-
-routes = [route for module in (summary, config, readers, changing, many) for route in module.routes]

@@ -1,0 +1,92 @@
+"""Filters of records: a closed subset of CEL, with the names that kafbat's console has.
+
+    wanted = Filter("record.value.amount > 10 && record.headers.type == 'order'")
+    wanted.matches(record)        # one record
+    wanted.mask(columns, rows)    # columns of many, as numpy's booleans; needs pyarrow
+
+A record for which the expression has no value (a field that is not there, a number compared with text) does not match;
+`failures` counts them and keeps the first reason. docs/filters.md is the manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.filters.binding import bind
+from barnabas.filters.compiling import compile_node
+from barnabas.filters.layout import Decode, Layout
+from barnabas.filters.needles import may_match, needles_of
+from barnabas.filters.parser import parse
+from barnabas.filters.syntax import FilterError, Logic
+from barnabas.filters.values import EvaluationError, kind_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+__all__ = ["Filter", "FilterError"]
+
+
+@dataclass
+class Failures:
+    """Records for which a filter had no value."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, reason: str, count: int = 1) -> None:
+        self.first = self.first or reason
+        self.count += count
+
+    def __str__(self) -> str:
+        return f"{self.count:,} records could not be evaluated and do not match; the first: {self.first}"
+
+
+class Filter:
+    """`decode_value` replaces JSON: it makes maps of values, and raises ValueError for what is none."""
+
+    def __init__(self, text: str, decode_value: Decode | None = None) -> None:
+        self.text = text
+        self.failures = Failures()
+        self.tree = bind(parse(text))
+        self._decode_value = decode_value
+        self._layout = Layout(self.tree, decode_value)
+        self._evaluate = compile_node(self.tree, self._layout)
+        self._needles = needles_of(self.tree) if decode_value is None else None
+        self._columnar: Any = None
+
+    @property
+    def sources(self) -> set[str]:
+        """The parts of a record that it looks at: key, value, headers, timestamp, partition, offset."""
+        return {part.source for part in self._layout.parts}
+
+    def matches(self, record: Any) -> bool:
+        """Of anything with the attributes of a ConsumedRecord."""
+        if self._needles is not None and not may_match(record.value, self._needles):
+            return False
+        row = [part.load(getattr(record, part.source)) for part in self._layout.parts]
+        try:
+            found = self._evaluate(row + self._layout.variables)
+        except EvaluationError as error:
+            self.failures.add(str(error))
+            return False
+        if found.__class__ is not bool:
+            self.failures.add(f"the result is a {kind_of(found)}, not true or false")
+        return found is True
+
+    def mask(self, columns: Mapping[str, pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+        """`columns`: the `sources`, with the types of `records.columnar`."""
+        if self._columnar is None:
+            from barnabas.filters.masks import ColumnFilter
+
+            parts = (
+                self.tree.parts
+                if isinstance(self.tree, Logic) and self.tree.operator == "&&"
+                else (self.tree,)
+            )
+            self._columnar = ColumnFilter(parts, self._decode_value, self.failures)
+        found: npt.NDArray[np.bool_] = self._columnar.mask(columns, rows)
+        return found

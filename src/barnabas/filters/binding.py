@@ -1,0 +1,191 @@
+"""Names become parts of a record: `record.value.amount`, or `value.amount` for short.
+
+The names are kafbat's: a value or key that is a JSON object has fields, any other is its text; what a record lacks (the
+key, the value of a tombstone) is a field that is not there. `timestamp` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from barnabas.filters.syntax import (
+    Call,
+    Conditional,
+    FilterError,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Logic,
+    Macro,
+    MapOf,
+    Name,
+    Node,
+    Select,
+)
+from barnabas.filters.values import BINARY, UNARY, EvaluationError
+
+ROOTS = {
+    "key": "key",
+    "value": "value",
+    "keyAsText": "key",
+    "valueAsText": "value",
+    "headers": "headers",
+    "timestampMs": "timestamp",
+    "timestamp": "timestamp",
+    "partition": "partition",
+    "offset": "offset",
+}
+"""Each with the part of the record that it comes from."""
+
+RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Root(Node):
+    """`record.value`: one of ROOTS, or a variable of a macro."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class HasRoot(Node):
+    """`has(record.key)`"""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RootField(Node):
+    """`record.value.amount`: of many values only such fields are ever decoded."""
+
+    root: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class HasRootField(Node):
+    root: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Node):
+    """A macro whose variable has a name of its own."""
+
+    kind: str
+    base: Node
+    variable: str
+    predicate: Node
+
+
+def bind(node: Node, names: Mapping[str, Node] | None = None) -> Node:
+    """The tree in terms of records; `names` replaces them, for a test of the language alone."""
+    return _Binder(names).bind(node, {})
+
+
+class _Binder:
+    def __init__(self, names: Mapping[str, Node] | None) -> None:
+        self._names = names
+        self._loops = 0
+
+    def bind(self, node: Node, variables: dict[str, str]) -> Node:
+        match node:
+            case Name():
+                return self._name(node, variables)
+            case Select():
+                return self._select(node, variables)
+            case Has():
+                return self._has(node, variables)
+            case Macro():
+                return self._macro(node, variables)
+            case Index(base=base, index=Literal(value=str(name))):
+                found = self.bind(base, variables)
+                if isinstance(found, Root) and found.name in ("key", "value", "headers"):
+                    return RootField(found.name, name, column=node.column)
+        return self._inner(node, variables)
+
+    def _inner(self, node: Node, variables: dict[str, str]) -> Node:
+        def bound(part: Node) -> Node:
+            return self.bind(part, variables)
+
+        match node:
+            case Index(base=base, index=index):
+                return replace(node, base=bound(base), index=bound(index))
+            case Call(arguments=parts):
+                return _folded(replace(node, arguments=tuple(map(bound, parts))))
+            case Logic(parts=parts):
+                return replace(node, parts=tuple(map(bound, parts)))
+            case ListOf(items=parts):
+                return _folded_list(replace(node, items=tuple(map(bound, parts))))
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                return replace(node, condition=bound(condition), then=bound(then), otherwise=bound(otherwise))
+            case MapOf(entries=entries):
+                return replace(node, entries=tuple((bound(key), bound(value)) for key, value in entries))
+        return node
+
+    def _name(self, node: Name, variables: dict[str, str]) -> Node:
+        if node.name in variables:
+            return Root(variables[node.name], column=node.column)
+        if self._names is not None and node.name in self._names:
+            return self._names[node.name]
+        if self._names is None and node.name in ROOTS:
+            return Root(node.name, column=node.column)
+        known = f"write {RECORD}.NAME with NAME one of {', '.join(ROOTS)}"
+        raise FilterError(f"there is no {node.name!r} here: {known}", node.column)
+
+    def _is_record(self, node: Node, variables: dict[str, str]) -> bool:
+        return (
+            self._names is None
+            and isinstance(node, Name)
+            and node.name == RECORD
+            and node.name not in variables
+        )
+
+    def _root(self, name: str, column: int) -> str:
+        if name not in ROOTS:
+            raise FilterError(f"a record has no {name!r}: it has {', '.join(ROOTS)}", column)
+        return name
+
+    def _select(self, node: Select, variables: dict[str, str]) -> Node:
+        if self._is_record(node.base, variables):
+            return Root(self._root(node.field, node.column), column=node.column)
+        base = self.bind(node.base, variables)
+        if isinstance(base, Root) and base.name in ROOTS:
+            return RootField(base.name, node.field, column=node.column)
+        return replace(node, base=base)
+
+    def _has(self, node: Has, variables: dict[str, str]) -> Node:
+        if self._is_record(node.base, variables):
+            return HasRoot(self._root(node.field, node.column), column=node.column)
+        base = self.bind(node.base, variables)
+        if isinstance(base, Root) and base.name in ROOTS:
+            return HasRootField(base.name, node.field, column=node.column)
+        return replace(node, base=base)
+
+    def _macro(self, node: Macro, variables: dict[str, str]) -> Node:
+        base = self.bind(node.base, variables)
+        self._loops += 1
+        own = f"{node.variable}#{self._loops}"
+        predicate = self.bind(node.predicate, {**variables, node.variable: own})
+        return Loop(node.kind, base, own, predicate, column=node.column)
+
+
+def _folded(node: Call) -> Node:
+    """What is made of literals is one, unless it is an error: `true || 1 / 0 > 1` is true."""
+    values = [part.value for part in node.arguments if isinstance(part, Literal)]
+    functions: dict[str, Any] = {**BINARY} if len(node.arguments) == 2 else {**UNARY}
+    function = functions.get(node.function)
+    if len(values) != len(node.arguments) or function is None:
+        return node
+    try:
+        return Literal(function(*values), column=node.column)
+    except EvaluationError:
+        return node
+
+
+def _folded_list(node: ListOf) -> Node:
+    values = [part.value for part in node.items if isinstance(part, Literal)]
+    return Literal(values, column=node.column) if len(values) == len(node.items) else node

@@ -1,0 +1,172 @@
+"""Where each part of a record stands in a row, and how it is decoded.
+
+Of JSON only the fields that a filter names are made into objects, as long as it asks for nothing else of the value:
+msgspec steps over the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from barnabas.filters.binding import ROOTS, HasRoot, HasRootField, Loop, Root, RootField
+from barnabas.filters.moments import Timestamp
+from barnabas.filters.syntax import Node, children_of
+
+NO_TIMESTAMP = -1
+MILLISECOND = 1_000_000
+
+Decode = Callable[[bytes], Any]
+
+
+class Missing(NamedTuple):
+    """Stands where a record has nothing."""
+
+    reason: str
+
+
+NO_FIELD = Missing("no such field")
+NO_OBJECT = Missing("it is no JSON object")
+
+
+class Part(NamedTuple):
+    """`load` makes a value of a row out of the record's `source`."""
+
+    source: str
+    load: Callable[[Any], Any]
+
+
+class Layout:
+    """Slots of a row: the roots that a tree names, then the variables of its macros."""
+
+    def __init__(self, tree: Node, decode_value: Decode | None = None) -> None:
+        nodes = list(_walk(tree))
+        fields: dict[str, list[str]] = defaultdict(list)
+        for node in nodes:
+            if isinstance(node, (RootField, HasRootField)) and node.field not in fields[node.root]:
+                fields[node.root].append(node.field)
+        whole = {node.name for node in nodes if isinstance(node, (Root, HasRoot))}
+        self._attributes: dict[tuple[str, str], str] = {}
+        self._slots: dict[str, int] = {}
+        self.parts: list[Part] = []
+        for root in sorted((whole | fields.keys()) & ROOTS.keys()):
+            self._slots[root] = len(self.parts)
+            in_struct = root in ("key", "value") and root not in whole
+            self.parts.append(self._part(root, fields[root] if in_struct else None, decode_value))
+        for node in nodes:
+            if isinstance(node, Loop):
+                self._slots[node.variable] = len(self._slots)
+        self.variables = [None] * (len(self._slots) - len(self.parts))
+
+    def slot(self, name: str) -> int:
+        return self._slots[name]
+
+    def attribute(self, root: str, field: str) -> str | None:
+        """Of the struct that holds the fields of a key or value; None: it is decoded whole."""
+        return self._attributes.get((root, field))
+
+    @classmethod
+    def of_names(cls, tree: Node, names: Iterable[str]) -> Layout:
+        """For rows that the caller fills."""
+        layout = cls(tree)
+        loops = [name for name in layout._slots if name not in ROOTS]
+        layout._slots = {name: at for at, name in enumerate([*names, *loops])}
+        layout.variables = [None] * len(loops)
+        return layout
+
+    def _part(self, root: str, fields: list[str] | None, decode_value: Decode | None) -> Part:
+        source = ROOTS[root]
+        if root == "value" and decode_value is not None:
+            return Part(source, _present(root, _checked(decode_value)))
+        if root not in ("key", "value"):
+            return Part(source, _LOADERS[root])
+        if fields is None:
+            return Part(source, _present(root, _object_or_text))
+        names = {f"f{at}": field for at, field in enumerate(fields)}
+        self._attributes.update({(root, field): name for name, field in names.items()})
+        return Part(source, _struct_loader(root, names))
+
+
+def _walk(node: Node) -> Iterable[Node]:
+    yield node
+    inner = (node.base, node.predicate) if isinstance(node, Loop) else children_of(node)
+    for child in inner:
+        yield from _walk(child)
+
+
+def _present(root: str, load: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    missing = Missing(f"no such field: {root}")
+    return lambda given: missing if given is None else load(given)
+
+
+def _text(given: bytes) -> str:
+    return given.decode("utf-8", "replace")
+
+
+_as_object = msgspec.json.Decoder(dict[str, Any])
+
+
+def _object_or_text(given: bytes) -> Any:
+    try:
+        return _as_object.decode(given)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return _text(given)
+
+
+def _checked(decode: Decode) -> Decode:
+    def load(given: bytes) -> Any:
+        try:
+            return decode(given)
+        except ValueError as error:
+            return Missing(f"the value cannot be decoded: {error}")
+
+    return load
+
+
+def _struct_loader(root: str, names: dict[str, str]) -> Callable[[Any], Any]:
+    kind = msgspec.defstruct("Fields", [(name, Any, NO_FIELD) for name in names], rename=names, gc=False)
+    decode = msgspec.json.Decoder(kind).decode
+    absent = kind(*[Missing(f"no such field: {root}")] * len(names))
+    no_object = kind(*[NO_OBJECT] * len(names))
+
+    def load(given: Any) -> Any:
+        if given is None:
+            return absent
+        try:
+            return decode(given)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            return no_object
+
+    return load
+
+
+def _headers(given: Any) -> dict[str, str | None]:
+    """Of a name that is there twice the last; the columnar reader has no pairs but maps."""
+    pairs = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in given or ()]
+    return {name: None if value is None else _text(value) for name, value in pairs}
+
+
+def _milliseconds(given: int) -> Any:
+    return Missing("no such field: timestampMs") if given == NO_TIMESTAMP else given
+
+
+def _timestamp(given: int) -> Any:
+    try:
+        found = _milliseconds(given)
+        return found if isinstance(found, Missing) else Timestamp(found * MILLISECOND)
+    except ValueError as error:
+        return Missing(str(error))
+
+
+_LOADERS: dict[str, Callable[[Any], Any]] = {
+    "keyAsText": _present("keyAsText", _text),
+    "valueAsText": _present("valueAsText", _text),
+    "headers": _headers,
+    "timestampMs": _milliseconds,
+    "timestamp": _timestamp,
+    "partition": lambda given: given,
+    "offset": lambda given: given,
+}

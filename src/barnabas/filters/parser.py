@@ -1,0 +1,264 @@
+"""Tokens to a tree, by the grammar of CEL. Whatever is not in the closed list of functions is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from barnabas.filters.syntax import (
+    DEEPEST_BRACKETS,
+    HIGHEST_TREE,
+    Call,
+    Conditional,
+    FilterError,
+    Has,
+    Index,
+    ListOf,
+    Literal,
+    Logic,
+    Macro,
+    MapOf,
+    Name,
+    Node,
+    Select,
+    children_of,
+)
+from barnabas.filters.tokens import Token, tokens_of
+
+FUNCTIONS = {"size": 1, "timestamp": 1, "duration": 1}
+METHODS = {
+    "size": 0, "startsWith": 1, "endsWith": 1, "contains": 1, "matches": 1,
+    "getFullYear": 0, "getMonth": 0, "getDate": 0, "getDayOfMonth": 0, "getDayOfWeek": 0, "getDayOfYear": 0,
+    "getHours": 0, "getMinutes": 0, "getSeconds": 0, "getMilliseconds": 0,
+}  # fmt: skip
+MACROS = ("exists", "all")
+KEYWORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+KNOWN = ", ".join([*sorted(FUNCTIONS.keys() | METHODS.keys()), *MACROS, "has"])
+RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in")
+LARGEST = (1 << 63) - 1
+
+N = TypeVar("N", bound=Node)
+
+
+def parse(text: str) -> Node:
+    """FilterError, with the column, for what is no expression."""
+    return _Parser(tokens_of(text)).whole()
+
+
+class _Parser:
+    """Recursive descent: a method for each level of binding."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._expression()
+        if self._next.kind != "end":
+            self._fail("an operator or the end")
+        return node
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _is(self, *words: str) -> bool:
+        return self._next.kind in ("sign", "name") and self._next.value in words
+
+    def _expect(self, word: str) -> Token:
+        if not self._is(word):
+            self._fail(repr(word))
+        return self._take()
+
+    def _fail(self, expected: str) -> None:
+        found = "the end" if self._next.kind == "end" else repr(self._next.value)
+        raise FilterError(f"expected {expected}, found {found}", self._next.column)
+
+    def _high(self, node: N) -> N:
+        """The same node with its height."""
+        height = 1 + max((child.height for child in children_of(node)), default=0)
+        if height > HIGHEST_TREE:
+            raise FilterError(f"more than {HIGHEST_TREE} operators in one another", node.column)
+        object.__setattr__(node, "height", height)
+        return node
+
+    def _expression(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST_BRACKETS + 1:
+            raise FilterError(f"brackets nest deeper than {DEEPEST_BRACKETS}", self._next.column)
+        node = self._conditional()
+        self._depth -= 1
+        return node
+
+    def _conditional(self) -> Node:
+        condition = self._any()
+        if not self._is("?"):
+            return condition
+        column = self._take().column
+        then = self._any()
+        self._expect(":")
+        return self._high(Conditional(condition, then, self._expression(), column=column))
+
+    def _any(self) -> Node:
+        return self._logic("||", self._all)
+
+    def _all(self) -> Node:
+        return self._logic("&&", self._relation)
+
+    def _logic(self, operator: str, part: Callable[[], Node]) -> Node:
+        parts, column = [part()], self._next.column
+        while self._is(operator):
+            self._take()
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else self._high(Logic(operator, tuple(parts), column=column))
+
+    def _relation(self) -> Node:
+        return self._binary(RELATIONS, self._sum)
+
+    def _sum(self) -> Node:
+        return self._binary(("+", "-"), self._product)
+
+    def _product(self) -> Node:
+        return self._binary(("*", "/", "%"), self._unary)
+
+    def _binary(self, operators: tuple[str, ...], part: Callable[[], Node]) -> Node:
+        node = part()
+        while self._is(*operators):
+            operator = self._take()
+            node = self._high(Call(operator.value, (node, part()), column=operator.column))
+        return node
+
+    def _unary(self) -> Node:
+        if not self._is("!", "-"):
+            return self._member()
+        sign = self._next.value
+        columns = []
+        while self._is(sign):
+            columns.append(self._take().column)
+        if sign == "-" and self._next.kind in ("int", "double"):
+            node = self._member(negative=True)
+            columns.pop()
+        else:
+            node = self._member()
+        for column in reversed(columns):
+            node = self._high(Call("!" if sign == "!" else "negate", (node,), column=column))
+        return node
+
+    def _member(self, *, negative: bool = False) -> Node:
+        node = self._primary(negative)
+        while self._is(".", "["):
+            sign = self._take()
+            if sign.value == "[":
+                node = self._high(Index(node, self._expression(), column=sign.column))
+                self._expect("]")
+                continue
+            name = self._name()
+            node = self._method(node, name) if self._is("(") else self._field(node, name)
+        return node
+
+    def _field(self, base: Node, name: Token) -> Node:
+        return self._high(Select(base, name.value, column=name.column))
+
+    def _name(self) -> Token:
+        if self._next.kind != "name" or self._next.value in ("in", *KEYWORDS):
+            self._fail("a name")
+        return self._take()
+
+    def _method(self, base: Node, name: Token) -> Node:
+        if name.value in MACROS:
+            return self._macro(base, name)
+        arguments = self._arguments()
+        _check_call(name, len(arguments), METHODS)
+        return self._high(Call(name.value, (base, *arguments), column=name.column))
+
+    def _macro(self, base: Node, name: Token) -> Node:
+        self._expect("(")
+        variable = self._name().value
+        self._expect(",")
+        predicate = self._expression()
+        self._expect(")")
+        return self._high(Macro(name.value, base, variable, predicate, column=name.column))
+
+    def _arguments(self) -> list[Node]:
+        self._expect("(")
+        return self._until(")", self._expression)
+
+    def _until(self, closing: str, part: Callable[[], Any], *, trailing: bool = False) -> list[Any]:
+        found: list[Any] = []
+        while not self._is(closing):
+            found.append(part())
+            if not self._is(closing):
+                self._expect(",")
+                if self._is(closing) and not trailing:
+                    self._fail("an expression")
+        self._take()
+        return found
+
+    def _primary(self, negative: bool) -> Node:
+        token = self._take()
+        if token.kind == "text":
+            return Literal(token.value, column=token.column)
+        if token.kind in ("int", "double"):
+            return _number(token, negative)
+        if token.kind == "sign":
+            return self._bracketed(token)
+        if token.kind == "name" and token.value != "in":
+            return self._named(token)
+        self._at -= 1
+        self._fail("an expression")
+        raise AssertionError
+
+    def _bracketed(self, sign: Token) -> Node:
+        if sign.value == "(":
+            node = self._expression()
+            self._expect(")")
+            return node
+        if sign.value == "[":
+            items = self._until("]", self._expression, trailing=True)
+            return self._high(ListOf(tuple(items), column=sign.column))
+        if sign.value == "{":
+            return self._high(MapOf(tuple(self._until("}", self._entry, trailing=True)), column=sign.column))
+        self._at -= 1
+        self._fail("an expression")
+        raise AssertionError
+
+    def _entry(self) -> tuple[Node, Node]:
+        key = self._expression()
+        self._expect(":")
+        return key, self._expression()
+
+    def _named(self, name: Token) -> Node:
+        if name.value in KEYWORDS:
+            return Literal(KEYWORDS[name.value], column=name.column)
+        if not self._is("("):
+            return Name(name.value, column=name.column)
+        arguments = self._arguments()
+        if name.value == "has":
+            return self._has(name, arguments)
+        _check_call(name, len(arguments), FUNCTIONS)
+        return self._high(Call(name.value, tuple(arguments), column=name.column))
+
+    def _has(self, name: Token, arguments: list[Node]) -> Node:
+        if len(arguments) != 1 or not isinstance(arguments[0], Select):
+            raise FilterError("has() takes a field, for example has(record.value.amount)", name.column)
+        return self._high(Has(arguments[0].base, arguments[0].field, column=name.column))
+
+
+def _number(token: Token, negative: bool) -> Literal:
+    value = -token.value if negative else token.value
+    if token.kind == "int" and not -LARGEST - 1 <= value <= LARGEST:
+        raise FilterError(f"{value} has more than 64 bits", token.column)
+    return Literal(value, column=token.column)
+
+
+def _check_call(name: Token, count: int, known: dict[str, int]) -> None:
+    if name.value not in known:
+        raise FilterError(f"there is no {name.value}() here; there are {KNOWN}", name.column)
+    if count != known[name.value]:
+        raise FilterError(f"{name.value}() takes {known[name.value]} arguments, not {count}", name.column)

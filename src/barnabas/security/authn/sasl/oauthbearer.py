@@ -1,0 +1,73 @@
+"""OAUTHBEARER (RFC 7628): the client shows a token that an identity provider has signed.
+
+A refusal is a challenge in JSON, to which the client answers with one byte; then the exchange fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from barnabas.security.jwt.verification import InvalidTokenError, Keys, Rules, Token, check_token
+from barnabas.security.principal import USER, Principal
+from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done, invalid_credentials
+
+_REFUSAL = '{"status":"invalid_token"}'
+_HEADER = re.compile(r"n,(?:a=((?:[^=,\0]|=2C|=3D)+))?,")
+_PAIR = re.compile(r"([A-Za-z]+)=([\x21-\x7e \t\r\n]*)")
+_SEPARATOR = "\x01"
+
+
+class OAuthBearerExchange:
+    """`clock`: epoch seconds."""
+
+    def __init__(self, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._now = clock
+        self._refused: AuthenticationFailedError | None = None
+
+    def blocks(self, message: bytes) -> bool:
+        return self._refused is None
+
+    def step(self, message: bytes) -> Challenge | Done:
+        if self._refused is not None:
+            raise self._refused
+        authorization_id, text = _parsed(message)
+        try:
+            token = check_token(text, self._keys, self._rules, self._now())
+        except InvalidTokenError as error:
+            self._refused = AuthenticationFailedError(_REFUSAL, f"a token is refused: {error}")
+            return Challenge(_REFUSAL.encode())
+        return self._done(authorization_id, token)
+
+    def _done(self, authorization_id: str, token: Token) -> Done:
+        if authorization_id and authorization_id != token.subject:
+            raise AuthenticationFailedError(
+                "Authentication failed: Client requested an authorization id that is different from the token's "
+                "principal name"
+            )
+        return Done(Principal(USER, token.subject), expires_ms=token.expires_ms)
+
+
+def _parsed(message: bytes) -> tuple[str, str]:
+    """In whose name the client wants to act, and its token."""
+    try:
+        header, _, rest = message.decode().partition(_SEPARATOR)
+    except UnicodeDecodeError:
+        raise _malformed() from None
+    match = _HEADER.fullmatch(header)
+    if match is None or not rest.endswith(_SEPARATOR * 2):
+        raise _malformed()
+    pairs = [_PAIR.fullmatch(pair) for pair in rest[:-2].split(_SEPARATOR)]
+    values = [pair[2] for pair in pairs if pair is not None and pair[1] == "auth"]
+    if None in pairs or len(values) != 1:
+        raise _malformed()
+    scheme, _, token = values[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise _malformed()
+    return (match[1] or "").replace("=2C", ",").replace("=3D", "="), token.strip()
+
+
+def _malformed() -> AuthenticationFailedError:
+    return invalid_credentials("OAUTHBEARER", "the message is not as RFC 7628 says")

@@ -1,0 +1,101 @@
+"""PLAIN (RFC 4616): the client sends its password, so this belongs inside TLS."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import Protocol
+
+from barnabas.security.authn.jaas import LoginModule
+from barnabas.security.principal import USER, Principal
+from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+
+_USER_OPTION = "user_"
+
+
+class PasswordCheck(Protocol):
+    """Knows passwords; `blocks` says that it asks another server for them."""
+
+    blocks: bool
+
+    def is_right(self, username: str, password: str) -> bool: ...
+
+
+class ListedUsers:
+    """The users of a JAAS text: `user_alice="password"`. It takes the same time whether a user exists or not."""
+
+    blocks = False
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._digests = {name: _digest(password) for name, password in passwords.items()}
+        self._of_nobody = secrets.token_bytes(hashlib.sha256().digest_size)
+
+    def is_right(self, username: str, password: str) -> bool:
+        expected = self._digests.get(username, self._of_nobody)
+        return hmac.compare_digest(expected, _digest(password))
+
+
+def listed_users(module: LoginModule) -> ListedUsers:
+    """PlainLoginModule's options; those of the broker's own login (`username`, `password`) mean nothing here."""
+    return ListedUsers(
+        {
+            name.removeprefix(_USER_OPTION): value
+            for name, value in module.options.items()
+            if name.startswith(_USER_OPTION)
+        }
+    )
+
+
+def _digest(password: str) -> bytes:
+    """Of equal length for all passwords: comparing texts would tell how long the right one is (CVE-2021-38153)."""
+    return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
+
+
+class PlainExchange:
+    def __init__(self, check: PasswordCheck) -> None:
+        self._check = check
+
+    def blocks(self, message: bytes) -> bool:
+        return self._check.blocks
+
+    def step(self, message: bytes) -> Challenge | Done:
+        authorization_id, username, password = _parts(message)
+        if not username or not password:
+            missing = "password" if username else "username"
+            raise AuthenticationFailedError(f"Authentication failed: {missing} not specified")
+        if not self._is_right(username, password):
+            raise AuthenticationFailedError(
+                "Authentication failed: Invalid username or password",
+                f"wrong password, or no user {username!r}",
+            )
+        # With a free choice of name here, a client could be anybody (CVE-2017-12610).
+        if authorization_id and authorization_id != username:
+            raise AuthenticationFailedError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        return Done(Principal(USER, username))
+
+    def _is_right(self, username: str, password: str) -> bool:
+        try:
+            return self._check.is_right(username, password)
+        except OSError as error:
+            raise AuthenticationFailedError(
+                "Authentication failed: passwords cannot be checked at the moment",
+                f"no answer about passwords: {error}",
+            ) from None
+
+
+def _parts(message: bytes) -> list[str]:
+    try:
+        parts = message.decode().split("\0")
+    except UnicodeDecodeError:
+        raise AuthenticationFailedError(
+            "Authentication failed: the PLAIN message is no text in UTF-8"
+        ) from None
+    if len(parts) != 3:
+        raise AuthenticationFailedError(
+            "Authentication failed: Invalid SASL/PLAIN response: expected 3 tokens, separated by NUL"
+        )
+    return parts

@@ -1,0 +1,197 @@
+"""ACLs by the resource that they are about, so that a decision looks at those of the resource and the principal only.
+
+An index is never changed: a change of ACLs makes another one, which shares what stays the same. A holder of an index
+holds the ACLs of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from barnabas.security.authz.acl_hosts import HostPattern, host_pattern, matches
+from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, WILDCARD, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Operation
+from barnabas.common.cooperative import Steps, finish, pieces
+
+# An ALLOW for one of these is an ALLOW to look, too. A DENY is about nothing but itself.
+_IMPLIED = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+_EVERY_OPERATION = -1  # all bits
+STEP = 100
+"""ACLs that are added or removed in one step: less than a millisecond."""
+_LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
+
+
+class AclRule(NamedTuple):
+    """An ACL, ready to be compared."""
+
+    binding: AclBinding
+    operations: int
+    """Those that it is about, a bit for each; with those that it implies."""
+    host: HostPattern
+
+    @property
+    def is_denial(self) -> bool:
+        return self.binding.permission != Permission.ALLOW
+
+    def is_about(self, operation: int, host: str) -> bool:
+        return bool(self.operations >> operation & 1) and matches(self.host, host)
+
+
+def rule_of(binding: AclBinding) -> AclRule:
+    return AclRule(binding, _operations(binding), host_pattern(binding.host))
+
+
+def _operations(binding: AclBinding) -> int:
+    if binding.operation == ALL_OPERATIONS:
+        return _EVERY_OPERATION
+    implied = (
+        each
+        for each, by in _IMPLIED.items()
+        if binding.operation in by and binding.permission == Permission.ALLOW
+    )
+    return 1 << binding.operation | sum(1 << each for each in implied)
+
+
+Rules = dict[AclBinding, AclRule]
+Pattern = tuple[int, int, str]  # type of resource, type of pattern, name
+PatternOfPrincipal = tuple[Pattern, str]
+TypeOfPrincipal = tuple[int, str]  # type of resource, principal
+PrefixLength = tuple[int, int]  # type of resource, length of a prefix
+K = TypeVar("K")
+
+
+class _Tables(NamedTuple):
+    """What an index consists of. Copying one costs no more than three dictionaries: what is inside stays shared."""
+
+    by_pattern: dict[PatternOfPrincipal, Rules]
+    by_principal: dict[TypeOfPrincipal, Rules]
+    patterns: dict[Pattern, int]
+    """How many rules each has."""
+    prefixes: dict[PrefixLength, int]
+    """How many patterns each has."""
+
+
+class AclIndex:
+    """Immutable; `changing` makes another one."""
+
+    __slots__ = ("_lengths", "_tables")
+
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+        self._lengths = _lengths(tables.prefixes)
+
+    def changed(self, removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> AclIndex:
+        return finish(self.changing(removed, added))
+
+    def changing(self, removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> Steps[AclIndex]:
+        """Another index, in steps. It costs what changes; this one stays as it is."""
+        draft = _Draft(self._tables)
+        yield
+        for piece in pieces(removed, STEP):
+            for binding in piece:
+                draft.remove(binding)
+            yield
+        for piece in pieces(added, STEP):
+            for binding in piece:
+                draft.add(binding)
+            yield
+        return AclIndex(draft.tables)
+
+    def patterns(self, resource_type: int, name: str) -> list[Pattern]:
+        """Patterns with ACLs that the name of a resource matches, the most exact first."""
+        lengths = self._lengths.get(resource_type, ())
+        candidates = (
+            (resource_type, _LITERAL, name),
+            *((resource_type, _PREFIXED, name[:length]) for length in lengths if length <= len(name)),
+            (resource_type, _LITERAL, WILDCARD),
+        )
+        patterns = self._tables.patterns
+        return [pattern for pattern in candidates if pattern in patterns]
+
+    def rules(self, pattern: Pattern, principal: str) -> Iterator[AclRule]:
+        """Those for the principal and for everyone."""
+        by_pattern = self._tables.by_pattern
+        yield from by_pattern.get((pattern, principal), _NO_RULES).values()
+        yield from by_pattern.get((pattern, EVERYONE), _NO_RULES).values()
+
+    def of_principal(self, principal: str, resource_type: int) -> Iterator[AclRule]:
+        """The ACLs for a principal and for everyone on resources of a type."""
+        by_principal = self._tables.by_principal
+        yield from by_principal.get((resource_type, principal), _NO_RULES).values()
+        yield from by_principal.get((resource_type, EVERYONE), _NO_RULES).values()
+
+
+class _Draft:
+    """Tables that are being changed. The rules of a key are copied when they are first touched, and only then."""
+
+    def __init__(self, before: _Tables) -> None:
+        self.tables = _Tables(*(dict(table) for table in before))  # type: ignore[arg-type]  # a tuple of dictionaries
+        self._own: set[int] = set()  # identities of the dictionaries that no index has
+
+    def add(self, binding: AclBinding) -> None:
+        pattern = _pattern(binding)
+        rules = self._owned(self.tables.by_pattern, (pattern, binding.principal))
+        if binding in rules:
+            return
+        rule = rules[binding] = rule_of(binding)
+        self._owned(self.tables.by_principal, _type_and_principal(binding))[binding] = rule
+        if _counted(self.tables.patterns, pattern, 1) == 1 and binding.pattern_type == _PREFIXED:
+            _counted(self.tables.prefixes, _prefix_length(binding), 1)
+
+    def remove(self, binding: AclBinding) -> None:
+        pattern = _pattern(binding)
+        if binding not in self.tables.by_pattern.get((pattern, binding.principal), _NO_RULES):
+            return
+        self._take_out(self.tables.by_pattern, (pattern, binding.principal), binding)
+        self._take_out(self.tables.by_principal, _type_and_principal(binding), binding)
+        if _counted(self.tables.patterns, pattern, -1) == 0 and binding.pattern_type == _PREFIXED:
+            _counted(self.tables.prefixes, _prefix_length(binding), -1)
+
+    def _take_out(self, table: dict[K, Rules], key: K, binding: AclBinding) -> None:
+        rules = self._owned(table, key)
+        del rules[binding]
+        if not rules:
+            self._own.discard(id(rules))
+            del table[key]
+
+    def _owned(self, table: dict[K, Rules], key: K) -> Rules:
+        rules = table.get(key)
+        if rules is None or id(rules) not in self._own:
+            rules = table[key] = dict(rules or _NO_RULES)
+            self._own.add(id(rules))
+        return rules
+
+
+def _counted(counts: dict[K, int], key: K, change: int) -> int:
+    count = counts[key] = counts.get(key, 0) + change
+    if not count:
+        del counts[key]
+    return count
+
+
+def _pattern(binding: AclBinding) -> Pattern:
+    return binding.resource_type, binding.pattern_type, binding.name
+
+
+def _type_and_principal(binding: AclBinding) -> TypeOfPrincipal:
+    return binding.resource_type, binding.principal
+
+
+def _prefix_length(binding: AclBinding) -> PrefixLength:
+    return binding.resource_type, len(binding.name)
+
+
+def _lengths(prefixes: Iterable[PrefixLength]) -> dict[int, tuple[int, ...]]:
+    """How long the prefixes on each type of resource are: a name is cut to each of these, and looked up."""
+    found: dict[int, list[int]] = {}
+    for resource_type, length in sorted(prefixes, reverse=True):
+        found.setdefault(resource_type, []).append(length)
+    return {key: tuple(lengths) for key, lengths in found.items()}
+
+
+_NO_RULES: Rules = {}
+NO_ACLS = AclIndex(_Tables({}, {}, {}, {}))

@@ -1,0 +1,179 @@
+"""The audit log: who did what to which resource, allowed or denied, and who logged in.
+
+Requests put events into a queue (`AuditLog`); `broker/security/audit` takes them out and writes them. The queue is
+bounded: what does not fit is counted, and the count becomes an event of its own. An event has names only, never the
+contents of a request: no secret can be in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from barnabas.security.authz.authorizer import Access, Action, Authorizer, Operation
+from barnabas.security.context import RequestContext
+
+TOPIC = "__barnabas_audit"
+
+_CHANGES = frozenset(
+    {
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+        Operation.CREATE_TOKENS,
+    }
+)
+
+Event = dict[str, Any]
+
+
+class Selection(NamedTuple):
+    """Names that are wanted, or all but some."""
+
+    wanted: frozenset[str] = frozenset()
+    unwanted: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Selection:
+        given = [name.strip() for name in names if name.strip()]
+        return cls(
+            frozenset(name for name in given if not name.startswith("-")),
+            frozenset(name[1:] for name in given if name.startswith("-")),
+        )
+
+    def takes(self, name: str) -> bool:
+        return name not in self.unwanted and (not self.wanted or name in self.wanted)
+
+
+class AuditPolicy(NamedTuple):
+    """Which events are written."""
+
+    events: frozenset[str]
+    apis: Selection = Selection()
+    operations: Selection = Selection()
+    principals: Selection = Selection()
+
+    def takes(self, api: str, operation: Operation, is_allowed: bool) -> bool:
+        """For every client. The result is the same for each pair of API and operation."""
+        return (
+            self._takes_kind(operation, is_allowed)
+            and self.apis.takes(api)
+            and self.operations.takes(operation.name)
+        )
+
+    def _takes_kind(self, operation: Operation, is_allowed: bool) -> bool:
+        if not is_allowed:
+            return "denied" in self.events
+        return "allowed" in self.events or ("admin" in self.events and operation in _CHANGES)
+
+
+class AuditLog:
+    """Events that are still to be written. It belongs to the loop."""
+
+    def __init__(self, policy: AuditPolicy, node_id: int, now_ms: Callable[[], int], limit: int) -> None:
+        self._policy = policy
+        self._node_id = node_id
+        self._now_ms = now_ms
+        self._limit = limit
+        self._taken: dict[tuple[str, Operation, bool], bool] = {}
+        self._queue: list[Event] = []
+        self._lost_now = 0
+        self.written = 0
+        self.lost = 0
+        self._on_first: Callable[[], None] = lambda: None
+
+    def call_when_waiting(self, callback: Callable[[], None]) -> None:
+        """Call it when the first event waits to be written."""
+        self._on_first = callback
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._queue) or self._lost_now > 0
+
+    def decided(self, context: RequestContext, api: str, action: Action, is_allowed: bool) -> None:
+        """A request has been allowed or denied something. What brokers do for each other is not written down."""
+        if is_allowed and context.is_privileged and _is_between_brokers(action):
+            return
+        kind = api, action.operation, is_allowed
+        is_taken = self._taken.get(kind)
+        if is_taken is None:
+            is_taken = self._taken[kind] = self._policy.takes(*kind)
+        if is_taken and self._policy.principals.takes(str(context.principal)):
+            self._add(
+                {
+                    "event": "request",
+                    **self._who(context),
+                    "api": api,
+                    "operation": action.operation.name,
+                    "resource_type": action.resource_type.name,
+                    "resource": action.name,
+                    "allowed": is_allowed,
+                }
+            )
+
+    def logged_in(
+        self, context: RequestContext, mechanism: str, principal: str | None, is_allowed: bool
+    ) -> None:
+        """A client has proved who it is, or has failed to: then nobody knows who it was."""
+        is_taken = "logins" in self._policy.events or (not is_allowed and "denied" in self._policy.events)
+        if is_taken and self._policy.principals.takes(principal or ""):
+            who = {**self._who(context), "principal": principal}
+            self._add({"event": "login", **who, "mechanism": mechanism, "allowed": is_allowed})
+
+    def _who(self, context: RequestContext) -> Event:
+        return {
+            "principal": str(context.principal),
+            "host": context.host,
+            "client_id": context.client_id,
+            "listener": context.listener,
+            "forwarded": context.is_forwarded,
+        }
+
+    def _add(self, event: Event) -> None:
+        if len(self._queue) < self._limit:
+            self._queue.append({**self._when(), **event})
+            if len(self._queue) == 1:
+                self._on_first()
+        else:
+            self.lost += 1
+            self._lost_now += 1
+
+    def _when(self) -> Event:
+        moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
+        return {"time": moment.isoformat(timespec="milliseconds"), "node": self._node_id}
+
+    def take(self) -> list[Event]:
+        """All that wait to be written, and how many could not wait."""
+        events, self._queue = self._queue, []
+        if self._lost_now:
+            events.append({**self._when(), "event": "lost", "count": self._lost_now})
+            self._lost_now = 0
+        self.written += len(events)
+        return events
+
+    def give_up(self, events: list[Event]) -> None:
+        """These could not be written."""
+        self.written -= len(events)
+        self.lost += len(events)
+        self._lost_now += len(events)
+
+
+def _is_between_brokers(action: Action) -> bool:
+    """A super user is let in as brokers are: what else is done there is written down."""
+    return action.operation is Operation.CLUSTER_ACTION or action.name == TOPIC
+
+
+class AuditedAccess(Access):
+    """What one request may do, and what is written down of it."""
+
+    __slots__ = ("_api", "_audit")
+
+    def __init__(self, authorizer: Authorizer, context: RequestContext, audit: AuditLog, api: str) -> None:
+        super().__init__(authorizer, context)
+        self._audit = audit
+        self._api = api
+
+    def tell(self, action: Action, is_allowed: bool) -> None:
+        self._audit.decided(self.context, self._api, action, is_allowed)

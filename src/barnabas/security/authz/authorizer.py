@@ -1,0 +1,147 @@
+"""Kafka's Authorizer as an interface: may this client do that with this resource?
+
+Without an authorizer everyone may do everything (`ALLOW_ALL`), and no request is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from barnabas.common.errors import ErrorCode
+from barnabas.security.context import RequestContext
+
+
+class Operation(IntEnum):
+    """What can be allowed; Kafka's own numbers (`AclOperation`)."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """On what it can be allowed; Kafka's own numbers (`org.apache.kafka.common.resource.ResourceType`)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME = "kafka-cluster"
+
+DENIED = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+DENIAL_TEXTS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+}
+"""Kafka's words, where a response has room for some."""
+
+
+class Action(NamedTuple):
+    """An operation on a resource."""
+
+    operation: Operation
+    resource_type: ResourceType
+    name: str = CLUSTER_NAME
+
+    @property
+    def error(self) -> ErrorCode:
+        """What a client is told that is denied this."""
+        return DENIED[self.resource_type]
+
+
+class Decisions(Protocol):
+    """What one client may do; asking again costs a lookup."""
+
+    def __getitem__(self, action: Action, /) -> bool: ...
+
+
+class Authorizer(Protocol):
+    def decisions(self, context: RequestContext) -> Decisions:
+        """What the sender of a request may do, by the ACLs of this moment."""
+        ...
+
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Is the operation allowed on any resource of a type? (KIP-679)"""
+        ...
+
+
+class Everything:
+    """May do everything."""
+
+    def __getitem__(self, action: Action, /) -> bool:
+        return True
+
+
+EVERYTHING = Everything()
+
+
+class AllowAll:
+    """The authorizer of a deployment without one."""
+
+    def decisions(self, context: RequestContext) -> Decisions:
+        return EVERYTHING
+
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        return True
+
+
+ALLOW_ALL = AllowAll()
+
+
+class Access:
+    """What one request may do, by the ACLs of when it came."""
+
+    __slots__ = ("_authorizer", "_decisions", "context")
+
+    def __init__(self, authorizer: Authorizer, context: RequestContext) -> None:
+        self._authorizer = authorizer
+        self._decisions = authorizer.decisions(context)
+        self.context = context
+
+    def allows(self, action: Action) -> bool:
+        return self._decisions[action]
+
+    def tell(self, action: Action, is_allowed: bool) -> None:
+        """It was decided about something that the request asked for. Where there is an audit log, it hears of it."""
+
+    def allows_any(self, actions: Sequence[Action]) -> bool:
+        return any(map(self.allows, actions))
+
+    def allows_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+        return self._authorizer.authorize_by_resource_type(self.context, operation, resource_type)
+
+    def operations(self, of: Sequence[Operation], resource_type: ResourceType, name: str) -> int:
+        """Those that are allowed, as the bit field that responses carry (KIP-430)."""
+        return sum(1 << each for each in of if self.allows(Action(each, resource_type, name)))

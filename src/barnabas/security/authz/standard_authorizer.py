@@ -1,0 +1,221 @@
+"""Kafka's StandardAuthorizer: what the ACLs of the cluster allow.
+
+`judge` is a pure function of the ACLs and a question. The authorizer remembers its answers for as long as the ACLs stay
+the same: a change of them begins a new generation, which remembers nothing (CVE-2024-27309).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.security.authz.acl_index import NO_ACLS, AclIndex, AclRule
+from barnabas.security.authz.acls import ALL_OPERATIONS, WILDCARD, AclBinding, PatternType
+from barnabas.security.authz.audit import TOPIC as AUDIT_TOPIC
+from barnabas.security.authz.authorizer import EVERYTHING, Action, Decisions, Operation, ResourceType
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import Principal
+from barnabas.common.cooperative import Steps, finish
+
+REMEMBERED = 100_000
+"""Decisions that are kept, of all clients together: some 30 MB. When there are more, all are forgotten."""
+
+_ANY_NAME = "hardcode"  # the name that Kafka asks for before it looks for a resource (Authorizer, KIP-679)
+
+
+class Policy(NamedTuple):
+    """What the server's own settings say, beside the ACLs."""
+
+    super_users: frozenset[str] = frozenset()
+    """Principals as `User:alice`."""
+    allows_without_acls: bool = False
+    """`allow.everyone.if.no.acl.found`: what has no ACL at all is open."""
+    brokers: frozenset[str] = frozenset()
+    """Principals of the brokers of the cluster, which act as such and write the audit log."""
+
+
+class Verdict(NamedTuple):
+    """A decision, and what led to it."""
+
+    is_allowed: bool
+    rule: AclBinding | None = None
+    """The ACL that decides; None if none is about the question."""
+    is_super_user: bool = False
+    has_acls: bool = True
+    """Is there any ACL on the resource?"""
+    is_broker: bool = False
+
+
+_OF_BROKERS = frozenset(
+    {
+        Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        Action(Operation.WRITE, ResourceType.TOPIC, AUDIT_TOPIC),
+    }
+)
+
+
+def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> Verdict:
+    """DENY beats ALLOW, wherever the two come from; what nobody allows is denied."""
+    if principal in policy.super_users:
+        return Verdict(is_allowed=True, is_super_user=True)
+    if principal in policy.brokers and action in _OF_BROKERS:
+        return Verdict(is_allowed=True, is_broker=True)
+    operation, resource_type, name = action
+    patterns = index.patterns(resource_type, name)
+    if not patterns:
+        return Verdict(policy.allows_without_acls, has_acls=False)
+    allowing: AclRule | None = None
+    for pattern in patterns:
+        for rule in index.rules(pattern, principal):
+            if rule.is_about(operation, host):
+                if rule.is_denial:
+                    return Verdict(is_allowed=False, rule=rule.binding)
+                allowing = allowing or rule
+    return Verdict(allowing is not None, allowing.binding if allowing is not None else None)
+
+
+def judge_by_type(
+    policy: Policy,
+    index: AclIndex,
+    principal: str,
+    host: str,
+    operation: Operation,
+    resource_type: ResourceType,
+) -> bool:
+    """May the principal do this with any resource of a type, whatever its name? As Kafka finds it out (KIP-679)."""
+    if judge(policy, index, principal, host, Action(operation, resource_type, _ANY_NAME)).is_allowed:
+        return True
+    patterns = _Patterns()
+    for rule in index.of_principal(principal, resource_type):
+        if rule.binding.operation in (operation, ALL_OPERATIONS) and rule.is_about(operation, host):
+            patterns.add(rule)
+    return patterns.leave_something()
+
+
+class _Patterns:
+    """What is allowed and denied of the names of a type."""
+
+    def __init__(self) -> None:
+        self._allowed: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
+        self._denied: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
+
+    def add(self, rule: AclRule) -> None:
+        side = self._denied if rule.is_denial else self._allowed
+        side[rule.binding.pattern_type].add(rule.binding.name)
+
+    def leave_something(self) -> bool:
+        """Is anything allowed that no denial covers? A prefix covers all that begins with it."""
+        literals, prefixes = self._allowed[PatternType.LITERAL], self._allowed[PatternType.PREFIXED]
+        if WILDCARD in self._denied[PatternType.LITERAL]:
+            return False
+        if WILDCARD in literals:
+            return True
+        named = literals - self._denied[PatternType.LITERAL]
+        return any(not self._is_covered(name) for name in (*named, *prefixes))
+
+    def _is_covered(self, name: str) -> bool:
+        denied = self._denied[PatternType.PREFIXED]
+        return bool(denied) and any(name[:length] in denied for length in range(1, len(name) + 1))
+
+
+class _Client(dict[Action, bool]):
+    """The decisions about one client so far."""
+
+    __slots__ = ("_generation", "_host", "_principal")
+
+    def __init__(self, generation: _Generation, principal: Principal, host: str) -> None:
+        super().__init__()
+        self._generation = generation
+        self._principal = str(principal)
+        self._host = host
+
+    def __missing__(self, action: Action) -> bool:
+        generation = self._generation
+        verdict = judge(generation.policy, generation.index, self._principal, self._host, action)
+        if generation.may_remember():
+            self[action] = verdict.is_allowed
+        return verdict.is_allowed
+
+
+class _Generation:
+    """The ACLs of one moment, and what has been decided by them."""
+
+    def __init__(self, policy: Policy, index: AclIndex) -> None:
+        self.policy = policy
+        self.index = index
+        self.room = REMEMBERED
+        self._clients: dict[tuple[Principal, str], Decisions] = {}
+        self._anywhere: dict[tuple[Principal, str, int, int], bool] = {}
+
+    def may_remember(self) -> bool:
+        self.room -= 1
+        return self.room >= 0
+
+    def decisions(self, context: RequestContext) -> Decisions:
+        key = context.principal, context.host
+        known = self._clients.get(key)
+        if known is None:
+            is_super_user = str(context.principal) in self.policy.super_users
+            known = self._clients[key] = EVERYTHING if is_super_user else _Client(self, *key)
+            self.may_remember()
+        return known
+
+    def anywhere(self, context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
+        """Remembered, because it looks at every rule for the principal."""
+        key = context.principal, context.host, operation, resource_type
+        known = self._anywhere.get(key)
+        if known is None:
+            principal = str(context.principal)
+            known = judge_by_type(self.policy, self.index, principal, context.host, operation, resource_type)
+            if self.may_remember():
+                self._anywhere[key] = known
+        return known
+
+
+class _Indexed(NamedTuple):
+    acls: frozenset[AclBinding]
+    lookup: AclIndex
+
+
+class StandardAuthorizer:
+    """Decides by the ACLs that it was given last."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._now = _Indexed(frozenset(), NO_ACLS)
+        self._prepared = self._now
+        self._generation = _Generation(policy, NO_ACLS)
+
+    @property
+    def acls(self) -> frozenset[AclBinding]:
+        return self._now.acls
+
+    def use(self, acls: frozenset[AclBinding]) -> None:
+        """Decide by these from now on: one assignment, so a request sees the old ones or the new ones."""
+        if self._prepared.acls is not acls:
+            finish(self.preparing(acls))
+        self._now = self._prepared
+        self._generation = _Generation(self.policy, self._now.lookup)
+
+    def preparing(self, acls: frozenset[AclBinding]) -> Steps[None]:
+        """Index ACLs that are about to be used, in steps: 10,000 new ones take a tenth of a second together."""
+        before = self._now
+        removed = before.acls - acls
+        yield
+        added = acls - before.acls
+        yield
+        index = yield from before.lookup.changing(removed, added)
+        self._prepared = _Indexed(acls, index)
+
+    def decisions(self, context: RequestContext) -> Decisions:
+        if self._generation.room <= 0:
+            self._generation = _Generation(self.policy, self._now.lookup)
+        return self._generation.decisions(context)
+
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        return self._generation.anywhere(context, operation, resource_type)
+
+    def verdict(self, principal: str, host: str, action: Action) -> Verdict:
+        """The decision about a client that need not be there, with its reason."""
+        return judge(self.policy, self._now.lookup, principal, host, action)

@@ -1,0 +1,106 @@
+"""The keys of an identity provider as they are now: fetched when they are needed, and again when they may have changed.
+
+Keys are fetched again when they are old, and when a token names one that is not there: the provider may have changed
+them. A client that makes up names of keys cannot have them fetched more often than every few seconds. What was
+fetched last counts for as long as the provider cannot be reached. All of it blocks: for threads.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from barnabas.common.safe_logging import limited_logger
+from barnabas.security.endpoints import problem_with
+from barnabas.common.http_client import post
+from barnabas.security.jwt.jwk import KeySet, PublicKey, parse_keys
+from barnabas.security.secret import SecuritySettingError
+
+log = limited_logger(__name__)
+
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+FETCH_SECONDS = 10.0
+_FILE = "file:"
+
+
+class KeySource:
+    """Times are monotonic seconds."""
+
+    def __init__(
+        self,
+        fetch: Callable[[], bytes],
+        where: str,
+        refresh_seconds: float,
+        backoff: tuple[float, float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`backoff`: after how long it is tried again, at first and at most."""
+        self._fetch = fetch
+        self._where = where
+        self._refresh = refresh_seconds
+        self._backoff = backoff
+        self._now = monotonic
+        self._lock = threading.Lock()
+        self._keys: KeySet = {}
+        self._fetched = float("-inf")
+        self._next_try = float("-inf")
+        self._failures = 0
+
+    def find(self, key_id: str | None) -> PublicKey | None:
+        found = self._look_up(key_id)
+        if found is not None and self._now() < self._fetched + self._refresh:
+            return found
+        with self._lock:
+            found = self._look_up(key_id)
+            is_old = self._now() >= self._fetched + self._refresh
+            if (found is None or is_old) and self._now() >= self._next_try:
+                self.renew()
+        return self._look_up(key_id)
+
+    def _look_up(self, key_id: str | None) -> PublicKey | None:
+        keys = self._keys
+        if key_id is None:
+            return next(iter(keys.values())) if len(keys) == 1 else None
+        return keys.get(key_id)
+
+    def renew(self) -> None:
+        """Fetch; what was known is kept when that fails."""
+        try:
+            self._keys = parse_keys(self._fetch())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            first, most = self._backoff
+            self._next_try = self._now() + min(first * 2.0 ** min(self._failures, 30), most)
+            self._failures += 1
+            log.warning("The keys of %s cannot be read: %s", self._where, error)
+        else:
+            self._fetched = self._now()
+            self._next_try = self._fetched + self._backoff[1]
+            self._failures = 0
+
+
+def key_source(
+    url: str, refresh_seconds: float, backoff: tuple[float, float], monotonic: Callable[[], float]
+) -> KeySource:
+    """SecuritySettingError when keys cannot come from there; a file is read at once."""
+    if url.startswith(_FILE):
+        path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
+        _check_file(path)
+        return KeySource(path.read_bytes, url, refresh_seconds, backoff, monotonic)
+    problem = problem_with(url)
+    if problem is not None:
+        raise SecuritySettingError(URL, problem)
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})
+    return KeySource(lambda: post(request, FETCH_SECONDS), url, refresh_seconds, backoff, monotonic)
+
+
+def _check_file(path: Path) -> None:
+    try:
+        parse_keys(path.read_bytes())
+    except OSError as error:
+        raise SecuritySettingError(URL, f"names {path}, which cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SecuritySettingError(URL, f"names {path}, which cannot be used: {error}") from None

@@ -1,0 +1,205 @@
+"""Every change that somebody makes through the console, in the format of the brokers' audit log (`security/authz/audit`).
+
+A change is written down before it is made, with `"state": "begun"` and an id, and once more after it: `done`, or
+`failed` with the reason. One that has begun and never ended was cut off. A change that cannot be written down is not
+made. Events have names only, never the contents of a form: no secret can be in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from barnabas.services.console.access.model import AuditSettings
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BusyError, RefusedError, explain
+from barnabas.services.console.gate import Head
+from barnabas.services.console.routes import Match
+from barnabas.common.safe_logging import safe_logger
+from barnabas.security.authz.audit import Event
+from barnabas.security.authz.audit_file import AuditFile, lines_of
+from barnabas.security.authz.authorizer import Action
+
+_logger = safe_logger(__name__)
+
+FILE = "audit.jsonl"
+READ_BYTES = 4 * 1024 * 1024
+"""The end of the log, which the page shows."""
+MOST_NAMES = 100
+_NAMES = (
+    "topic", "topics", "group", "groups", "user", "principal", "name", "names", "broker", "brokers", "partition",
+    "partitions", "transactional_id", "resource", "operation", "source", "target", "pipeline", "connector",
+)  # fmt: skip
+
+
+class Topic(Protocol):
+    async def send(self, line: bytes) -> None: ...
+
+
+class ConsoleAudit:
+    def __init__(self, folder: Path, settings: AuditSettings, topic: Topic | None = None) -> None:
+        self.path = folder / FILE
+        self._file = AuditFile(self.path, settings.max_bytes, settings.files - 1)
+        self._count = settings.files
+        self._topic = topic
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
+        if match.route.needs.without_login:  # a login is an event of its own
+            yield
+            return
+        event = _event(head, context, match, _action(context, match, form), _named(form))
+        event["id"] = secrets.token_hex(8)
+        await self._write({**event, "allowed": True, "state": "begun"})
+        try:
+            yield
+        except BaseException as error:
+            await asyncio.shield(self._complete(event, error))
+            raise
+        await asyncio.shield(self._complete(event, None))
+
+    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+        event = _event(head, context, match, action, {})
+        await self._write_if_possible({**event, "allowed": False, "state": "refused"})
+
+    async def logged_in(self, host: str, name: str, mechanism: str, is_allowed: bool) -> None:
+        who = _who(name, host) if is_allowed else {**_who("", host), "principal": None}
+        await self._write_if_possible(
+            {"event": "login", **who, "mechanism": mechanism, "allowed": is_allowed}
+        )
+
+    async def _complete(self, event: Event, error: BaseException | None) -> None:
+        ended = {**event, "allowed": not isinstance(error, RefusedError)}
+        if error is None:
+            ended["state"] = "done"
+        else:
+            ended |= {"state": "failed", "error": _reason(error)}
+        await self._write_if_possible(ended)
+
+    async def _write_if_possible(self, event: Event) -> None:
+        """What has happened has happened; the log of the process says that it is missing here."""
+        try:
+            await self._write(event)
+        except BusyError as error:
+            _logger.error("%s: %s", error.message, event)
+
+    async def _write(self, event: Event) -> None:
+        line = lines_of([{**_when(), **event}])
+        try:
+            async with self._turn:
+                await asyncio.to_thread(self._file.write, line)
+        except OSError as error:
+            raise BusyError(
+                f"The audit log {self.path} cannot be written ({error.strerror}), so nothing is changed"
+            ) from None
+        if self._topic is not None:
+            await self._topic.send(line.rstrip(b"\n"))
+
+    async def newest(self) -> list[Event]:
+        """The last events, the newest first; a change is one event, as it ended."""
+        return await asyncio.to_thread(_newest, self.path, self._count)
+
+
+def _when() -> Event:
+    moment = datetime.fromtimestamp(time.time(), UTC)
+    return {"time": moment.isoformat(timespec="milliseconds"), "node": f"console {socket.gethostname()}"}
+
+
+def _who(name: str, host: str) -> Event:
+    return {
+        "principal": f"User:{name}",
+        "host": host,
+        "client_id": "barnabas-console",
+        "listener": "console",
+        "forwarded": False,
+    }
+
+
+def _event(head: Head, context: Context, match: Match, action: Action | None, named: dict[str, Any]) -> Event:
+    of = {} if action is None else {
+        "operation": action.operation.name,
+        "resource_type": action.resource_type.name,
+        "resource": action.name,
+    }  # fmt: skip
+    cluster = "" if context.current is None else context.current.name
+    path = {"api": f"{match.route.method} {match.route.full_path}", "cluster": cluster}
+    return {"event": "request", **_who(context.visitor.name, head.host), **path, **of, "names": named}
+
+
+def _action(context: Context, match: Match, form: Any) -> Action | None:
+    needs = match.route.needs.all_of
+    given = {**_named(form), **match.path}
+    if not needs or (needs[0].parameter and needs[0].parameter not in given):
+        return None
+    return needs[0].action(given)
+
+
+def _named(form: Any) -> dict[str, Any]:
+    """Which resources the form names."""
+    found = {name: getattr(form, name, None) for name in _NAMES}
+    return {name: _short(value) for name, value in found.items() if value not in (None, "", [], ())}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        return [str(each)[:250] for each in list(value)[:MOST_NAMES]]
+    return value if isinstance(value, int) else str(value)[:250]
+
+
+def _reason(error: BaseException) -> str:
+    if not isinstance(error, Exception):
+        return "cut off"
+    try:
+        return explain(error).message
+    except Exception:
+        return f"a defect: {type(error).__name__}"
+
+
+def _newest(path: Path, files: int) -> list[Event]:
+    found: list[Event] = []
+    ended: set[str] = set()
+    room = READ_BYTES
+    for number in range(files):
+        part = path if number == 0 else path.with_name(f"{path.name}.{number}")
+        data = _end_of(part, room)
+        room -= len(data)
+        for event in _events(data):
+            if event.get("id") in ended:
+                continue  # its beginning
+            ended.add(event.get("id") or "")
+            ended.discard("")
+            found.append(event)
+        if room <= 0:
+            break
+    return found
+
+
+def _end_of(path: Path, room: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            length = file.seek(0, 2)
+            file.seek(max(0, length - room))
+            data = file.read(room)
+    except OSError:
+        return b""
+    return data if length <= room else data.partition(b"\n")[2]
+
+
+def _events(data: bytes) -> Iterator[Event]:
+    for line in reversed(data.splitlines()):
+        try:
+            event = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            continue  # cut off when the process died
+        if isinstance(event, dict):
+            yield event

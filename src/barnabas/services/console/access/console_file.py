@@ -1,0 +1,244 @@
+"""From `console.yml` to settings. Whatever is wrong in it is refused with the line, before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from barnabas.client.addresses import parse_address, parse_addresses
+from barnabas.client.security.parsing import parse_security
+from barnabas.client.security.references import resolve
+from barnabas.config.document import DocumentError, Node, read_document
+from barnabas.services.console.access import words
+from barnabas.services.console.access.api_tokens import ApiToken, is_digest
+from barnabas.services.console.access.model import (
+    AccessSettings,
+    AuditSettings,
+    Grant,
+    Login,
+    LoginKind,
+    MaskRule,
+    Oidc,
+    Role,
+)
+from barnabas.services.console.access.passwords import PasswordHash
+from barnabas.services.console.alarms.catalogue import BY_NAME
+from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
+from barnabas.common.durations import seconds_of
+from barnabas.security.endpoints import problem_with
+from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.tls.server import https_context
+from barnabas.security.tls.settings import Tls, parse_tls
+
+T = TypeVar("T")
+_FORBIDDEN_IN_NAMES = frozenset("/\\\0")
+
+
+class ConsoleFileError(DocumentError):
+    """Something in the file is wrong; the text begins with the file and the line."""
+
+
+def read_console_file(path: Path, cluster: ClusterSettings | None = None) -> ConsoleSettings:
+    """`cluster` is for a file that names none: that of --bootstrap-server, or of the broker beside."""
+    try:
+        document = read_document(path, ConsoleFileError, needs="clusters")
+    except OSError as error:
+        raise ConsoleFileError(f"{path} cannot be read: {error.strerror}.") from None
+    return _Reader(document, path.parent).settings(() if cluster is None else (cluster,))
+
+
+class _Reader:
+    """Each part is made with its own node at hand, so that an error has its line."""
+
+    def __init__(self, document: Node, folder: Path) -> None:
+        self._document = document
+        self._folder = folder
+        said = document.value(words.ConsoleWords)
+        self._words = self._at("", lambda: _resolved(said, words.ConsoleWords))
+
+    def settings(self, default: tuple[ClusterSettings, ...]) -> ConsoleSettings:
+        said = self._words
+        clusters = tuple(self._each("clusters", said.clusters, _cluster)) or default
+        if not clusters:
+            self._document.fail("there are no `clusters`; name at least one.")
+        self._at("clusters", lambda: _once([each.name for each in clusters], "cluster"))
+        tls = self._at("tls", lambda: _tls(said.tls)) if said.tls else None
+        return ConsoleSettings(
+            clusters,
+            self._at("listen", lambda: parse_address(said.listen)),
+            self._folder / said.data if said.data else default_data(),
+            said.read_only,
+            tls,
+            said.url.rstrip("/"),
+            self._access([each.name for each in clusters]),
+            said.publish_metrics,
+            self._at("alarms", lambda: _silenced(said.alarms)),
+        )
+
+    def _access(self, clusters: list[str]) -> AccessSettings:
+        said = self._words
+        tokens = self._each("tokens", said.tokens, _token)
+        self._at("tokens", lambda: _once([each.name for each in tokens], "token"))
+        grants = [*self._each("roles", said.roles, _grant), *map(_grant_of_token, said.tokens)]
+        return AccessSettings(
+            self._at("login", lambda: _login(said.login, said.url)),
+            tuple(grants),
+            tuple(self._each("masks", said.masks, _mask)),
+            tuple(tokens),
+            self._at("audit", lambda: _audit(said.audit, clusters)),
+        )
+
+    def _each(self, section: str, said: Iterable[Any], make: Callable[[Any], T]) -> list[T]:
+        return [self._at(f"{section}.{place}", partial(make, each)) for place, each in enumerate(said)]
+
+    def _at(self, place: str, make: Callable[[], T]) -> T:
+        try:
+            return make()
+        except (ValueError, SecuritySettingError) as error:
+            self._node(place).fail(f"{error}.")
+
+    def _node(self, place: str) -> Node:
+        node = self._document
+        for step in filter(None, place.split(".")):
+            if step.isdecimal():
+                node = node.items[int(step)]
+            elif step in node.fields:
+                node = node.fields[step][1]
+        return node
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def _resolved(said: S, kind: type[S]) -> S:
+    """With every reference replaced by what it names. The author of the file may read what it refers to."""
+    return msgspec.convert(_replaced("it", msgspec.to_builtins(said)), kind)
+
+
+def _replaced(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return resolve(name, value, trusted=True)
+    if isinstance(value, dict):
+        return {key: _replaced(key, each) for key, each in value.items()}
+    return [_replaced(name, each) for each in value] if isinstance(value, list) else value
+
+
+def _once(names: list[str], what: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two have the name {name}; each {what} needs one of its own")
+
+
+def _silenced(said: words.AlarmWords) -> frozenset[str]:
+    unknown = [name for name in said.silence if name not in BY_NAME]
+    if unknown:
+        raise ValueError(f"there is no alarm {unknown[0]!r}; docs/metrics.md has their names")
+    return frozenset(said.silence)
+
+
+def _cluster(said: words.ClusterWords) -> ClusterSettings:
+    if not said.name or said.name in (".", "..") or _FORBIDDEN_IN_NAMES & set(said.name):
+        raise ValueError(f"{said.name!r} is no name for a cluster; it must not be empty or have a slash")
+    parse_addresses(said.bootstrap)
+    security = parse_security(said.settings, references=True)
+    registry = said.schema_registry
+    login = RegistryLogin()
+    if registry is not None:
+        login = RegistryLogin(registry.user, Secret(registry.password), Secret(registry.token))
+    url = "" if registry is None else registry.url
+    kept = (said.logs, said.logs_hours, said.logs_gib)
+    return ClusterSettings(said.name, said.bootstrap, security, url, login, *kept)
+
+
+def _tls(said: dict[str, str]) -> Tls:
+    """Its files are read once now, so that the line is known if one is wrong."""
+    found = parse_tls(said)
+    https_context("the console", found)
+    return found
+
+
+def _login(said: words.LoginWords, url: str) -> Login:
+    kind = LoginKind(said.kind)
+    if kind is LoginKind.SERVICE and not said.users and said.oidc is None:
+        raise ValueError("`kind: service` needs `users` or `oidc`: otherwise nobody could log in")
+    if said.users and kind is not LoginKind.SERVICE:
+        raise ValueError("`users` are for `kind: service`; with `kind: kafka` brokers know the passwords")
+    _once([each.name for each in said.users], "user")
+    users = {each.name: PasswordHash.parse(each.password) for each in said.users}
+    oidc = None if said.oidc is None else _oidc(said.oidc, url)
+    return Login(kind, users, oidc, seconds_of(said.idle), seconds_of(said.absolute))
+
+
+def _oidc(said: words.OidcWords, url: str) -> Oidc:
+    problem = problem_with(said.issuer)
+    if problem is not None:
+        raise ValueError(f"`issuer` {problem}")
+    if not url:
+        raise ValueError(
+            "`oidc` needs `url`, the address under which browsers reach the console, at the top of the file"
+        )
+    if "openid" not in said.scopes:
+        raise ValueError("`scopes` must have openid")
+    secret = Secret(said.client_secret) if said.client_secret else None
+    redirect = f"{url.rstrip('/')}/login/oidc/callback"
+    scopes = said.scopes
+    return Oidc(said.issuer, said.client_id, redirect, secret, scopes, said.name_claim, said.groups_claim)
+
+
+def _grant(said: words.RoleWords) -> Grant:
+    if not said.users and not said.groups:
+        raise ValueError("a role needs `users` or `groups`; `*` is everybody who is logged in")
+    _check_patterns([*said.names, *said.clusters])
+    role = Role[said.role.upper()]
+    return Grant(role, said.users, said.groups, (), said.clusters, said.names)
+
+
+def _grant_of_token(said: words.TokenWords) -> Grant:
+    role = Role[said.role.upper()]
+    return Grant(role, (), (), (said.name,), said.clusters, said.names)
+
+
+def _token(said: words.TokenWords) -> ApiToken:
+    if not is_digest(said.digest):
+        raise ValueError("`digest` is no digest of a token: make both with `barnabas console token`")
+    _check_patterns([*said.names, *said.clusters])
+    return ApiToken(said.name, said.digest, _moment(said.expires) if said.expires else None)
+
+
+def _moment(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"`expires` is a day or a time, as 2027-01-31, not {text!r}") from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _mask(said: words.MaskWords) -> MaskRule:
+    if not said.topics:
+        raise ValueError("`topics` is empty: name some, or `*`")
+    if not (said.fields or said.headers or said.key):
+        raise ValueError("a mask hides `fields`, `headers` or the `key: true`; this one hides nothing")
+    _check_patterns([*said.topics, *said.clusters])
+    for path in said.fields:
+        if not all(path.split(".")):
+            raise ValueError(f"{path!r} is no path of fields: write it as card.number")
+    return MaskRule(said.topics, said.clusters, said.fields, said.headers, said.key)
+
+
+def _audit(said: words.AuditWords, clusters: list[str]) -> AuditSettings:
+    if said.cluster and said.cluster not in clusters:
+        raise ValueError(f"there is no cluster {said.cluster}")
+    if said.max_bytes < 1 or said.files < 1:
+        raise ValueError("`max_bytes` and `files` are 1 at least")
+    return AuditSettings(said.max_bytes, said.files, said.topic, said.cluster or (clusters or [""])[0])
+
+
+def _check_patterns(names: Iterable[str]) -> None:
+    for name in names:
+        if not name or "*" in name[:-1]:
+            raise ValueError(f"{name!r} is no pattern: a name, or the beginning of one and a `*`")

@@ -1,0 +1,104 @@
+"""How people log in, what each of them may do, what is hidden from them: as `console.yml` says it, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from barnabas.services.console.access.api_tokens import ApiToken
+from barnabas.services.console.access.passwords import PasswordHash
+from barnabas.security.secret import Secret
+
+EVERY = "*"
+
+
+class LoginKind(StrEnum):
+    NONE = "none"
+    KAFKA = "kafka"
+    """As yourself: your own login opens the connections, and the brokers' ACLs decide."""
+    SERVICE = "service"
+    """The console's principal acts for everybody, and the roles decide."""
+
+
+class Role(IntEnum):
+    """Each may what the one before it may, and more."""
+
+    VIEWER = 1
+    READER = 2
+    DEVELOPER = 3
+    OPERATOR = 4
+    ADMIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Oidc:
+    """An OpenID provider. `redirect` is the console's own address as browsers know it."""
+
+    issuer: str
+    client_id: str
+    redirect: str
+    client_secret: Secret | None = None
+    scopes: tuple[str, ...] = ("openid", "profile")
+    name_claim: str = "sub"
+    groups_claim: str = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    kind: LoginKind = LoginKind.NONE
+    users: dict[str, PasswordHash] = field(default_factory=dict)
+    oidc: Oidc | None = None
+    idle: float = 30 * 60.0
+    absolute: float = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role for some people, on some names in some clusters. A trailing `*` is every name that begins so."""
+
+    role: Role
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = (EVERY,)
+    names: tuple[str, ...] = (EVERY,)
+
+    @property
+    def principals(self) -> list[str]:
+        named = (("User", self.users), ("Group", self.groups), ("Token", self.tokens))
+        return [f"{kind}:{name}" for kind, names in named for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    """What is hidden of some topics: `fields` are paths in the value, as `card.number`, `*.email`, `**.iban`."""
+
+    topics: tuple[str, ...]
+    clusters: tuple[str, ...] = (EVERY,)
+    fields: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """`topic` is of the cluster `cluster`, the first one unless it is named."""
+
+    max_bytes: int = 100 * 1024 * 1024
+    files: int = 10
+    topic: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSettings:
+    login: Login = field(default_factory=Login)
+    grants: tuple[Grant, ...] = ()
+    masks: tuple[MaskRule, ...] = ()
+    tokens: tuple[ApiToken, ...] = ()
+    audit: AuditSettings = field(default_factory=AuditSettings)
+
+
+def fits(name: str, patterns: tuple[str, ...]) -> bool:
+    """Is it one of the names, or does it begin as one with a trailing `*` does?"""
+    return any(name.startswith(each[:-1]) if each.endswith(EVERY) else name == each for each in patterns)

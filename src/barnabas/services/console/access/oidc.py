@@ -1,0 +1,232 @@
+"""Login with an OpenID provider: authorization code with PKCE (RFC 7636), state and nonce.
+
+    browser -> /login/oidc            a state, a nonce and a verifier are made; the state goes into a cookie, too
+    browser -> the provider           who asks the person
+    browser -> /login/oidc/callback   the state must be the cookie's; the code is exchanged for tokens
+
+What is waited for is kept here, bounded and for ten minutes. Everything that asks the provider runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import http.client
+import secrets
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from barnabas.services.console.access.model import Oidc
+from barnabas.common.safe_logging import limited_logger
+from barnabas.security.endpoints import problem_with
+from barnabas.common.http_client import post
+from barnabas.security.jwt.jwks import KeySource, key_source
+from barnabas.security.jwt.verification import InvalidTokenError, Rules, Token, check_token
+from barnabas.security.secret import Secret, SecuritySettingError
+
+T = TypeVar("T")
+
+log = limited_logger(__name__)
+
+ASK_SECONDS = 10.0
+PENDING_SECONDS = 600.0
+MOST_PENDING = 1000
+DISCOVERY_SECONDS = 3600.0
+KEYS_SECONDS = 3600.0
+KEYS_BACKOFF = (0.1, 10.0)
+
+
+class OidcError(Exception):
+    """Nobody is logged in; the text says why and shows no secret."""
+
+
+class Begun(NamedTuple):
+    """Where the browser goes, and what it must bring back."""
+
+    location: str
+    state: str
+
+
+class Person(NamedTuple):
+    name: str
+    groups: tuple[str, ...]
+    access_token: Secret
+    expires_in: float | None
+
+
+class _Provider(msgspec.Struct):
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+
+
+class _Answer(msgspec.Struct):
+    id_token: str = ""
+    access_token: str = ""
+    expires_in: float | None = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    nonce: str
+    verifier: str
+    see: str
+    until: float
+
+
+@dataclass(slots=True)
+class OidcLogin:
+    settings: Oidc
+    now: Callable[[], float] = time.monotonic
+    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _provider: _Provider | None = None
+    _found: float = 0.0
+    _keys: KeySource | None = None
+
+    async def begin(self, see: str) -> Begun:
+        """`see` is where the person wanted to go."""
+        provider = await asyncio.to_thread(self._discovered)
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        self._remember(state, _Pending(nonce, verifier, see, self.now() + PENDING_SECONDS))
+        query = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": self.settings.redirect,
+            "scope": " ".join(self.settings.scopes),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": _challenge(verifier),
+            "code_challenge_method": "S256",
+        }
+        joint = "&" if "?" in provider.authorization_endpoint else "?"
+        return Begun(f"{provider.authorization_endpoint}{joint}{urllib.parse.urlencode(query)}", state)
+
+    async def finish(self, state: str, cookie: str, code: str, issuer: str) -> tuple[Person, str]:
+        """The person who came back, and where to go. A state is good once, and for the browser that began with it."""
+        pending = self._pending.pop(state, None) if state else None
+        if pending is None or self.now() >= pending.until:
+            raise OidcError("this login was not begun here, or too long ago; begin again")
+        if not hmac.compare_digest(state.encode(), cookie.encode("utf-8", "surrogateescape")):
+            raise OidcError("this login was begun by another browser; begin again")
+        if issuer and issuer != self.settings.issuer:
+            raise OidcError("the answer comes from another identity provider")  # RFC 9207
+        if not code:
+            raise OidcError("the identity provider did not let you in")
+        return await asyncio.to_thread(self._person, code, pending), pending.see
+
+    def _person(self, code: str, pending: _Pending) -> Person:
+        answer = self._exchanged(code, pending.verifier)
+        token = self._checked(answer.id_token)
+        nonce = token.claims.get("nonce")
+        if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), pending.nonce.encode()):
+            raise OidcError("the identity provider's token is of another login (nonce)")
+        groups = token.claims.get(self.settings.groups_claim)
+        named = [each for each in groups if isinstance(each, str)] if isinstance(groups, list) else []
+        return Person(token.subject, tuple(named), Secret(answer.access_token), answer.expires_in)
+
+    def _checked(self, text: str) -> Token:
+        rules = Rules(
+            self.settings.issuer,
+            frozenset({self.settings.client_id}),
+            subject_claim=self.settings.name_claim,
+        )
+        self._discovered()
+        assert self._keys is not None
+        try:
+            token = check_token(text, self._keys, rules, time.time())
+        except InvalidTokenError as error:
+            raise OidcError(f"the identity provider's token cannot be used: {error}") from None
+        azp = token.claims.get("azp")
+        if azp is not None and azp != self.settings.client_id:
+            raise OidcError("the identity provider's token is for another client (azp)")
+        return token
+
+    def _exchanged(self, code: str, verifier: str) -> _Answer:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.settings.redirect,
+            "client_id": self.settings.client_id,
+            "code_verifier": verifier,
+        }
+        request = urllib.request.Request(
+            self._discovered().token_endpoint,
+            urllib.parse.urlencode(form).encode(),
+            {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"},
+        )
+        secret = self.settings.client_secret
+        if secret is not None:
+            request.add_header("Authorization", f"Basic {_basic(self.settings.client_id, secret.text)}")
+        return _asked(request, _Answer)
+
+    def _discovered(self) -> _Provider:
+        """What the provider says of itself; kept for an hour, and for as long as it cannot be asked."""
+        if self._provider is not None and self.now() < self._found + DISCOVERY_SECONDS:
+            return self._provider
+        issuer = self.settings.issuer
+        url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            provider = _asked(urllib.request.Request(url, headers={"Accept": "application/json"}), _Provider)
+            _check(provider, issuer)
+        except OidcError:
+            if self._provider is None:
+                raise
+            return self._provider
+        if self._provider is None or provider.jwks_uri != self._provider.jwks_uri:
+            self._keys = _key_source(provider.jwks_uri)
+        self._provider, self._found = provider, self.now()
+        return provider
+
+    def _remember(self, state: str, pending: _Pending) -> None:
+        for old in [key for key, each in self._pending.items() if self.now() >= each.until]:
+            del self._pending[old]
+        while len(self._pending) >= MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
+        self._pending[state] = pending
+
+
+def _check(provider: _Provider, issuer: str) -> None:
+    if provider.issuer != issuer:
+        raise OidcError("the identity provider calls itself otherwise than `issuer` in console.yml")
+    for url in (provider.authorization_endpoint, provider.token_endpoint, provider.jwks_uri):
+        problem = problem_with(url)
+        if problem is not None:
+            raise OidcError(f"an address of the identity provider {problem}")
+
+
+def _key_source(url: str) -> KeySource:
+    try:
+        return key_source(url, KEYS_SECONDS, KEYS_BACKOFF, time.monotonic)
+    except SecuritySettingError as error:
+        raise OidcError(str(error)) from None
+
+
+def _asked(request: urllib.request.Request, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(post(request, ASK_SECONDS), type=kind)
+    except (OSError, http.client.HTTPException) as error:
+        log.warning("The identity provider cannot be asked: %s", error)
+        raise OidcError(
+            "the identity provider cannot be asked, or refuses; the console's log says more"
+        ) from None
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        raise OidcError("the identity provider's answer cannot be read") from None
+
+
+def _challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _basic(name: str, secret: str) -> str:
+    """Both are encoded as in forms first (RFC 6749, 2.3.1)."""
+    pair = f"{urllib.parse.quote_plus(name)}:{urllib.parse.quote_plus(secret)}"
+    return base64.b64encode(pair.encode()).decode()

@@ -1,0 +1,159 @@
+"""Who somebody is, by what they bring: for roles of the console's own, and for the brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from barnabas.client.access.logins import KafkaUsers, login_from, password_login
+from barnabas.client.errors import SecurityError
+from barnabas.client.security.settings import Mechanism, Sasl
+from barnabas.config.setting import ConfigError
+from barnabas.services.console.access.api_tokens import ApiTokens
+from barnabas.services.console.access.oidc import Person
+from barnabas.services.console.access.passwords import Passwords
+from barnabas.services.console.access.roles import Roles
+from barnabas.services.console.access.visitors import Door, KafkaVisitor, RoleVisitor
+from barnabas.services.console.errors import UnauthorizedError
+from barnabas.services.console.settings import ConsoleSettings
+from barnabas.services.console.visitor import Visitor
+
+_CLIENT_ID = "barnabas-console-user"
+_WRONG = "The name or the password is wrong"
+
+
+class Identity(NamedTuple):
+    """Who a session is of."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    sasl: Sasl | None = None
+
+
+class People(Protocol):
+    """Who somebody is, by what they bring; UnauthorizedError if that is not good."""
+
+    async def by_password(self, name: str, password: str) -> Identity: ...
+
+    async def by_provider(self, person: Person) -> Identity: ...
+
+    async def by_header(self, authorization: str, cluster: str | None) -> Visitor: ...
+
+    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
+        """`cluster` is the one that is visited now."""
+        ...
+
+    async def forget(self, who: Identity) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class RolePeople:
+    """Users with passwords of the console's own, people of an identity provider, and tokens."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        access = settings.access
+        self._passwords = Passwords(access.login.users)
+        self._tokens = ApiTokens(access.tokens, time.time)
+        self._roles: Mapping[str, Roles] = {
+            each.name: Roles(each.name, access.grants, read_only=settings.read_only)
+            for each in settings.clusters
+        }
+
+    async def by_password(self, name: str, password: str) -> Identity:
+        if not await self._passwords.accept(name, password):
+            raise UnauthorizedError(_WRONG)
+        return Identity(name)
+
+    async def by_provider(self, person: Person) -> Identity:
+        return Identity(person.name, person.groups)
+
+    async def by_header(self, authorization: str, cluster: str | None) -> Visitor:
+        scheme, _, rest = authorization.partition(" ")
+        token = self._tokens.find(rest.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise UnauthorizedError("The token is not known, or has expired")
+        return RoleVisitor(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
+
+    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
+        principals = (f"User:{who.name}", *(f"Group:{each}" for each in who.groups))
+        return RoleVisitor(who.name, principals, self._roles)
+
+    async def forget(self, who: Identity) -> None:
+        """There are no connections of theirs."""
+
+    async def close(self) -> None:
+        """There are no connections of theirs."""
+
+
+class KafkaPeople:
+    """Whom the brokers of a cluster believe."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        for each in settings.clusters:
+            if each.security.sasl is None:
+                raise ConfigError(
+                    f"`login: kind: kafka` tries names and passwords on the brokers, and the cluster {each.name} asks "
+                    "nobody for one: give its `settings` a SASL login, or use `kind: service`"
+                )
+        self._doors = {
+            each.name: Door(KafkaUsers(each.bootstrap, each.security, _CLIENT_ID), each.security)
+            for each in settings.clusters
+        }
+
+    async def by_password(self, name: str, password: str) -> Identity:
+        """The first cluster that believes it."""
+        for door in self._doors.values():
+            try:
+                sasl = password_login(name, password, door.security)
+                await door.users.user(sasl)
+            except SecurityError:
+                continue
+            return Identity(name, sasl=sasl)
+        raise UnauthorizedError(_WRONG)
+
+    async def by_provider(self, person: Person) -> Identity:
+        """The provider's access token is what brokers are shown (OAUTHBEARER)."""
+        sasl = Sasl(Mechanism.OAUTHBEARER, token=person.access_token)
+        for door in self._doors.values():
+            try:
+                await door.users.user(sasl)
+            except SecurityError:
+                continue
+            return Identity(person.name, sasl=sasl)
+        raise UnauthorizedError("no broker believes the token of the identity provider")
+
+    async def by_header(self, authorization: str, cluster: str | None) -> Visitor:
+        for door in self._doors.values():
+            try:
+                sasl = login_from(authorization, door.security)
+                await door.users.user(sasl)
+            except SecurityError:
+                continue
+            name = sasl.username or "a bearer of a token"
+            return await self._visitor(Identity(name, sasl=sasl), cluster, has_session=False)
+        raise UnauthorizedError("The brokers do not know who this is")
+
+    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
+        return await self._visitor(who, cluster, has_session=True)
+
+    async def _visitor(self, who: Identity, cluster: str | None, *, has_session: bool) -> Visitor:
+        assert who.sasl is not None
+        visitor = KafkaVisitor(who.name, who.sasl, self._doors, has_session)
+        if cluster in self._doors:
+            try:
+                await visitor.enter(cluster)
+            except SecurityError:
+                if len(self._doors) == 1:
+                    raise UnauthorizedError("The brokers do not know you any longer; log in again") from None
+        return visitor
+
+    async def forget(self, who: Identity) -> None:
+        assert who.sasl is not None
+        for door in self._doors.values():
+            await door.users.forget(who.sasl)
+
+    async def close(self) -> None:
+        for door in self._doors.values():
+            await door.users.close()

@@ -1,0 +1,92 @@
+"""Roles as sets of ACL operations, which the brokers' own authorizer judges.
+
+Each role adds to the one before it. Rights on topics, groups and transactional ids are for the names of the grant. The
+cluster has no name: whose grant is for some names only may look at it, and not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.services.console.access.model import EVERY, Grant, Role, fits
+from barnabas.security.authz.acl_index import NO_ACLS
+from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz.standard_authorizer import Policy, judge
+
+_ADDED: Mapping[Role, Mapping[ResourceType, tuple[Operation, ...]]] = {
+    Role.VIEWER: {
+        ResourceType.TOPIC: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        ResourceType.GROUP: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE,),
+        ResourceType.CLUSTER: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+    },
+    Role.READER: {ResourceType.TOPIC: (Operation.READ,)},
+    Role.DEVELOPER: {
+        ResourceType.TOPIC: (Operation.WRITE,),
+        ResourceType.GROUP: (Operation.READ, Operation.DELETE),
+        ResourceType.CLUSTER: (Operation.IDEMPOTENT_WRITE,),
+    },
+    Role.OPERATOR: {
+        ResourceType.TOPIC: (
+            Operation.CREATE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.ALTER_CONFIGS,
+        ),
+        ResourceType.GROUP: (Operation.ALTER_CONFIGS,),
+        ResourceType.TRANSACTIONAL_ID: (Operation.WRITE,),
+        ResourceType.CLUSTER: (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS),
+    },
+    Role.ADMIN: {ResourceType.USER: (Operation.ALTER,)},
+}
+_ANYWHERE = "*"
+_NO_POLICY = Policy()
+_HARMLESS = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.IDEMPOTENT_WRITE)
+
+
+def rights_of(role: Role) -> list[tuple[ResourceType, Operation]]:
+    """All of a role, those that it has from the ones before it included."""
+    return [
+        (kind, operation)
+        for each in Role
+        if each <= role
+        for kind, operations in _ADDED[each].items()
+        for operation in operations
+    ]
+
+
+class Roles:
+    """What principals (`User:alice`, `Group:ops`, `Token:ci`) may do in one cluster."""
+
+    def __init__(self, cluster: str, grants: Iterable[Grant], *, read_only: bool = False) -> None:
+        most = Role.READER if read_only else Role.ADMIN
+        here = [each for each in grants if fits(cluster, each.clusters)]
+        self._index = NO_ACLS.changed((), {acl for each in here for acl in _acls(each, most)})
+
+    def allow(self, principals: Iterable[str], action: Action) -> bool:
+        return any(judge(_NO_POLICY, self._index, each, _ANYWHERE, action).is_allowed for each in principals)
+
+
+def _acls(grant: Grant, most: Role) -> list[AclBinding]:
+    return [
+        AclBinding(kind, name, pattern, principal, WILDCARD, operation, Permission.ALLOW)
+        for kind, operation in rights_of(min(grant.role, most))
+        for name, pattern in _patterns(kind, operation, grant.names)
+        for principal in grant.principals
+    ]
+
+
+def _patterns(
+    kind: ResourceType, operation: Operation, names: tuple[str, ...]
+) -> list[tuple[str, PatternType]]:
+    if kind not in (ResourceType.CLUSTER, ResourceType.USER):
+        return [_pattern(name) for name in names]
+    is_for_all = operation in _HARMLESS or EVERY in names
+    return [(WILDCARD, PatternType.LITERAL)] if is_for_all else []
+
+
+def _pattern(name: str) -> tuple[str, PatternType]:
+    if name.endswith(EVERY) and name != EVERY:
+        return name.removesuffix(EVERY), PatternType.PREFIXED
+    return name, PatternType.LITERAL

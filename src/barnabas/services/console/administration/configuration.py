@@ -1,0 +1,186 @@
+"""Settings with their defaults beside them, and changes of them: read, compared, checked for being out of date."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.client.cluster import Client
+from barnabas.services.console.errors import BadInputError, StaleError
+from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
+
+MOST_CHANGES = 200
+HIDDEN = "(hidden)"
+_DYNAMIC = frozenset({admin.SET_ON_BROKER, admin.SET_ON_ALL_BROKERS})
+_MARKUP = re.compile(r"</?[a-z][^<>]*>")
+
+Changes = Mapping[str, str | None]
+"""The new value by name; None goes back to the default."""
+
+
+class Setting(msgspec.Struct):
+    name: str
+    value: str | None
+    default: str | None
+    """What holds if this resource does not set it: the brokers' value, or Kafka's default."""
+    is_set: bool
+    """On this resource itself."""
+    source: str
+    read_only: bool
+    sensitive: bool
+    documentation: str
+
+    @property
+    def shown(self) -> str:
+        return HIDDEN if self.sensitive else (self.value or "")
+
+
+class Change(msgspec.Struct):
+    name: str
+    before: str | None
+    after: str | None
+    is_reset: bool
+    """Back to the default, which `after` is."""
+
+
+async def read_settings(client: Client, resource_type: int, name: str) -> list[Setting]:
+    if resource_type == admin.BROKER and not name:
+        return await _settings_of_all_brokers(client)
+    found = await admin.describe_configs(client, resource_type, name, documentation=True)
+    own = {admin.SET_ON_BROKER} if resource_type == admin.BROKER else {admin.SET_ON_TOPIC, admin.SET_ON_GROUP}
+    return [setting_of(config, frozenset(own)) for config in found]
+
+
+async def _settings_of_all_brokers(client: Client) -> list[Setting]:
+    """Brokers say only what was changed for all of them; the rest is what any one of them has."""
+    changed = {each.name: each for each in await admin.describe_configs(client, admin.BROKER, "")}
+    some = min(client.metadata.brokers or (await client.refresh([])).brokers)
+    found = await admin.describe_configs(client, admin.BROKER, str(some), documentation=True)
+    return [for_all_brokers(config, changed.get(config.name)) for config in found]
+
+
+def for_all_brokers(
+    config: DescribeConfigsResourceResult, changed: DescribeConfigsResourceResult | None
+) -> Setting:
+    """A setting of one broker, seen as that of all: without what only this broker has."""
+    setting = setting_of(config, _DYNAMIC)
+    setting.is_set = changed is not None
+    setting.value = None if setting.sensitive else setting.default if changed is None else changed.value
+    setting.source = admin.CONFIG_SOURCES[
+        admin.DEFAULT_VALUE if changed is None else admin.SET_ON_ALL_BROKERS
+    ]
+    return setting
+
+
+def setting_of(config: DescribeConfigsResourceResult, own: frozenset[int]) -> Setting:
+    others = [each for each in config.synonyms if each.source not in own]
+    is_set = config.config_source in own
+    return Setting(
+        config.name,
+        None if config.is_sensitive else config.value,
+        (others[0].value if others else None) if is_set or others else config.value,
+        is_set,
+        admin.CONFIG_SOURCES.get(config.config_source, "unknown"),
+        config.read_only,
+        config.is_sensitive,
+        plain_text(config.documentation or ""),
+    )
+
+
+def plain_text(documentation: str) -> str:
+    """Apache Kafka's has markup for its own pages."""
+    return html.unescape(_MARKUP.sub("", documentation))
+
+
+def parse_changes(text: str) -> dict[str, str | None]:
+    """`name=value` a line; a name alone goes back to its default."""
+    changes: dict[str, str | None] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.partition("=")
+        name = name.strip()
+        if not name and not equals:
+            continue
+        if not name or " " in name or name in changes:
+            problem = (
+                "has no name" if not name else "is no setting's name" if " " in name else "is there twice"
+            )
+            raise BadInputError(f"Line {number}: {name or line!r} {problem}; write name=value", "changes")
+        changes[name] = value.strip() if equals else None
+    if not changes:
+        raise BadInputError("Nothing is to change: write name=value, one a line", "changes")
+    if len(changes) > MOST_CHANGES:
+        raise BadInputError(f"Change at most {MOST_CHANGES} settings at once", "changes")
+    return changes
+
+
+def difference(settings: Iterable[Setting], changes: Changes) -> list[Change]:
+    """What changes, with what holds now beside it; nothing for a value that is as it shall be."""
+    known = {setting.name: setting for setting in settings}
+    found = []
+    for name, value in changes.items():
+        setting = known.get(name)
+        if setting is None:
+            raise BadInputError(f"There is no setting {name!r} here", "changes")
+        if setting.read_only:
+            raise BadInputError(
+                f"{name} can only be set in the broker's properties, before it starts", "changes"
+            )
+        is_same = not setting.is_set if value is None else setting.is_set and setting.value == value
+        if setting.sensitive or not is_same:
+            after = setting.default if value is None else value
+            found.append(Change(name, setting.shown, after, value is None))
+    return found
+
+
+def spell(changes: Iterable[Change]) -> str:
+    """As a person would type them."""
+    return "\n".join(each.name if each.is_reset else f"{each.name}={each.after}" for each in changes)
+
+
+def seen_of(changes: Iterable[Change]) -> str:
+    """What a form was made from, to be sent back with it."""
+    return msgspec.json.encode({each.name: each.before for each in changes}).decode()
+
+
+def check_seen(settings: Iterable[Setting], seen: str) -> None:
+    """StaleError if somebody has changed meanwhile what the form showed. Without `seen` nothing is compared."""
+    if not seen:
+        return
+    try:
+        shown = msgspec.json.decode(seen, type=dict[str, str | None])
+    except msgspec.DecodeError:
+        raise BadInputError("seen must be a JSON object of names and values", "seen") from None
+    now = {setting.name: setting.shown for setting in settings}
+    moved = [
+        f"{name} was {before or 'empty'} and is {now.get(name) or 'empty'} now"
+        for name, before in shown.items()
+        if (before or "") != (now.get(name) or "")
+    ]
+    if moved:
+        raise StaleError(f"Somebody was faster: {'; '.join(moved)}. Look at it again, then decide")
+
+
+def to_admin(changes: Changes) -> list[admin.ConfigChange]:
+    return [
+        admin.ConfigChange(name, value, admin.DELETE if value is None else admin.SET)
+        for name, value in changes.items()
+    ]
+
+
+async def apply_changes(
+    client: Client, resource_type: int, name: str, text: str, seen: str, *, validate_only: bool = False
+) -> list[Change]:
+    """Change settings if they are still as the form showed them; what has changed. With `validate_only` the broker only
+    says whether it would."""
+    settings = await read_settings(client, resource_type, name)
+    changes = parse_changes(text)
+    check_seen(settings, seen)
+    found = difference(settings, changes)
+    wanted = {each.name: changes[each.name] for each in found}
+    if wanted:
+        await admin.alter_configs(client, resource_type, name, to_admin(wanted), validate_only=validate_only)
+    return found

@@ -1,0 +1,133 @@
+"""Partitions on the move: a plan that is carried out in the background, and how fast it goes.
+
+Brokers remember what has begun, so a console that ends loses only what had not begun yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.placement import reassignments
+from barnabas.client.placement.layout import Layout
+from barnabas.client.placement.plans import Plan
+from barnabas.services.console.errors import ConsoleError, StaleError, explain
+from barnabas.common.types import TopicPartition
+
+AT_ONCE = 50  # enough to keep disks busy, few enough to call off
+
+
+class Progress(msgspec.Struct):
+    """One partition on the move."""
+
+    topic: str
+    partition: int
+    target: list[int]
+    adding: list[int]
+    removing: list[int]
+    bytes: int
+    copied: int
+    """By the slowest of the new replicas."""
+    rate: float | None
+    """Bytes a second; None until it was looked at twice."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        return (self.bytes - self.copied) / self.rate if self.rate else None
+
+
+class Meter:
+    """Remembers how far each partition was, to tell how fast it is."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, tuple[float, int, float | None]] = {}
+
+    def rates(self, now: float, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float | None]:
+        """Bytes a second since the last look; one within a second of it says what that one said."""
+        seen: dict[TopicPartition, tuple[float, int, float | None]] = {}
+        for place, reached in copied.items():
+            then, before, rate = self._seen.get(place, (now, reached, None))
+            if now - then >= 1:
+                then, before, rate = now, reached, max(0.0, (reached - before) / (now - then))
+            seen[place] = (then, before, rate)
+        self._seen = seen
+        return {place: rate for place, (_, _, rate) in seen.items()}
+
+
+class Mover:
+    """Carries out one plan at a time for a cluster."""
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+        self.total = 0
+        self.done = 0
+        self.error = ""
+        """Why the last plan was not carried out; partitions that have begun go on."""
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self, client: Client, plan: Plan, at_once: int) -> None:
+        if self.running:
+            raise StaleError("Another plan is being carried out: wait for it, or call it off")
+        self.total, self.done, self.error = len(plan.moves), 0, ""
+        self._task = asyncio.create_task(self._carry_out(client, plan, at_once), name="moves")
+
+    async def stop(self) -> None:
+        """Begin no more moves."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _carry_out(self, client: Client, plan: Plan, at_once: int) -> None:
+        def reached(done: int) -> None:
+            self.done = done
+
+        try:
+            await reassignments.carry_out(client, plan.moves, at_once, reached)
+            failed = await reassignments.elect_preferred(client, plan.elections)
+        except Exception as error:
+            self.error = _sentence(error)
+            return
+        if failed:
+            place, why = next(iter(failed.items()))
+            self.error = f"{len(failed)} partitions have not got their preferred leader; {place}: {why}"
+
+
+def _sentence(error: Exception) -> str:
+    known: ConsoleError = explain(error)
+    return known.message
+
+
+def progress_of(layout: Layout, meter: Meter, now: float) -> list[Progress]:
+    sizes = layout.partition_sizes
+    copied = {place: layout.copied(place) for place in layout.moving}
+    rates = meter.rates(now, copied)
+    return [
+        Progress(
+            *place,
+            list(moving.target),
+            list(moving.adding),
+            list(moving.removing),
+            max(sizes.get(place, 0), copied[place]),
+            copied[place],
+            rates[place],
+        )
+        for place, moving in sorted(layout.moving.items())
+    ]
+
+
+def digest(plan: Plan) -> str:
+    """Tells two plans apart: a form that was made from one must not carry out the other."""
+    text = repr([(*move.partition, move.before, move.after) for move in plan.moves])
+    elections = repr([tuple(place) for place in plan.elections])
+    return hashlib.sha256((text + elections).encode()).hexdigest()[:16]

@@ -1,0 +1,138 @@
+"""The partitions of one topic as people look at them: where they are, how far they reach, what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Partition, Topic
+from barnabas.client.offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets
+from barnabas.client.placement.layout import replica_sizes
+from barnabas.client.tiers import tiered_topics
+from barnabas.client.transactions import producers_of
+from barnabas.common.errors import KafkaError
+from barnabas.protocol.messages.transactions import ProducerState
+from barnabas.common.types import TopicPartition
+
+NO_LEADER, MISSING, NOT_PREFERRED = "offline", "under-replicated", "not the preferred leader"
+
+
+class PartitionRow(msgspec.Struct):
+    partition: int
+    leader: int | None
+    epoch: int
+    replicas: list[int]
+    isr: list[int]
+    start: int | None
+    end: int | None
+    bytes: int | None
+    """Of the leader's replica."""
+    total_bytes: int | None
+    """Of all replicas."""
+    producers: int | None
+    """That have written lately; None without the right to know."""
+    open_transactions: int | None
+    tiered: int | None
+    """The first offset that is not in the object store; None if the topic is not tiered."""
+    flags: list[str]
+
+    @property
+    def records(self) -> int | None:
+        return None if self.end is None or self.start is None else self.end - self.start
+
+
+class Facts(NamedTuple):
+    """What brokers have told of the partitions of a topic, by partition."""
+
+    starts: Mapping[int, int] = {}
+    ends: Mapping[int, int] = {}
+    sizes: Mapping[int, Mapping[int, int]] = {}
+    """By broker, then by partition."""
+    producers: Mapping[int, list[ProducerState]] | None = None
+    tiered: Mapping[int, int] | None = None
+
+
+async def read_partitions(client: Client, topic: Topic, *, with_producers: bool) -> list[PartitionRow]:
+    led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
+    starts = await _offsets(client, topic.name, led, EARLIEST)
+    facts = Facts(
+        starts,
+        await _offsets(client, topic.name, led, LATEST),
+        await _sizes(client, topic),
+        await _producers(client, topic.name, led) if with_producers else None,
+        await _tiered(client, topic.name, led),
+    )
+    return [row_of(partition, facts) for partition in topic.partitions.values()]
+
+
+def row_of(partition: Partition, facts: Facts) -> PartitionRow:
+    index = partition.index
+    sizes = {broker: found[index] for broker, found in facts.sizes.items() if index in found}
+    producers = facts.producers.get(index) if facts.producers is not None else None
+    start = facts.starts.get(index)
+    tiered = facts.tiered.get(index) if facts.tiered is not None else None
+    return PartitionRow(
+        index,
+        partition.leader if partition.leader >= 0 else None,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.isr),
+        start,
+        facts.ends.get(index),
+        sizes.get(partition.leader),
+        sum(sizes.values()) if sizes else None,
+        None if producers is None else len(producers),
+        None if producers is None else sum(each.current_txn_start_offset >= 0 for each in producers),
+        None if tiered is None else max(tiered + 1, start or 0),
+        flags_of(partition),
+    )
+
+
+def flags_of(partition: Partition) -> list[str]:
+    found = []
+    if partition.leader < 0:
+        found.append(NO_LEADER)
+    if len(partition.isr) < len(partition.replicas):
+        found.append(MISSING)
+    if partition.replicas and 0 <= partition.leader != partition.replicas[0]:
+        found.append(NOT_PREFERRED)
+    return found
+
+
+async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) -> dict[int, int]:
+    if not indexes:
+        return {}
+    found = await list_offsets(client, {TopicPartition(topic, index): moment for index in indexes})
+    return {place.partition: answer.offset for place, answer in found.items()}
+
+
+async def _sizes(client: Client, topic: Topic) -> dict[int, dict[int, int]]:
+    """Nothing of brokers that do not say, for example because the visitor may not describe the cluster."""
+    brokers = {broker for each in topic.partitions.values() for broker in each.replicas}
+    up = sorted(brokers & client.metadata.brokers.keys())
+    found = await replica_sizes(client, up, {topic.name: list(topic.partitions)})
+    return {
+        broker: {place.partition: size for place, size in sizes.items()} for broker, sizes in found.items()
+    }
+
+
+async def _producers(client: Client, topic: str, indexes: list[int]) -> dict[int, list[ProducerState]] | None:
+    try:
+        found = await producers_of(client, [TopicPartition(topic, index) for index in indexes])
+    except (ClientError, KafkaError):
+        return None
+    return {place.partition: producers for place, producers in found.items()}
+
+
+async def _tiered(client: Client, topic: str, indexes: list[int]) -> dict[int, int] | None:
+    """The last tiered offset; None for a topic that is not tiered, and where the brokers do not tell."""
+    try:
+        if not await tiered_topics(client, [topic]):
+            return None
+        return await _offsets(client, topic, indexes, LATEST_TIERED)
+    except (ClientError, KafkaError):
+        return None

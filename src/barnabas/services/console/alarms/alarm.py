@@ -1,0 +1,65 @@
+"""What an alarm is: one thing that can be wrong, how Prometheus finds it and how the console does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from barnabas.services.console.exporter.known import Known
+
+
+class Severity(Enum):
+    CRITICAL = "critical"
+    """Clients cannot read or write, or records may be lost: somebody must come."""
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Area(Enum):
+    """The board that shows it."""
+
+    CLUSTER = "cluster"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    PIPELINES = "pipelines"
+
+
+class Subject(Enum):
+    """What is wrong; who may describe it sees the alarm."""
+
+    CLUSTER = "cluster"
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong. `name` tells it from others of the same alarm."""
+
+    name: str
+    text: str
+    subject: Subject = Subject.CLUSTER
+    resource: str = ""
+    """The topic or the group, for the rights and for the link."""
+
+
+Find = Callable[[Known], Iterable[Finding]]
+
+
+class Alarm(NamedTuple):
+    name: str
+    area: Area
+    severity: Severity
+    sentence: str
+    action: str
+    """What to do."""
+    expression: str
+    """For Prometheus: a sample for each thing that is wrong."""
+    seconds: int
+    """How long it must hold."""
+    find: Find | None = None
+    """The same on what the console knows; None: only brokers know, and Prometheus asks them."""

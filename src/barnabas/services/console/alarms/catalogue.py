@@ -1,0 +1,220 @@
+"""Every alarm. The page of the console, `monitoring/rules.yml` and the boards of `monitoring/grafana` come from here.
+
+Expressions are of metrics that `barnabas console` exports for any cluster; those of alarms without a condition are of
+Barnabas' own brokers. They keep the labels `job` and `instance`.
+"""
+
+from __future__ import annotations
+
+from barnabas.services.console.alarms import conditions
+from barnabas.services.console.alarms.alarm import Alarm, Area, Severity
+from barnabas.services.console.exporter.known import STALE_SECONDS
+
+_PARTITION = "on (job, instance, topic, partition)"
+_GROUP = "on (job, instance, consumergroup)"
+_GROUP_TOPIC = "on (job, instance, consumergroup, topic)"
+
+ALARMS = (
+    Alarm(
+        "FiguresAreOld",
+        Area.CLUSTER,
+        Severity.CRITICAL,
+        "The cluster has not answered for a minute; nothing else is known of it.",
+        "See whether brokers run and can be reached: `barnabas cluster status`. The console's log says what failed.",
+        f"barnabas_console_snapshot_age_seconds > {STALE_SECONDS:.0f}",
+        0,
+        conditions.old_figures,
+    ),
+    Alarm(
+        "BrokerMissing",
+        Area.CLUSTER,
+        Severity.CRITICAL,
+        "A broker is not in the cluster, or does not answer.",
+        "Start it again, and look at the end of its log. If it does not come back, move its replicas: `barnabas "
+        "cluster drain`.",
+        "kafka_brokers < max_over_time(kafka_brokers[1d])",
+        60,
+        conditions.missing_brokers,
+    ),
+    Alarm(
+        "NoController",
+        Area.CLUSTER,
+        Severity.CRITICAL,
+        "No broker is the controller: topics cannot be changed, and no leader can be elected.",
+        "See whether ZooKeeper, or the quorum of controllers, has a majority.",
+        "sum by (job) (kafka_controller_kafkacontroller_activecontrollercount) == 0",
+        60,
+        conditions.missing_controller,
+    ),
+    Alarm(
+        "LogDirFailed",
+        Area.CLUSTER,
+        Severity.CRITICAL,
+        "A disk of a broker failed; its replicas are offline.",
+        "Replace the disk, or move the replicas to another one, and restart the broker.",
+        "barnabas_log_dir_failed > 0",
+        0,
+        conditions.failed_log_dirs,
+    ),
+    Alarm(
+        "DiskNearlyFull",
+        Area.CLUSTER,
+        Severity.WARNING,
+        "Less than a tenth of a broker's disk is free.",
+        "Shorten retention.ms or retention.bytes of the largest topics, move replicas, or add disks.",
+        f"barnabas_log_dir_usable_bytes / barnabas_log_dir_total_bytes < {conditions.DISK_SHARE}",
+        300,
+        conditions.full_disks,
+    ),
+    Alarm(
+        "PartitionOffline",
+        Area.TOPICS,
+        Severity.CRITICAL,
+        "A partition has no leader: nobody can write to it or read from it.",
+        "Start one of the brokers that were in sync last. If none of them comes back, an unclean election brings the "
+        "partition back without the newest records.",
+        f"kafka_topic_partition_replicas unless {_PARTITION} kafka_topic_partition_leader",
+        30,
+        conditions.leaderless_partitions,
+    ),
+    Alarm(
+        "LastReplica",
+        Area.TOPICS,
+        Severity.CRITICAL,
+        "Only one replica of a partition is in sync: the next failure takes it offline.",
+        "Bring the other replicas back, or move them to brokers that run.",
+        f"kafka_topic_partition_in_sync_replica == 1 and {_PARTITION} kafka_topic_partition_replicas > 1",
+        300,
+        conditions.last_replicas,
+    ),
+    Alarm(
+        "UnderReplicated",
+        Area.TOPICS,
+        Severity.WARNING,
+        "A replica of a partition is not in sync.",
+        "See whether its broker runs, and whether its disk or network is busy. After a restart it catches up itself.",
+        "kafka_topic_partition_under_replicated_partition > 0",
+        300,
+        conditions.under_replicated_partitions,
+    ),
+    Alarm(
+        "UnderMinIsr",
+        Area.TOPICS,
+        Severity.CRITICAL,
+        "Fewer replicas are in sync than min.insync.replicas asks for: producers with acks=all are refused.",
+        "Bring the other replicas back. To go on meanwhile, lower min.insync.replicas of the topic.",
+        "kafka_cluster_partition_underminisr > 0",
+        60,
+    ),
+    Alarm(
+        "LeaderNotPreferred",
+        Area.TOPICS,
+        Severity.INFO,
+        "Partitions are led by another replica than the one that was meant to, so brokers may be loaded unevenly.",
+        "`barnabas cluster rebalance` evens it out, or auto.leader.rebalance.enable does it by itself.",
+        "kafka_topic_partition_leader_is_preferred == 0",
+        1800,
+        conditions.moved_leaders,
+    ),
+    Alarm(
+        "GroupLate",
+        Area.GROUPS,
+        Severity.WARNING,
+        "A group is more than five minutes behind.",
+        "See whether its members are all there and what they wait for. More members help up to one a partition.",
+        f"max by (job, instance, consumergroup) (kafka_consumergroup_lag_seconds) > {conditions.LAG_SECONDS}",
+        120,
+        conditions.late_groups,
+    ),
+    Alarm(
+        "GroupStuck",
+        Area.GROUPS,
+        Severity.WARNING,
+        "A group has members and lag, and has committed nothing for ten minutes.",
+        "A record may be too hard for it: look at its log, and at the record it stands at. It can be skipped on the "
+        "page of the group's offsets.",
+        f"kafka_consumergroup_lag_sum > 0 and {_GROUP_TOPIC} delta(kafka_consumergroup_current_offset_sum[10m]) == 0 "
+        f"and {_GROUP} kafka_consumergroup_members > 0",
+        600,
+        conditions.stuck_groups,
+    ),
+    Alarm(
+        "GroupAbandoned",
+        Area.GROUPS,
+        Severity.INFO,
+        "A group has lag and no members.",
+        "Start its consumers, or delete the group if it is not needed any more: `barnabas groups delete`.",
+        f"kafka_consumergroup_lag_sum > 0 and {_GROUP} kafka_consumergroup_members == 0",
+        900,
+        conditions.abandoned_groups,
+    ),
+    Alarm(
+        "RecordsLost",
+        Area.GROUPS,
+        Severity.CRITICAL,
+        "Records were deleted before a group had read them.",
+        "Lengthen retention.ms of the topic until the group has caught up, and see why it is late.",
+        f"kafka_consumergroup_current_offset < {_PARTITION} group_left () kafka_topic_partition_oldest_offset and "
+        f"{_GROUP} kafka_consumergroup_members > 0",
+        0,
+        conditions.lost_records,
+    ),
+    Alarm(
+        "MoverFailed",
+        Area.PIPELINES,
+        Severity.CRITICAL,
+        "A pipeline, connector, mirror or agent has failed, or has not reported in time.",
+        "Its page, or `barnabas pipeline status`, `connect status`, `mirror status` and `ingest status`, say why.",
+        'barnabas_status_state{state=~"failed|lost"} > 0',
+        30,
+        conditions.troubled_movers,
+    ),
+    Alarm(
+        "MoverAlarm",
+        Area.PIPELINES,
+        Severity.WARNING,
+        "A pipeline, connector, mirror or agent raises an alarm of its own.",
+        "See its page: the alarm says what it found.",
+        "barnabas_status_alarms > 0",
+        0,
+        conditions.alarms_of_movers,
+    ),
+    Alarm(
+        "MirrorFailed",
+        Area.PIPELINES,
+        Severity.CRITICAL,
+        "Partitions of mirror topics have failed: nothing more is mirrored until somebody has looked.",
+        "`barnabas mirror status` says why.",
+        "barnabas_mirror_failed_partitions > 0",
+        0,
+    ),
+    Alarm(
+        "CertificateExpires",
+        Area.CLUSTER,
+        Severity.WARNING,
+        "The certificate of a listener expires in less than two weeks.",
+        "Put a new one into its key store; the broker takes it over while it runs.",
+        "barnabas_tls_certificate_expiry_seconds - time() < 14 * 86400",
+        0,
+    ),
+    Alarm(
+        "BrokerBusy",
+        Area.CLUSTER,
+        Severity.WARNING,
+        "The loop of a broker has been busy for more than nine tenths of the time.",
+        "Move leaders to other brokers, or add brokers; `barnabas_request_seconds` says which requests take the time.",
+        "kafka_network_socketserver_networkprocessoravgidle_percent < 0.1",
+        300,
+    ),
+    Alarm(
+        "AuditEventsLost",
+        Area.CLUSTER,
+        Severity.WARNING,
+        "Events are missing in the audit log.",
+        "The broker's log says why they could not be written.",
+        "increase(barnabas_audit_events_lost_total[10m]) > 0",
+        0,
+    ),
+)
+
+BY_NAME = {alarm.name: alarm for alarm in ALARMS}

@@ -1,0 +1,167 @@
+"""The conditions of alarms on what the console knows. Each yields what is wrong, and nothing if all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.services.console.alarms.alarm import Finding, Subject
+from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionPlace, TopicSample
+
+LAG_SECONDS = 300
+DISK_SHARE = 0.1
+"""What must be free of a disk."""
+EMPTY = "Empty"
+TROUBLED = ("failed", "lost")
+
+
+# The cluster
+
+
+def old_figures(known: Known) -> Iterator[Finding]:
+    if known.is_stale:
+        yield Finding("cluster", known.snapshot.error or "The cluster has not answered yet.")
+
+
+def missing_brokers(known: Known) -> Iterator[Finding]:
+    """Those that have replicas, and are not in the cluster; and those that do not answer."""
+    brokers = known.snapshot.brokers
+    wanted = {
+        node for topic in known.snapshot.topics.values() for place in topic.layout for node in place.replicas
+    }
+    for node in sorted(wanted - brokers.keys()):
+        yield Finding(str(node), f"Broker {node} has replicas and is not in the cluster.")
+    for node, broker in brokers.items():
+        if broker.error:
+            yield Finding(str(node), f"Broker {node} does not answer: {broker.error}")
+
+
+def missing_controller(known: Known) -> Iterator[Finding]:
+    if not known.snapshot.is_empty and known.snapshot.controller < 0:
+        yield Finding("controller", "No broker is the controller.")
+
+
+def failed_log_dirs(known: Known) -> Iterator[Finding]:
+    for node, broker in known.snapshot.brokers.items():
+        for place in broker.log_dirs:
+            if place.error:
+                yield Finding(f"{node}:{place.path}", f"{place.path} of broker {node}: {place.error}")
+
+
+def full_disks(known: Known) -> Iterator[Finding]:
+    for node, broker in known.snapshot.brokers.items():
+        for place in broker.log_dirs:
+            if place.total > 0 and 0 <= place.usable < DISK_SHARE * place.total:
+                percent = 100 * place.usable / place.total
+                yield Finding(
+                    f"{node}:{place.path}", f"{percent:.1f} % of {place.path} of broker {node} are free."
+                )
+
+
+# Topics
+
+
+def _places(known: Known) -> Iterator[tuple[TopicSample, PartitionPlace]]:
+    for topic in known.snapshot.topics.values():
+        for place in topic.layout:
+            yield topic, place
+
+
+def _partition(topic: TopicSample, place: PartitionPlace, text: str) -> Finding:
+    return Finding(f"{topic.name}-{place.index}", text, Subject.TOPIC, topic.name)
+
+
+def leaderless_partitions(known: Known) -> Iterator[Finding]:
+    for topic, place in _places(known):
+        if place.leader < 0:
+            last = ", ".join(map(str, place.isr or place.replicas))
+            text = f"{topic.name}-{place.index} waits for one of these brokers: {last}."
+            yield _partition(topic, place, text)
+
+
+def last_replicas(known: Known) -> Iterator[Finding]:
+    for topic, place in _places(known):
+        if place.leader >= 0 and len(place.isr) == 1 < len(place.replicas):
+            text = f"Only broker {place.isr[0]} is in sync for {topic.name}-{place.index}."
+            yield _partition(topic, place, text)
+
+
+def under_replicated_partitions(known: Known) -> Iterator[Finding]:
+    for topic, place in _places(known):
+        if len(place.isr) < len(place.replicas):
+            behind = ", ".join(str(node) for node in place.replicas if node not in place.isr)
+            text = f"{topic.name}-{place.index} is not in sync on these brokers: {behind}."
+            yield _partition(topic, place, text)
+
+
+def moved_leaders(known: Known) -> Iterator[Finding]:
+    """Of a topic, once: a broker that was restarted leads nothing until it is asked to."""
+    for topic in known.snapshot.topics.values():
+        moved = sum(place.leader >= 0 and place.leader != place.replicas[0] for place in topic.layout)
+        if moved:
+            text = f"{moved} of {len(topic.layout)} partitions of {topic.name} are led by another replica."
+            yield Finding(topic.name, text, Subject.TOPIC, topic.name)
+
+
+# Groups
+
+
+def _group(group: GroupSample, text: str, name: str = "") -> Finding:
+    return Finding(name or group.name, text, Subject.GROUP, group.name)
+
+
+def late_groups(known: Known) -> Iterator[Finding]:
+    for group in known.snapshot.groups.values():
+        if group.lag_seconds is not None and group.lag_seconds > LAG_SECONDS:
+            text = f"{group.name} is {group.lag_seconds:,.0f} s and {group.lag or 0:,} records behind."
+            yield _group(group, text)
+
+
+def stuck_groups(known: Known) -> Iterator[Finding]:
+    for group in known.snapshot.groups.values():
+        if group.lag and group.rate == 0 and group.state != EMPTY:
+            yield _group(group, f"{group.name} commits nothing and is {group.lag:,} records behind.")
+
+
+def abandoned_groups(known: Known) -> Iterator[Finding]:
+    for group in known.snapshot.groups.values():
+        if group.lag and group.state == EMPTY:
+            yield _group(group, f"{group.name} has no members and is {group.lag:,} records behind.")
+
+
+def lost_records(known: Known) -> Iterator[Finding]:
+    """What retention has deleted before a group read it, if somebody reads."""
+    for group in known.snapshot.groups.values():
+        for read in group.topics if group.state != EMPTY else ():
+            topic = known.snapshot.topics.get(read.topic)
+            lost = _lost(read, topic) if topic is not None else 0
+            if lost:
+                text = f"{lost:,} offsets of {read.topic} were deleted before {group.name} had read them."
+                yield _group(group, text, f"{group.name}/{read.topic}")
+
+
+def _lost(read: GroupTopic, topic: TopicSample) -> int:
+    starts = topic.starts
+    return sum(
+        max(starts[index] - committed, 0)
+        for index, committed in zip(read.indexes, read.committed, strict=True)
+        if index < len(starts)
+    )
+
+
+# Pipelines, connectors, mirrors and agents
+
+
+def troubled_movers(known: Known) -> Iterator[Finding]:
+    for status in known.statuses:
+        if status.state in TROUBLED:
+            name = f"{status.kind} {status.name}"
+            reason = status.error or "it has not reported in time"
+            yield Finding(name, f"The {name} on {status.host or 'its host'} is {status.state}: {reason}")
+
+
+def alarms_of_movers(known: Known) -> Iterator[Finding]:
+    for status in known.statuses:
+        for alarm in status.alarms:
+            name = f"{status.kind} {status.name}"
+            yield Finding(f"{name}: {alarm}", f"The {name} says: {alarm}")

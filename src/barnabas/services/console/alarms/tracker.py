@@ -1,0 +1,84 @@
+"""Which alarms there are now, and since when. An alarm counts when it has held as long as its rule says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.services.console.alarms.alarm import Alarm, Finding
+from barnabas.services.console.alarms.catalogue import ALARMS
+from barnabas.services.console.exporter.known import Known
+
+MOST_FINDINGS = 1000
+"""Of one alarm. When a broker of a large cluster is away, thousands of partitions say the same."""
+
+
+class Raised(NamedTuple):
+    alarm: Alarm
+    finding: Finding
+    since_ms: int
+
+    def is_firing(self, now_ms: int) -> bool:
+        return now_ms - self.since_ms >= self.alarm.seconds * 1000
+
+
+class AlarmTracker:
+    """`update` looks again, once a tick. Restarts begin anew: `since` is never before the console's own start."""
+
+    def __init__(self, alarms: Iterable[Alarm] = ALARMS) -> None:
+        self._alarms = [alarm for alarm in alarms if alarm.find is not None]
+        self._raised: dict[str, dict[str, Raised]] = {}
+        self._more: dict[str, int] = {}
+        self._now_ms = 0
+
+    def update(self, known: Known, now_ms: int) -> None:
+        for alarm in self._due(known, now_ms):
+            self._look(alarm, known, now_ms)
+
+    def _due(self, known: Known, now_ms: int) -> Iterator[Alarm]:
+        """Of a cluster that does not answer nothing else is known; what was wrong before stays."""
+        self._now_ms = now_ms
+        return (alarm for alarm in self._alarms if alarm.name == "FiguresAreOld" or not known.is_stale)
+
+    async def follow(self, known: Known) -> None:
+        """As a follower of a watch. A large cluster takes a while: others have their turn between two alarms."""
+        now_ms = time.time_ns() // 1_000_000
+        for alarm in self._due(known, now_ms):
+            self._look(alarm, known, now_ms)
+            await asyncio.sleep(0)
+
+    @property
+    def firing(self) -> list[Raised]:
+        """The worst first, of the same severity the oldest."""
+        found = [
+            raised
+            for each in self._raised.values()
+            for raised in each.values()
+            if raised.is_firing(self._now_ms)
+        ]
+        return sorted(found, key=lambda raised: (raised.alarm.severity.rank, raised.since_ms))
+
+    @property
+    def pending(self) -> list[Raised]:
+        """Those that have not held long enough."""
+        every = (raised for each in self._raised.values() for raised in each.values())
+        return sorted((one for one in every if not one.is_firing(self._now_ms)), key=lambda one: one.since_ms)
+
+    def more(self, alarm: str) -> int:
+        """How many findings of an alarm are not kept."""
+        return self._more.get(alarm, 0)
+
+    def _look(self, alarm: Alarm, known: Known, now_ms: int) -> None:
+        assert alarm.find is not None
+        before = self._raised.get(alarm.name, {})
+        now: dict[str, Raised] = {}
+        left_out = 0
+        for finding in alarm.find(known):
+            if len(now) >= MOST_FINDINGS and finding.name not in now:
+                left_out += 1
+                continue
+            since_ms = before[finding.name].since_ms if finding.name in before else now_ms
+            now[finding.name] = Raised(alarm, finding, since_ms)
+        self._raised[alarm.name], self._more[alarm.name] = now, left_out

@@ -1,0 +1,106 @@
+"""The JSON API, described by the table of routes itself: for a page of the console and for docs/console-api.md."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+import msgspec
+
+from barnabas.services.console.routes import Download, Kind, Route, RouteTable
+
+_WORDS = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    dict: "object",
+    Any: "anything",
+}
+_LISTS = (list, tuple, set, frozenset)
+
+
+class Parameter(msgspec.Struct):
+    name: str
+    kind: str
+    default: str
+    """Nothing: it must be given."""
+    where: str
+    """path, query or body."""
+
+
+class ApiRoute(msgspec.Struct):
+    method: str
+    path: str
+    kind: str
+    needs: str
+    summary: str
+    parameters: list[Parameter]
+    answer: str
+
+
+def described(table: RouteTable) -> list[ApiRoute]:
+    """All of them, by their paths."""
+    found = [_described(route) for route in table.routes]
+    return sorted(found, key=lambda each: (each.path, each.method))
+
+
+def _described(route: Route) -> ApiRoute:
+    return ApiRoute(
+        route.method,
+        f"/api/v1{route.full_path}".rstrip("/"),
+        route.kind.value,
+        str(route.needs),
+        " ".join(route.summary.split()),
+        [_parameter(route, each) for each in msgspec.structs.fields(route.query)],
+        _answer(route),
+    )
+
+
+def _parameter(route: Route, field: msgspec.structs.FieldInfo) -> Parameter:
+    where = "body" if route.method == "POST" else "query"
+    if f"{{{field.encode_name}}}" in route.segments:
+        return Parameter(field.encode_name, type_word(field.type), "", "path")
+    default = "" if field.required else _default(field)
+    return Parameter(field.encode_name, type_word(field.type), default, where)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return msgspec.json.encode(value).decode()
+
+
+def _answer(route: Route) -> str:
+    if route.kind is Kind.STREAM:
+        return "Server-Sent Events"
+    if route.answer is Download:
+        return "a download"
+    return ", ".join(
+        f"{each.encode_name}: {type_word(each.type)}" for each in msgspec.structs.fields(route.answer)
+    )
+
+
+def type_word(kind: Any) -> str:
+    """A type as people who write no Python read it."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return type_word(inner[0])
+    if origin is typing.Literal:
+        return " | ".join(str(each) for each in inner)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join("null" if each is type(None) else type_word(each) for each in inner)
+    if origin in _LISTS:
+        return f"[{type_word(inner[0])}]"
+    if origin is dict:
+        return f"{{{type_word(inner[0])}: {type_word(inner[1])}}}"
+    return _WORDS.get(kind) or _named(kind)
+
+
+def _named(kind: Any) -> str:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        inner = ", ".join(each.encode_name for each in msgspec.structs.fields(kind))
+        return f"{{{inner}}}"
+    if isinstance(kind, type) and hasattr(kind, "__members__"):
+        return " | ".join(str(each.value) for each in kind)  # type: ignore[attr-defined]
+    return getattr(kind, "__name__", str(kind))

@@ -1,0 +1,68 @@
+"""One cluster that the console shows: its connections, and the engines that work on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from barnabas.client.cluster import Client
+from barnabas.services.console.administration.moving import Mover
+from barnabas.services.console.administration.tiered import TieredTopics
+from barnabas.services.console.alarms.tracker import AlarmTracker
+from barnabas.services.console.exporter.exporter import Exporter
+from barnabas.services.console.exporter.publishing import Publisher
+from barnabas.services.console.exporter.watch import Watch
+from barnabas.services.console.history.history import History
+from barnabas.services.console.logs.service import LogService
+from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.services.console.scanning.messages import Registry
+from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.scanner import Scanner
+from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
+from barnabas.services.console.statuses import StatusBoard
+
+CLIENT_ID = "barnabas-console"
+
+
+class Cluster:
+    def __init__(self, settings: ClusterSettings, console: ConsoleSettings, pool: Pool) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.folder: Path = console.data / settings.name
+        self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
+        self.mover = Mover()
+        self.tiered = TieredTopics()
+        self.history = History(self.folder / "history.sqlite")
+        self.sampler = Sampler(self.client, self.history)
+        self.statuses = StatusBoard(self.client)
+        self.watch = Watch(self.sampler, self.client, self.statuses)
+        self.exporter = Exporter(self.watch)
+        self.alarms = AlarmTracker()
+        self.watch.followers.append(self.alarms.follow)
+        if console.publish_metrics:
+            publisher = Publisher(self.client, console.publish_metrics, self.name)
+            self.watch.followers.append(publisher.publish)
+        self.logs = LogService(self.client, self.folder / "logs", settings, self.statuses)
+        self.scanner = Scanner(pool, registry_of(settings))
+
+    async def start(self) -> None:
+        """Never waits for the cluster: pages say that it is away."""
+        await self.history.open()
+        self.sampler.start()
+        self.watch.start()
+        self.statuses.start()
+        self.logs.start()
+
+    async def stop(self) -> None:
+        await self.logs.close()
+        await self.statuses.close()
+        await self.mover.stop()
+        await self.watch.close()
+        await self.exporter.close()
+        await self.sampler.close()
+        await self.history.close()
+        await self.client.close()
+
+
+def registry_of(settings: ClusterSettings) -> Registry:
+    login = settings.registry_login
+    return Registry(settings.registry, login.user, login.password.text, login.token.text)

@@ -1,0 +1,122 @@
+"""What a visitor is told when a request cannot be answered: a status, a sentence, and the field that it is about."""
+
+from __future__ import annotations
+
+from barnabas.client.errors import ClientError
+from barnabas.common.errors import ErrorCode, KafkaError
+
+
+class ConsoleError(Exception):
+    status = 500
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class BadInputError(ConsoleError):
+    status = 400
+
+
+class UnauthorizedError(ConsoleError):
+    """Nobody is logged in. Pages send people to the login, the API says 401."""
+
+    status = 401
+
+
+class ElsewhereError(ConsoleError):
+    """Nothing is wrong: the browser goes on elsewhere, to an identity provider for example."""
+
+    status = 303
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"See {location}")
+        self.location = location
+
+
+class TooManyError(ConsoleError):
+    """Of attempts to log in."""
+
+    status = 429
+
+
+class RefusedError(ConsoleError):
+    status = 403
+
+
+class NotFoundError(ConsoleError):
+    status = 404
+
+
+class WrongMethodError(ConsoleError):
+    status = 405
+
+
+class StaleError(ConsoleError):
+    """What the form was made from has changed meanwhile; the text says how."""
+
+    status = 409
+
+
+class TooLargeError(ConsoleError):
+    status = 413
+
+
+class BusyError(ConsoleError):
+    status = 503
+
+
+class ClusterError(ConsoleError):
+    """The cluster refused, or cannot be reached."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+_NOT_THERE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.RESOURCE_NOT_FOUND,
+    }
+)
+_BAD_INPUT = frozenset(
+    {
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+    }
+)
+
+
+def explain(error: Exception) -> ConsoleError:
+    """The answer for what the client of the cluster raised; anything else is a defect and is raised again.
+
+    jinja2 says of a template that is missing that it is an OSError, and a LookupError as well.
+    """
+    if isinstance(error, ConsoleError):
+        return error
+    if isinstance(error, KafkaError):
+        return ClusterError(_status(error), str(error))
+    if isinstance(error, ClientError | TimeoutError | OSError) and not isinstance(error, LookupError):
+        text = str(error) or "it did not answer in time"
+        return ClusterError(502, f"The cluster cannot be asked: {text}")
+    raise error
+
+
+def _status(error: KafkaError) -> int:
+    if error.code in _NOT_THERE:
+        return 404
+    if error.code in _BAD_INPUT:
+        return 400
+    return 403 if error.code.name.endswith("AUTHORIZATION_FAILED") else 502

@@ -1,0 +1,82 @@
+"""`barnabas console --exporter-only`: the exporter's page of one cluster, and nothing else of the console.
+
+It needs none of the extra `console`. `/health` says whether the figures are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from barnabas.client.addresses import Address
+from barnabas.client.cluster import Client
+from barnabas.services.console.exporter.exporter import Exporter
+from barnabas.services.console.exporter.publishing import Publisher
+from barnabas.services.console.exporter.watch import Watch
+from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.services.console.settings import ClusterSettings
+from barnabas.services.console.statuses import StatusBoard
+from barnabas.common.safe_logging import safe_logger
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.text import render_lines
+from barnabas.network.exposure import is_loopback
+from barnabas.web.metrics_server import MonitoringServer
+from barnabas.web.credentials import HttpCredentials
+from barnabas.web.process import Server
+
+CLIENT_ID = "barnabas-exporter"
+
+_logger = safe_logger(__name__)
+
+
+class ExporterServer(Server):
+    """`tokens_file` has a line for each bearer that is let in; without it, everybody is."""
+
+    def __init__(
+        self, cluster: ClusterSettings, listen: Address, tokens_file: str = "", publish_metrics: str = ""
+    ) -> None:
+        self._client = Client(cluster.bootstrap, client_id=CLIENT_ID, security=cluster.security)
+        self.sampler = Sampler(self._client)
+        self._statuses = StatusBoard(self._client)
+        self.watch = Watch(self.sampler, self._client, self._statuses)
+        self.exporter = Exporter(self.watch)
+        self._listen = listen
+        self._registry = Registry()
+        self._http = MonitoringServer(self._registry, self.health, lines=self._lines)
+        self._http.secure(HttpCredentials(tokens_file=tokens_file, tokens_setting="--tokens"), None)
+        self._is_open = not tokens_file
+        if publish_metrics:
+            publisher = Publisher(self._client, publish_metrics, cluster.name)
+            self.watch.followers.append(publisher.publish)
+
+    @property
+    def url(self) -> str:
+        return f"http://{Address(self._listen.host, self._http.port)}/metrics"
+
+    async def start(self) -> None:
+        """Returns when the page is served; the cluster may be away."""
+        if self._is_open and not is_loopback(self._listen.host):
+            _logger.warning(
+                "%s can be reached from other machines, and everybody who reaches it can read the names of topics "
+                "and groups. Give it --tokens FILE, or listen on 127.0.0.1.",
+                self._listen,
+            )
+        await self._http.start(*self._listen)
+        self.sampler.start()
+        self._statuses.start()
+        self.watch.start()
+
+    async def stop(self) -> None:
+        await self._http.stop()
+        await self.watch.close()
+        await self._statuses.close()
+        await self.sampler.close()
+        await self._client.close()
+
+    def health(self) -> tuple[bool, Mapping[str, object]]:
+        known = self.watch.known
+        status = "down" if known.is_stale else "up"
+        return not known.is_stale, {"status": status, "age": known.age, "error": known.snapshot.error}
+
+    def _lines(self) -> Iterator[str]:
+        return chain(self.exporter.lines(), render_lines(self._registry))

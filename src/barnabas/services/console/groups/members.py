@@ -1,0 +1,156 @@
+"""Who is in a group and what each member has, for groups of all four types."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
+
+import msgspec
+
+from barnabas.client import groups
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.group_details import assigned_partitions, topology_inputs
+from barnabas.services.console.sampling.snapshot import CONSUMER, SHARE, STREAMS
+from barnabas.common.errors import KafkaError
+from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
+from barnabas.protocol.messages.consumer import Member as ConsumerMember
+from barnabas.protocol.messages.share import Member as ShareMember
+from barnabas.protocol.messages.streams import Member as StreamsMember
+from barnabas.protocol.messages.streams import TaskIds
+from barnabas.common.types import TopicPartition
+
+PATIENCE = 3.0
+"""Seconds: the page is shown without members rather than late."""
+
+
+class Assigned(msgspec.Struct):
+    topic: str
+    partitions: list[int]
+
+
+class Member(msgspec.Struct):
+    id: str
+    instance: str
+    """group.instance.id, if it has one."""
+    client: str
+    host: str
+    epoch: int | None
+    assigned: list[Assigned]
+    tasks: list[str] = []
+    """Of Kafka Streams: what it does, and what it keeps ready."""
+
+    @property
+    def places(self) -> Iterator[tuple[str, int]]:
+        for each in self.assigned:
+            yield from ((each.topic, partition) for partition in each.partitions)
+
+
+class GroupMembers(msgspec.Struct):
+    state: str = ""
+    assignor: str = ""
+    epoch: int | None = None
+    members: list[Member] = []
+    error: str = ""
+    """Why they are not known: a sentence."""
+
+
+async def describe_members(client: Client, name: str, kind: str) -> GroupMembers:
+    """Never raises for a cluster that is away: what else is known of the group can be shown."""
+    describe = {CONSUMER: _consumer, SHARE: _share, STREAMS: _streams}.get(kind, _classic)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await describe(client, name)
+    except (ClientError, KafkaError) as error:
+        return GroupMembers(error=f"Its members are not known: {error}.")
+    except TimeoutError:
+        return GroupMembers(error=f"Its coordinator did not tell its members within {PATIENCE:g} seconds.")
+
+
+def within(members: GroupMembers, topics: Set[str]) -> GroupMembers:
+    """Without what members have of other topics."""
+    seen = [
+        msgspec.structs.replace(one, assigned=[each for each in one.assigned if each.topic in topics])
+        for one in members.members
+    ]
+    return msgspec.structs.replace(members, members=seen)
+
+
+async def _classic(client: Client, name: str) -> GroupMembers:
+    _, found = await groups.describe_group(client, name)
+    consumes = found.protocol_type == CONSUMER_PROTOCOL
+    members = [
+        Member(
+            *(one.member_id, one.group_instance_id or "", one.client_id, one.client_host, None),
+            assigned=_by_topic(assigned_partitions(one) if consumes else ()),
+        )
+        for one in found.members
+    ]
+    return GroupMembers(found.group_state, found.protocol_data, None, members)
+
+
+async def _consumer(client: Client, name: str) -> GroupMembers:
+    _, found = await groups.describe_consumer_group(client, name)
+    members = [_member(one, one.instance_id, _named(one)) for one in found.members]
+    return GroupMembers(found.group_state, found.assignor_name, found.group_epoch, members)
+
+
+async def _share(client: Client, name: str) -> GroupMembers:
+    _, found = await groups.describe_share_group(client, name)
+    members = [_member(one, None, _named(one)) for one in found.members]
+    return GroupMembers(found.group_state, found.assignor_name, found.group_epoch, members)
+
+
+async def _streams(client: Client, name: str) -> GroupMembers:
+    _, found = await groups.describe_streams_group(client, name)
+    inputs = topology_inputs(found)
+    members = []
+    for one in found.members:
+        active = one.assignment.active_tasks
+        places = (
+            TopicPartition(topic, index)
+            for ids in active
+            for topic in inputs.get(ids.subtopology_id, [])
+            for index in ids.partitions
+        )
+        member = _member(one, one.instance_id, _by_topic(places))
+        kept = (("standby", one.assignment.standby_tasks), ("warm-up", one.assignment.warmup_tasks))
+        member.tasks = [
+            *_tasks("active", active),
+            *(text for word, ids in kept for text in _tasks(word, ids)),
+        ]
+        members.append(member)
+    return GroupMembers(found.group_state, found.assignor_name or "", found.group_epoch, members)
+
+
+def _tasks(word: str, tasks: Iterable[TaskIds]) -> list[str]:
+    return [
+        f"{word} {ids.subtopology_id}: {', '.join(map(str, sorted(ids.partitions)))}"
+        for ids in tasks
+        if ids.partitions
+    ]
+
+
+def _member(
+    member: ConsumerMember | ShareMember | StreamsMember, instance: str | None, assigned: list[Assigned]
+) -> Member:
+    return Member(
+        *(member.member_id, instance or "", member.client_id, member.client_host, member.member_epoch),
+        assigned=assigned,
+    )
+
+
+def _named(member: ConsumerMember | ShareMember) -> list[Assigned]:
+    return _by_topic(
+        TopicPartition(topic.topic_name, index)
+        for topic in member.assignment.topic_partitions
+        for index in topic.partitions
+    )
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> list[Assigned]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        found[topic].append(partition)
+    return [Assigned(topic, sorted(found[topic])) for topic in sorted(found)]

@@ -1,0 +1,96 @@
+"""Where a group is, where it could be, and moving it: the requests behind the offset editor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barnabas.client import groups
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import error_code
+from barnabas.client.offsets import beginning_offsets, end_offsets, list_offsets
+from barnabas.services.console.sampling.commits import GroupPositions, committed_positions, share_positions
+from barnabas.services.console.sampling.snapshot import SHARE
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.share import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+from barnabas.common.types import TopicPartition, Uuid
+
+Offsets = dict[TopicPartition, int]
+
+
+async def offsets_now(client: Client, name: str, kind: str, topic_names: Mapping[Uuid, str]) -> Offsets:
+    """What the group has committed, or where its share partitions start; asked for now."""
+
+    async def attempt() -> GroupPositions:
+        coordinator = await groups.find_coordinator(client, name)
+        ask = share_positions if kind == SHARE else committed_positions
+        found = (await ask(client, coordinator, [name], topic_names)).get(name)
+        if found is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {name} cannot say now")
+        return found
+
+    positions: GroupPositions = await client.retry(attempt)
+    return {
+        TopicPartition(topic, partition): offset
+        for topic, offsets in positions.offsets.items()
+        for partition, offset in offsets.items()
+    }
+
+
+async def log_bounds(client: Client, places: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+    """Where partitions begin and end."""
+    wanted = list(places)
+    return await beginning_offsets(client, wanted), await end_offsets(client, wanted)
+
+
+async def offsets_at(client: Client, places: Iterable[TopicPartition], moment: int, ends: Offsets) -> Offsets:
+    """The first offset at or after a time; the end if no record is that new."""
+    found = await list_offsets(client, dict.fromkeys(places, moment))
+    return {place: answer.offset if answer.offset >= 0 else ends[place] for place, answer in found.items()}
+
+
+async def move_group(client: Client, name: str, kind: str, offsets: Offsets) -> None:
+    """Refused by the coordinator while the group has members."""
+    if kind == SHARE:
+        await _move_share_group(client, name, offsets)
+        return
+    try:
+        await groups.commit_offsets(client, name, offsets)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            raise has_members(name) from None
+        raise
+
+
+def has_members(name: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.NON_EMPTY_GROUP,
+        f"{name} has members, and only they may commit. Stop its consumers and wait until their session timeout is "
+        "over, then try again.",
+    )
+
+
+async def _move_share_group(client: Client, name: str, offsets: Offsets) -> None:
+    topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        wanted = topics.setdefault(topic, AlterShareGroupOffsetsRequestTopic(topic_name=topic))
+        wanted.partitions.append(
+            AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
+        )
+
+    def check(response: AlterShareGroupOffsetsResponse | Any) -> None:
+        if error_code(response.error_code) is ErrorCode.NON_EMPTY_GROUP:
+            raise has_members(name)
+        raise_for(response.error_code, response.error_message or name)
+        for topic in response.responses:
+            for partition in topic.partitions:
+                place = f"{topic.topic_name}-{partition.partition_index}"
+                raise_for(partition.error_code, partition.error_message or place)
+
+    request = AlterShareGroupOffsetsRequest(group_id=name, topics=list(topics.values()))
+    await groups.ask_coordinator(client, name, request, check)

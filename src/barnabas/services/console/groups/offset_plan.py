@@ -1,0 +1,86 @@
+"""A change of a group's offsets before it is made: what is asked for, and whether it can be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from barnabas.client.positions import parse_start
+from barnabas.services.console.errors import BadInputError
+from barnabas.common.types import TopicPartition
+
+EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY = "earliest", "latest", "time", "number", "shift", "copy"
+WAYS = (EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY)
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class Change(msgspec.Struct):
+    topic: str
+    partition: int
+    before: int | None
+    """None: the group has no offset there."""
+    after: int
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class PlannedChange(Change):
+    start: int
+    end: int
+    problem: str
+    """Why it cannot be; empty if it can."""
+
+
+def parse_time(text: str) -> int:
+    """Epoch milliseconds."""
+    try:
+        start = parse_start(text)
+    except ValueError:
+        start = None
+    if start is None or start.kind != "time" or not 0 <= start.value < 1 << 63:
+        example = "2026-11-15T08:30 or 1794904200000 (milliseconds)"
+        raise BadInputError(f"{text[:50]!r} is no time; write for example {example}", "value")
+    return start.value
+
+
+def parse_number(text: str, way: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        example = "120" if way == NUMBER else "-10 or 10"
+        raise BadInputError(f"{text[:50]!r} is no number; write for example {example}", "value") from None
+    if way == NUMBER and number < 0:
+        raise BadInputError("An offset is not negative", "value")
+    return number
+
+
+def plan(
+    wanted: Offsets, before: Offsets, starts: Offsets, ends: Offsets, places: Iterable[TopicPartition]
+) -> list[PlannedChange]:
+    """For each place that has a wanted offset; what stays as it is is shown, too."""
+    planned = []
+    for place in sorted(places):
+        if place in wanted:
+            start, end, after = starts[place], ends[place], wanted[place]
+            problem = ""
+            if not start <= after <= end:
+                problem = f"{after} is outside of the log, which has {start} to {end}"
+            planned.append(PlannedChange(*place, before.get(place), after, start, end, problem))
+    return planned
+
+
+def differences(changes: Iterable[Change], now: Offsets) -> list[str]:
+    """Where the group has moved since the plan was made."""
+    return [
+        f"{change.place} was at {_word(change.before)} and is at {_word(now.get(change.place))}"
+        for change in changes
+        if now.get(change.place) != change.before
+    ]
+
+
+def _word(offset: int | None) -> str:
+    return "no offset" if offset is None else str(offset)

@@ -1,0 +1,196 @@
+"""The log lines of one cluster: kept, searched, and shown with their surroundings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.columns import LEVELS
+from barnabas.services.console.logs.context import Surroundings, surroundings_of
+from barnabas.services.console.logs.query import Cursor, Wanted
+from barnabas.services.console.logs.rows import LogLine, line_at
+from barnabas.services.console.logs.search import Buckets, Scan, Stop
+from barnabas.services.console.logs.store import Store, StoreSettings
+from barnabas.services.console.logs.tailer import Tailer, TailerStatus
+from barnabas.services.console.logs.topics import LogTopics
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
+
+BUDGET_SECONDS = 10.0
+"""Of one search: then it shows what it has found."""
+MOST_THREADS = 4
+MOST_BUCKETS = 60
+MOST_FACETS = 20
+WIDTHS_MS = tuple(
+    seconds * 1000
+    for seconds in (
+        1,
+        2,
+        5,
+        10,
+        30,
+        60,
+        120,
+        300,
+        600,
+        1800,
+        3600,
+        7200,
+        21_600,
+        86_400,
+        7 * 86_400,
+        30 * 86_400,
+    )
+)
+"""Of the bars of a histogram: lengths that clocks have."""
+
+T = TypeVar("T")
+
+_logger = safe_logger(__name__)
+
+
+class Bar(msgspec.Struct):
+    start: int
+    counts: dict[str, int]
+    """Lines by level; levels without any are left out."""
+    total: int
+
+
+class Facet(msgspec.Struct):
+    value: str
+    count: int
+
+
+class Found(msgspec.Struct):
+    lines: list[LogLine]
+    """The newest first."""
+    matched: int
+    scanned: int
+    total: int
+    """Lines that are kept."""
+    complete: bool
+    """False: its time was up."""
+    seconds: float
+    bars: list[Bar]
+    width: int
+    """Of a bar, in milliseconds."""
+    facets: dict[str, list[Facet]]
+    older: str
+    """The cursor of the next page; empty if there is none."""
+
+
+class LogArchive:
+    """`run` reads topics, in the loop of the console; searches run in threads of their own."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Path,
+        topics: LogTopics,
+        settings: StoreSettings | None = None,
+        budget: float = BUDGET_SECONDS,
+    ) -> None:
+        self.store = Store(folder, settings)
+        self.tailer = Tailer(client, self.store, topics)
+        self._budget = budget
+        self._threads = max(1, min(MOST_THREADS, os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(self._threads, "logs")
+
+    @property
+    def status(self) -> TailerStatus:
+        return self.tailer.status
+
+    @property
+    def kept_topics(self) -> set[str]:
+        """Of which there are lines, whether they are still read or not."""
+        return {*self.store.positions, *self.status.topics}
+
+    async def run(self) -> None:
+        """Until it is cancelled; then what is in memory becomes a file."""
+        try:
+            await self.tailer.run()
+        finally:
+            self._flush_at_the_end()
+
+    def _flush_at_the_end(self) -> None:
+        """What does not fit on the disk is read from the topics again."""
+        try:
+            self.store.flush()
+        except OSError as error:
+            _logger.warning("log lines in memory are not written: %s", error)
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self.store.close()
+
+    async def search(self, wanted: Wanted, limit: int = 100, cursor: Cursor | None = None) -> Found:
+        """A caller that is cancelled ends the search, too."""
+        started = time.monotonic()
+        chunks = self.store.chunks
+        buckets = buckets_of(chunks, wanted)
+        stop = Stop(self._budget)
+        scan = Scan(chunks, wanted, buckets, limit, stop, cursor)
+        await self._in_threads([scan.work] * self._threads, stop)
+        return _found(scan, buckets, chunks, limit, time.monotonic() - started)
+
+    async def surroundings(self, place: TopicPartition, offset: int, around: int) -> Surroundings | None:
+        """None: this line is not kept here."""
+        chunks, stop = self.store.chunks, Stop(self._budget)
+        (found,) = await self._in_threads([lambda: surroundings_of(chunks, place, offset, around)], stop)
+        return found
+
+    async def _in_threads(self, work: list[Callable[[], T]], stop: Stop) -> list[T]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await asyncio.gather(*(loop.run_in_executor(self._pool, each) for each in work))
+        finally:
+            stop.tell()
+
+
+def buckets_of(chunks: Iterable[Chunk], wanted: Wanted) -> Buckets:
+    """Bars of a length that people know, over the time that was asked for, or that lines are of."""
+    known = [chunk for chunk in chunks if chunk.rows.num_rows]
+    earliest = min((chunk.earliest for chunk in known), default=0)
+    latest = max((chunk.latest + 1 for chunk in known), default=1)
+    since = earliest if wanted.since is None else wanted.since
+    until = max(since + 1, latest if wanted.until is None else wanted.until)
+    width = next((each for each in WIDTHS_MS if (until - since) / each < MOST_BUCKETS - 1), 0)
+    width = width or (until - since) // (MOST_BUCKETS - 1) + 1
+    start = since // width * width
+    return Buckets(start, width, (until - 1 - start) // width + 1)
+
+
+def _found(scan: Scan, buckets: Buckets, chunks: Iterable[Chunk], limit: int, seconds: float) -> Found:
+    tally = scan.result()
+    oldest = tally.places[-1] if tally.places else None
+    return Found(
+        lines=[line_at(place.chunk.rows, place.at, place.row) for place in tally.places],
+        matched=tally.matched,
+        scanned=tally.scanned,
+        total=sum(chunk.rows.num_rows for chunk in chunks),
+        complete=scan.is_complete,
+        seconds=round(seconds, 3),
+        bars=[
+            Bar(
+                buckets.start + number * buckets.width,
+                {level: count for level, count in zip(LEVELS, counts, strict=True) if count},
+                sum(counts),
+            )
+            for number, counts in enumerate(tally.bars.tolist())
+        ],
+        width=buckets.width,
+        facets={
+            name: [Facet(value, count) for value, count in counts.most_common(MOST_FACETS)]
+            for name, counts in tally.facets.items()
+        },
+        older=str(Cursor(oldest.time, oldest.row)) if oldest is not None and tally.beyond > limit else "",
+    )

@@ -1,0 +1,106 @@
+"""Rows that belong together: in memory as long as there are few of them, then a memory-mapped file that never changes.
+
+A file has one record batch of Arrow, and in its schema's metadata how far every partition had been read when it was
+written. It is written aside, flushed and renamed: there is a whole file or none.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc
+
+from barnabas.services.console.logs.columns import SCHEMA, milliseconds
+
+SUFFIX = ".arrow"
+UNFINISHED = ".unfinished"
+_METADATA = b"barnabas"
+
+
+class DamagedError(Exception):
+    """A file that is none of ours, or not all of it."""
+
+
+class TopicPositions(msgspec.Struct):
+    """How far a topic was read. A topic that was made anew has another id."""
+
+    id: str
+    next: dict[int, int] = {}
+    """By partition."""
+
+
+Positions = dict[str, TopicPositions]
+
+
+class About(msgspec.Struct):
+    """What a file says of itself."""
+
+    first_row: int
+    earliest: int
+    latest: int
+    positions: Positions
+
+
+class Chunk(NamedTuple):
+    rows: pa.RecordBatch
+    first_row: int
+    """Rows are numbered from the first that was ever kept here."""
+    earliest: int
+    latest: int
+    """Of the times of its lines, in milliseconds."""
+    path: Path | None = None
+    size: int = 0
+
+    @property
+    def end_row(self) -> int:
+        return self.first_row + int(self.rows.num_rows)
+
+
+def chunk_of(rows: pa.RecordBatch, first_row: int) -> Chunk:
+    times = milliseconds(rows.column("time"))
+    return Chunk(rows, first_row, int(times.min()), int(times.max()))
+
+
+def write_chunk(folder: Path, chunk: Chunk, positions: Positions, now: float) -> Chunk:
+    """The same chunk, mapped from its file."""
+    hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d%H")
+    path = folder / f"{chunk.first_row:015d}-{hour}{SUFFIX}"
+    aside = path.with_suffix(UNFINISHED)
+    about = About(chunk.first_row, chunk.earliest, chunk.latest, positions)
+    schema = SCHEMA.with_metadata({_METADATA: msgspec.json.encode(about)})
+    with aside.open("wb") as file:
+        with pa.ipc.new_file(file, schema) as writer:
+            writer.write_batch(chunk.rows)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    _flush_folder(folder)
+    return read_chunk(path)[0]
+
+
+def read_chunk(path: Path) -> tuple[Chunk, Positions]:
+    """DamagedError if this is not a whole file of ours."""
+    try:
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
+            if reader.schema.remove_metadata() != SCHEMA:
+                raise DamagedError(f"{path} has other columns")
+            about = msgspec.json.decode((reader.schema.metadata or {})[_METADATA], type=About)
+            rows = reader.get_batch(0)
+        rows.validate()
+    except (pa.ArrowException, OSError, KeyError, msgspec.MsgspecError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
+    chunk = Chunk(rows, about.first_row, about.earliest, about.latest, path, path.stat().st_size)
+    return chunk, about.positions
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,246 @@
+"""Looks through all chunks, a few threads at a time: the newest lines that match, how many there are, and when.
+
+Arrow and numpy work without the interpreter's lock, so the loop of the console goes on meanwhile. A search ends early
+when it is cancelled or when its time is up; it tells what it has then.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.columns import LEVELS, Longs, codes_of, milliseconds
+from barnabas.services.console.logs.query import FACETS, Cursor, Term, Wanted
+
+MOST_VALUES = 1000
+"""Of a name in one chunk: beyond that only the most frequent are counted."""
+COPIED_SHARE = 0.3
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Buckets(NamedTuple):
+    """Of a histogram, from `start` on; `width` in milliseconds."""
+
+    start: int
+    width: int
+    number: int
+
+
+class Place(NamedTuple):
+    """A line that was found."""
+
+    time: int
+    row: int
+    chunk: Chunk
+    at: int
+
+
+class Stop:
+    """Says to threads that nobody waits any longer."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._told = threading.Event()
+
+    def tell(self) -> None:
+        self._told.set()
+
+    @property
+    def is_due(self) -> bool:
+        return self._told.is_set() or time.monotonic() > self._deadline
+
+
+class Tally:
+    """What one thread, or all of them, have found."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self.matched = 0
+        self.scanned = 0
+        self.bars: Longs = np.zeros((buckets.number, len(LEVELS)), np.int64)
+        self.facets: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
+        self.places: list[Place] = []
+        self.beyond = 0
+        """Lines that match and are older than the cursor."""
+
+    def merge(self, other: Tally) -> None:
+        self.matched += other.matched
+        self.scanned += other.scanned
+        self.beyond += other.beyond
+        self.bars += other.bars
+        for name, counts in other.facets.items():
+            self.facets[name].update(counts)
+        self.places += other.places
+
+
+class Scan:
+    """One search; `work` is called by each thread that takes part, `result` when all have returned."""
+
+    def __init__(
+        self,
+        chunks: Iterable[Chunk],
+        wanted: Wanted,
+        buckets: Buckets,
+        limit: int,
+        stop: Stop,
+        cursor: Cursor | None = None,
+    ) -> None:
+        self._wanted = wanted
+        self._buckets = buckets
+        self._limit = limit
+        self._cursor = cursor
+        self._stop = stop
+        self._waiting = sorted(chunks, key=lambda chunk: chunk.latest)  # the newest is taken first
+        self._tallies: list[Tally] = []
+
+    def work(self) -> None:
+        tally = Tally(self._buckets)
+        self._tallies.append(tally)
+        while not self._stop.is_due:
+            try:
+                chunk = self._waiting.pop()
+            except IndexError:
+                return
+            self._look(chunk, tally)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._waiting
+
+    def result(self) -> Tally:
+        whole = Tally(self._buckets)
+        for tally in self._tallies:
+            whole.merge(tally)
+        whole.places = newest(whole.places, self._limit)
+        return whole
+
+    def _look(self, chunk: Chunk, tally: Tally) -> None:
+        tally.scanned += chunk.rows.num_rows
+        rows = matching_rows(chunk, self._wanted)
+        count = chunk.rows.num_rows if rows is None else len(rows)
+        if not count:
+            return
+        tally.matched += count
+        times = _taken(milliseconds(chunk.rows.column("time")), rows)
+        levels = _taken(codes_of(chunk.rows.column("level")), rows)
+        tally.bars += _bars(times, levels, self._buckets)
+        _count_names(tally.facets, chunk.rows, rows)
+        self._keep_newest(chunk, tally, times, rows)
+
+    def _keep_newest(self, chunk: Chunk, tally: Tally, times: Longs, rows: Longs | None) -> None:
+        indexes = np.arange(len(times)) if rows is None else rows
+        if self._cursor is not None:
+            older = _older(times, indexes + chunk.first_row, self._cursor)
+            times, indexes = times[older], indexes[older]
+        tally.beyond += len(times)
+        chosen = _last(times, self._limit)
+        found = [
+            Place(int(times[each]), chunk.first_row + int(indexes[each]), chunk, int(indexes[each]))
+            for each in chosen
+        ]
+        tally.places = newest([*tally.places, *found], self._limit)
+
+
+def newest(places: Sequence[Place], limit: int) -> list[Place]:
+    return sorted(places, key=lambda place: place[:2], reverse=True)[:limit]
+
+
+def matching_rows(chunk: Chunk, wanted: Wanted) -> Longs | None:
+    """Their numbers within the chunk; None: all of them."""
+    mask = _mask(chunk, wanted)
+    rows = None if mask is None else np.flatnonzero(mask)
+    for term in wanted.terms:
+        rows = _also(chunk.rows.column("message"), rows, term)
+    return rows
+
+
+def _also(messages: pa.Array, rows: Longs | None, term: Term) -> Longs:
+    """To look at most lines where they lie is quicker than to copy them."""
+    if rows is None:
+        return np.flatnonzero(_hits(messages, term))
+    if len(rows) > COPIED_SHARE * len(messages):
+        return rows[_hits(messages, term)[rows]]
+    return rows[_hits(messages.take(pa.array(rows)), term)] if len(rows) else rows
+
+
+def _hits(texts: pa.Array, term: Term) -> Mask:
+    """RE2 for plain words, too: it is several times as fast as Arrow's own search, and it ignores case."""
+    found: Mask = pc.match_substring_regex(texts, term.pattern, ignore_case=True).to_numpy(
+        zero_copy_only=False
+    )
+    return found if term.wanted else ~found
+
+
+def _mask(chunk: Chunk, wanted: Wanted) -> Mask | None:
+    """What costs little: time, level and names. None: all rows."""
+    masks = [mask for mask in (_within(chunk, wanted), *_named(chunk.rows, wanted)) if mask is not None]
+    return np.logical_and.reduce(masks) if masks else None
+
+
+def _within(chunk: Chunk, wanted: Wanted) -> Mask | None:
+    since = chunk.earliest if wanted.since is None else wanted.since
+    until = chunk.latest + 1 if wanted.until is None else wanted.until
+    if chunk.earliest >= since and chunk.latest < until:
+        return None
+    if chunk.latest < since or chunk.earliest >= until:
+        return np.zeros(chunk.rows.num_rows, np.bool_)
+    times = milliseconds(chunk.rows.column("time"))
+    return np.asarray((times >= since) & (times < until))
+
+
+def _named(rows: pa.RecordBatch, wanted: Wanted) -> Iterable[Mask | None]:
+    if wanted.levels is not None:
+        yield _chosen(rows.column("level"), [code in wanted.levels for code in range(len(LEVELS))])
+    for name, values in wanted.names.items():
+        column = rows.column(name)
+        yield _chosen(column, [value in values for value in column.dictionary.to_pylist()])
+
+
+def _chosen(column: pa.DictionaryArray, is_wanted: list[bool]) -> Mask | None:
+    return None if all(is_wanted) else np.array(is_wanted, np.bool_)[codes_of(column)]
+
+
+def _taken(values: npt.NDArray[Any], rows: Longs | None) -> npt.NDArray[Any]:
+    return values if rows is None else values[rows]
+
+
+def _bars(times: Longs, levels: npt.NDArray[Any], buckets: Buckets) -> Longs:
+    """Lines by bucket and level. What lies outside, which has no limit of time, counts in the first or the last."""
+    places = np.clip((times - buckets.start) // buckets.width, 0, buckets.number - 1)
+    shape = buckets.number, len(LEVELS)
+    flat = np.bincount(places * shape[1] + levels, minlength=shape[0] * shape[1])
+    return flat.reshape(shape).astype(np.int64)
+
+
+def _count_names(facets: Mapping[str, Counter[str]], rows: pa.RecordBatch, chosen: Longs | None) -> None:
+    for name, counter in facets.items():
+        column = rows.column(name)
+        counts = np.bincount(_taken(codes_of(column), chosen), minlength=len(column.dictionary))
+        present = np.flatnonzero(counts)
+        if len(present) > MOST_VALUES:
+            present = present[np.argsort(counts[present])[-MOST_VALUES:]]
+        values = column.dictionary.take(pa.array(present)).to_pylist()
+        for value, count in zip(values, counts[present].tolist(), strict=True):
+            counter[value] += count
+
+
+def _older(times: Longs, rows: Longs, cursor: Cursor) -> Mask:
+    return np.asarray((times < cursor.time) | ((times == cursor.time) & (rows < cursor.row)))
+
+
+def _last(times: Longs, limit: int) -> Longs:
+    """Where the newest are; of the same time, the later ones."""
+    if len(times) <= limit:
+        return np.arange(len(times))
+    least = np.partition(times, len(times) - limit)[len(times) - limit]
+    above, equal = np.flatnonzero(times > least), np.flatnonzero(times == least)
+    return np.concatenate([equal[len(equal) - (limit - len(above)) :], above])

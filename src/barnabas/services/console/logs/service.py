@@ -1,0 +1,102 @@
+"""Log search of one cluster, as the console runs it: nothing is kept or loaded before a topic has lines."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.services.console.errors import BusyError
+from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.settings import ClusterSettings
+from barnabas.services.console.statuses import StatusBoard
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+
+if TYPE_CHECKING:
+    from barnabas.services.console.logs.archive import LogArchive
+
+LOOK_SECONDS = 3.0
+FAILED_SECONDS = 15.0
+
+_logger = safe_logger(__name__)
+
+
+class LogService:
+    """`start` begins, `close` ends."""
+
+    def __init__(
+        self, client: Client, folder: Path, settings: ClusterSettings, statuses: StatusBoard
+    ) -> None:
+        self._client = client
+        self._folder = folder
+        self._settings = settings
+        self._topics = LogTopics(settings.logs, lambda: statuses.current())
+        self._statuses = statuses
+        self._task: asyncio.Task[None] | None = None
+        self._archive: LogArchive | None = None
+        self._problem = ""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="logs")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        if self._archive is not None:
+            self._archive.close()
+            self._archive = None
+
+    @property
+    def archive(self) -> LogArchive | None:
+        """None while there is no topic with lines; BusyError if lines cannot be kept."""
+        if self._problem:
+            raise BusyError(f"Log lines cannot be kept: {self._problem}")
+        return self._archive
+
+    async def _run(self) -> None:
+        await self._statuses.looked.wait()
+        while self._archive is None:
+            if self._folder.exists() or await self._there_are_topics():
+                await self._open()
+            else:
+                await asyncio.sleep(LOOK_SECONDS)
+        while True:
+            await self._keep_reading(self._archive)
+
+    async def _keep_reading(self, archive: LogArchive) -> None:
+        try:
+            await archive.run()
+        except Exception as error:  # a full disk, a line that nobody thought of: what is kept can be searched
+            _logger.exception("log lines are not read now")
+            archive.status.error = str(error)
+            await asyncio.sleep(FAILED_SECONDS)
+
+    async def _there_are_topics(self) -> bool:
+        try:
+            return bool(await self._topics.find(self._client))
+        except (KafkaError, ClientError, TimeoutError, OSError):
+            return False
+
+    async def _open(self) -> None:
+        try:
+            self._archive = await asyncio.to_thread(self._opened)
+            self._problem = ""
+        except Exception as error:  # whatever it is: the other pages work
+            _logger.warning("log lines are not kept: %s", error)
+            self._problem = str(error)
+            await asyncio.sleep(FAILED_SECONDS)
+
+    def _opened(self) -> LogArchive:
+        """In a thread: it imports Arrow and reads the files that are there."""
+        from barnabas.services.console.logs.archive import LogArchive
+        from barnabas.services.console.logs.store import StoreSettings
+
+        settings = StoreSettings(int(self._settings.logs_gib * 1024**3), self._settings.logs_hours * 3600)
+        return LogArchive(self._client, self._folder, self._topics, settings)

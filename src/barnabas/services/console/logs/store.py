@@ -1,0 +1,197 @@
+"""All lines that are kept, and how far the topics were read: one belongs to the other.
+
+Lines come in at the end (`add`) and are searched at once. When there are enough of them, or after a while, they become
+a file. A process that is killed leaves whole files: the lines behind them are read from the topics again. The oldest
+files go when there are too many bytes or when their newest line is too old.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self, TextIO
+
+import msgspec
+import pyarrow as pa
+
+from barnabas.services.console.logs.chunks import (
+    SUFFIX,
+    UNFINISHED,
+    Chunk,
+    DamagedError,
+    Positions,
+    TopicPositions,
+    chunk_of,
+    read_chunk,
+    write_chunk,
+)
+from barnabas.services.console.logs.columns import together
+from barnabas.common.safe_logging import safe_logger
+
+CHUNK_ROWS = 65_536
+CHUNK_BYTES = 16 * 1024 * 1024
+"""A search looks at a chunk in a few milliseconds; this much is in memory, and is read again after a kill."""
+CHUNK_SECONDS = 300.0
+HOUR = 3600
+OWNER_ONLY = 0o700
+"""Lines are for who may read their topics, and not for everybody on this machine."""
+
+_logger = safe_logger(__name__)
+
+
+class StoreSettings(msgspec.Struct, frozen=True):
+    most_bytes: int = 4 * 1024**3
+    """Ten million lines of 150 bytes, twice."""
+    keep_seconds: float = 24 * 3600.0
+    chunk_rows: int = CHUNK_ROWS
+
+
+class InUseError(Exception):
+    """Another process writes to the same folder."""
+
+
+class Store:
+    """Owned by one task; `chunks` may be read by any thread, and what it returns does not change."""
+
+    def __init__(
+        self, folder: Path, settings: StoreSettings | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.folder = folder
+        self.settings = settings or StoreSettings()
+        self._clock = clock
+        folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        self._lock = _locked(folder)
+        self._flushing = threading.Lock()
+        self._files, self.positions = _recover(folder)
+        self._tail: list[Chunk] = []
+        self._tail_since = 0.0
+        self._next_row = self._files[-1].end_row if self._files else 0
+        self.chunks: tuple[Chunk, ...] = tuple(self._files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What is not in a file yet is read from the topics again; `flush` first where that shall not be."""
+        self.chunks, self._files, self._tail = (), [], []
+        self._lock.close()
+
+    @property
+    def rows(self) -> int:
+        return sum(chunk.rows.num_rows for chunk in self.chunks)
+
+    @property
+    def bytes(self) -> int:
+        return sum(chunk.size or chunk.rows.nbytes for chunk in self.chunks)
+
+    def begin(self, topic: str, topic_id: str, partition: int, offset: int) -> None:
+        """The next line of a partition is at this offset; those before it were added, or are not wanted."""
+        known = self.positions.get(topic)
+        if known is None or known.id != topic_id:
+            known = self.positions[topic] = TopicPositions(topic_id, {})
+        known.next[partition] = offset
+
+    def add(self, topic: str, topic_id: str, partition: int, rows: pa.RecordBatch) -> None:
+        """Lines of a partition, in the order of their offsets."""
+        if not rows.num_rows:
+            return
+        if not self._tail:
+            self._tail_since = self._clock()
+        self._tail.append(chunk_of(rows, self._next_row))
+        self._next_row += rows.num_rows
+        self.begin(topic, topic_id, partition, rows.column("offset")[-1].as_py() + 1)
+        _merge_small(self._tail)
+        self._publish()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `flush` is to be called."""
+        if not self._tail:
+            return False
+        now = self._clock()
+        return (
+            self._next_row - self._tail[0].first_row >= self.settings.chunk_rows
+            or sum(chunk.rows.nbytes for chunk in self._tail) >= CHUNK_BYTES
+            or now - self._tail_since >= CHUNK_SECONDS
+            or int(now) // HOUR != int(self._tail_since) // HOUR
+        )
+
+    def flush(self) -> None:
+        """Make a file of the lines in memory. In a thread, while nobody adds: it waits for the disk.
+
+        Whoever cancels the one that waits for the thread may flush, too, and waits until that is done.
+        """
+        with self._flushing:
+            if self._tail:
+                whole = chunk_of(together([chunk.rows for chunk in self._tail]), self._tail[0].first_row)
+                self._files.append(write_chunk(self.folder, whole, self.positions, self._clock()))
+                self._tail = []
+            self._expire()
+
+    def expire(self) -> None:
+        """The newest file stays: it knows how far the topics were read."""
+        with self._flushing:
+            self._expire()
+
+    def _expire(self) -> None:
+        oldest = (self._clock() - self.settings.keep_seconds) * 1000
+        kept, size = [], 0
+        for number, chunk in enumerate(reversed(self._files)):
+            size += chunk.size
+            if number and (chunk.latest < oldest or size > self.settings.most_bytes):
+                assert chunk.path is not None
+                chunk.path.unlink(missing_ok=True)
+            else:
+                kept.append(chunk)
+        self._files = kept[::-1]
+        self._publish()
+
+    def _publish(self) -> None:
+        self.chunks = (*self._files, *self._tail)
+
+
+def _merge_small(tail: list[Chunk]) -> None:
+    """As a binary counter does: few chunks, and each row is copied a few times only."""
+    while len(tail) > 1 and tail[-2].rows.num_rows <= 2 * tail[-1].rows.num_rows:
+        last = tail.pop()
+        before = tail.pop()
+        rows = together([before.rows, last.rows])
+        times = min(before.earliest, last.earliest), max(before.latest, last.latest)
+        tail.append(Chunk(rows, before.first_row, *times))
+
+
+def _locked(folder: Path) -> TextIO:
+    lock = (folder / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise InUseError(
+            f"{folder} is used by another console: give each its own folder, or stop the other"
+        ) from None
+    return lock
+
+
+def _recover(folder: Path) -> tuple[list[Chunk], Positions]:
+    """Files up to the first that is damaged. Those behind it go, too: their positions say that its lines were read."""
+    for path in folder.glob(f"*{UNFINISHED}"):
+        path.unlink()
+    chunks: list[Chunk] = []
+    positions: Positions = {}
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    for number, path in enumerate(paths):
+        try:
+            chunk, positions = read_chunk(path)
+        except DamagedError as error:
+            _logger.warning("%s; its lines and those behind it are read from the topics again", error)
+            for each in paths[number:]:
+                each.unlink()
+            break
+        chunks.append(chunk)
+    return chunks, positions

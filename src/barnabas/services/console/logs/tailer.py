@@ -1,0 +1,193 @@
+"""Reads log topics as they grow, and hands their lines to the store. One task on the loop; threads do the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from barnabas.client.batch_source import FetchedRange
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.fetching import FetchSettings
+from barnabas.client.metadata import Topic
+from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offsets, end_offsets, list_offsets
+from barnabas.client.range_fetcher import RangeFetcher
+from barnabas.services.console.logs.lines import WANTED, rows_of
+from barnabas.services.console.logs.store import Store
+from barnabas.services.console.logs.topics import LogTopics
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.records.columnar.decode import Columns, decode
+from barnabas.records.record import InvalidRecords
+from barnabas.common.types import TopicPartition
+
+IDLE_SECONDS = 1.0
+TOPICS_SECONDS = 15.0
+"""Between two looks at which topics there are."""
+RETRY_SECONDS = 5.0
+STALLED_SECONDS = 30.0
+STEP_OFFSETS = 200_000
+"""Of one partition in a round, so that partitions which are far behind take turns with others."""
+FETCH = FetchSettings(
+    partition_bytes=1024 * 1024, max_bytes=8 * 1024 * 1024, max_wait=0.1, isolation=READ_COMMITTED
+)
+
+_logger = safe_logger(__name__)
+
+
+class TailerStatus(msgspec.Struct):
+    """How the reading stands, for the page."""
+
+    topics: list[str] = []
+    behind: int = 0
+    """Records that are in the topics and not here yet."""
+    error: str = ""
+    refused: list[str] = []
+    """Topics that the console may not read."""
+    lost: str = ""
+    """What retention removed before it was read."""
+    read: int = 0
+
+
+class Tailer:
+    def __init__(self, client: Client, store: Store, topics: LogTopics) -> None:
+        self._client = client
+        self._store = store
+        self._choice = topics
+        self._topics: dict[str, Topic] = {}
+        self._looked = -TOPICS_SECONDS
+        self.status = TailerStatus()
+
+    async def run(self) -> None:
+        """Until it is cancelled. A broker that is away is waited for."""
+        while True:
+            try:
+                busy = await self.step()
+                self.status.error = ""
+                if not busy:
+                    await asyncio.sleep(IDLE_SECONDS)
+            except (KafkaError, ClientError, TimeoutError) as error:
+                self._looked = -TOPICS_SECONDS
+                self.status.error = str(error) or "the broker did not answer in time"
+                _logger.warning("log lines are not read now: %s", self.status.error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def step(self) -> bool:
+        """One round over all partitions; False if there was nothing to read.
+
+        A disk that takes nothing more ends it before anything is read: memory is bounded.
+        """
+        await self._flush_if_due()
+        await self._look_for_topics()
+        ranges = await self._news()
+        for topic in {each.place.topic for each in ranges}:
+            await self._read_topic(topic, [each for each in ranges if each.place.topic == topic])
+        await self._flush_if_due()
+        return bool(ranges)
+
+    async def _flush_if_due(self) -> None:
+        if self._store.is_due:
+            await asyncio.to_thread(self._store.flush)
+
+    async def catch_up(self) -> None:
+        """To the ends that the topics have now, or a little further."""
+        while await self.step():
+            pass
+
+    async def _look_for_topics(self) -> None:
+        if time.monotonic() - self._looked < TOPICS_SECONDS:
+            return
+        self._topics = await self._choice.find(self._client)
+        self._looked = time.monotonic()
+        self.status.topics = sorted(self._topics)
+        self.status.refused = []
+        self._store.expire()
+
+    async def _news(self) -> list[OffsetRange]:
+        places = [
+            TopicPartition(name, index) for name, topic in self._topics.items() for index in topic.partitions
+        ]
+        if not places:
+            self.status.behind = 0
+            return []
+        ends = await end_offsets(self._client, places, READ_COMMITTED)
+        await self._begin(places, ends)
+        ranges = [
+            OffsetRange(place, first, end)
+            for place, end in ends.items()
+            if (first := self._position(place)) < end
+        ]
+        self.status.behind = sum(each.size for each in ranges)
+        return [each._replace(until=min(each.until, each.first + STEP_OFFSETS)) for each in ranges]
+
+    def _position(self, place: TopicPartition) -> int:
+        return self._store.positions[place.topic].next[place.partition]
+
+    async def _begin(self, places: Iterable[TopicPartition], ends: dict[TopicPartition, int]) -> None:
+        """New partitions from the first line that is to be kept; one that was cut off from its beginning."""
+        new = [place for place in places if not self._is_known(place)]
+        if new:
+            since = int((time.time() - self._store.settings.keep_seconds) * 1000)
+            found = await list_offsets(self._client, dict.fromkeys(new, since))
+            for place in new:
+                self._settle(place, found[place].offset if found[place].offset >= 0 else ends[place])
+        cut = [place for place in places if self._position(place) > ends[place]]
+        if cut:
+            for place, first in (await beginning_offsets(self._client, cut)).items():
+                self._settle(place, first)
+
+    def _is_known(self, place: TopicPartition) -> bool:
+        known = self._store.positions.get(place.topic)
+        return known is not None and known.id == self._id(place.topic) and place.partition in known.next
+
+    def _settle(self, place: TopicPartition, offset: int) -> None:
+        self._store.begin(place.topic, self._id(place.topic), place.partition, offset)
+
+    def _id(self, topic: str) -> str:
+        return str(self._topics[topic].id)
+
+    async def _read_topic(self, topic: str, ranges: Sequence[OffsetRange]) -> None:
+        try:
+            await self._read(ranges)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            del self._topics[topic]  # until the next look
+            self.status.refused.append(topic)
+
+    async def _read(self, ranges: Sequence[OffsetRange]) -> None:
+        fetcher = RangeFetcher(self._client, ranges, FETCH, STALLED_SECONDS, self._lose)
+        try:
+            while not fetcher.is_done:
+                for found in await fetcher.next():
+                    await self._take(found)
+        finally:
+            await fetcher.close()
+        for place, _, until in ranges:  # behind markers, aborted records and compacted gaps
+            self._settle(place, until)
+
+    async def _take(self, found: FetchedRange) -> None:
+        """A piece at a time, so that few lines are in memory. Records that cannot be read are passed over."""
+        place = found.place
+        pieces = decode(found.planned, WANTED, found.first, found.until)
+        try:
+            while (rows := await asyncio.to_thread(_next_rows, place, pieces)) is not None:
+                self.status.read += rows.num_rows
+                self._store.add(place.topic, self._id(place.topic), place.partition, rows)
+                await self._flush_if_due()
+        except InvalidRecords as error:
+            self._lose(f"{place}: {error}")
+        self._settle(place, min(found.planned.next_offset, found.until))
+
+    def _lose(self, what: str) -> None:
+        self.status.lost = what
+        _logger.warning("log lines are gone before they were read: %s", what)
+
+
+def _next_rows(place: TopicPartition, pieces: Iterator[Columns]) -> pa.RecordBatch | None:
+    columns = next(pieces, None)
+    return None if columns is None else rows_of(place, columns)

@@ -1,0 +1,32 @@
+"""Moments as people write them in a search: `15m` ago, a time of ISO 8601, milliseconds, or nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from barnabas.services.console.logs.query import BadQueryError
+from barnabas.common.durations import seconds_of
+
+ALL = "all"
+_MILLISECONDS_DIGITS = 11
+"""A number with fewer digits would be a day in 1970."""
+
+
+def moment_of(text: str, now: float) -> int | None:
+    """Milliseconds since 1970; None for `all` and for nothing. A time without a zone is UTC."""
+    word = text.strip()
+    if not word or word == ALL:
+        return None
+    if word.isdigit() and len(word) >= _MILLISECONDS_DIGITS:
+        return int(word[:15])
+    try:
+        return int((now - seconds_of(word)) * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        found = datetime.fromisoformat(word)
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadQueryError(
+            f"{word[:50]!r} is no time: write 15m, 2h, 2026-11-17 16:00 (UTC), milliseconds since 1970, or {ALL}"
+        ) from None

@@ -1,0 +1,31 @@
+"""All routes of the console. Each module here has those of one subject."""
+
+from __future__ import annotations
+
+from barnabas.services.console.routes import RouteTable
+
+
+def route_table() -> RouteTable:
+    """Imports the pages when a console is made, not when somebody asks for a name of this package."""
+    from barnabas.services.console.pages import (
+        alarms,
+        curves,
+        flows,
+        group_offsets,
+        groups,
+        logs,
+        metrics,
+        overview,
+        places,
+        topics,
+    )
+    from barnabas.services.console.pages.access import acls, api, audit, login, may, quotas, settings, users
+    from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
+    from barnabas.services.console.pages.records import chart, exporting, listing, one, producing, tail
+    from barnabas.services.console.pages.topic.table import routes as of_a_topic
+
+    figures = (places, overview, topics, groups, group_offsets, curves, alarms, metrics)
+    records = (listing, one, tail, exporting, chart, producing)
+    access = (login, acls, may, users, quotas, audit, settings, api)
+    subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]
+    return RouteTable([*subjects, of_a_topic, of_the_cluster])

@@ -1,0 +1,168 @@
+"""ACLs of a cluster: search, add, remove."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from barnabas.client.access import acl_words as words
+from barnabas.client.access.acl_words import WordsError
+from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, StaleError
+from barnabas.services.console.needs import administer, cluster
+from barnabas.services.console.pages.access.changing import may_administer
+from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+routes = Routes()
+
+MOST_SHOWN = 500
+KINDS = {each.name.lower().replace("_", "-"): each for each in ResourceType}
+Kind = Literal["topic", "group", "cluster", "transactional-id", "delegation-token", "user"]
+
+
+class AclsQuery(msgspec.Struct):
+    q: str = ""
+    """In the principal or the name."""
+    principal: str = ""
+    topic: str = ""
+    """Those that decide about this topic."""
+    group: str = ""
+
+
+class AclRow(msgspec.Struct):
+    permission: str
+    principal: str
+    operation: str
+    resource: str
+    name: str
+    pattern: str
+    host: str
+
+
+class AclsPage(msgspec.Struct):
+    found: int
+    rules: list[AclRow]
+    enabled: bool
+    """Do the brokers have an authorizer?"""
+    may_change: bool
+    operations: list[str]
+
+
+class AclForm(msgspec.Struct):
+    """A rule as `barnabas acls` takes it: a trailing `*` means every name that begins so."""
+
+    permission: Literal["allow", "deny"]
+    principal: str
+    operations: list[str]
+    resource: Kind
+    name: str = ""
+    host: str = "*"
+
+
+class RemovedAcl(msgspec.Struct):
+    permission: Literal["allow", "deny"]
+    principal: str
+    operation: str
+    resource: Kind
+    name: str
+    pattern: Literal["literal", "prefixed"]
+    host: str
+
+
+@routes.page(
+    "/access/acls",
+    needs=cluster(Operation.DESCRIBE),
+    template="access/acls.html",
+    entry=Entry("Access", "w", 90),
+)
+async def show_acls(context: Context, query: AclsQuery) -> AclsPage:
+    """The ACLs of the cluster, those of one principal, or those that decide about a topic or group."""
+    is_enabled, found = True, []
+    try:
+        found = await describe_acls(context.client, _filter(query))
+    except KafkaError as error:
+        if error.code is not ErrorCode.SECURITY_DISABLED:
+            raise
+        is_enabled = False
+    wanted = query.q.lower()
+    rows = [_row(acl) for acl in found if wanted in f"{acl.principal} {acl.name}".lower()]
+    may_change = await may_administer(context, Operation.ALTER)
+    return AclsPage(len(rows), rows[:MOST_SHOWN], is_enabled, may_change, list(words.WORDS))
+
+
+@routes.action("/access/acls", needs=cluster(Operation.ALTER) & administer())
+async def add_acls(context: Context, form: AclForm) -> Done:
+    """Allow or deny a principal operations on a resource; a rule for each operation."""
+    wanted = _bindings(form)
+    await create_acls(context.client, wanted)
+    return Done(f"{len(wanted)} rules are there", "/access/acls")
+
+
+@routes.action("/access/acls/remove", needs=cluster(Operation.ALTER) & administer())
+async def remove_acl(context: Context, form: RemovedAcl) -> Done:
+    """Remove one rule: exactly this one, and no other that looks like it."""
+    try:
+        [operation] = words.operations(form.operation)
+    except WordsError as error:
+        raise BadInputError(str(error), "operation") from None
+    exact = AclFilter(
+        KINDS[form.resource],
+        form.name,
+        PatternType[form.pattern.upper()],
+        form.principal,
+        form.host,
+        operation,
+        Permission[form.permission.upper()],
+    )
+    if not await delete_acls(context.client, [exact]):
+        raise StaleError("There is no such rule any longer")
+    return Done("The rule is removed", "/access/acls")
+
+
+def _filter(query: AclsQuery) -> AclFilter:
+    wanted = AclFilter(principal=query.principal or None)
+    if query.topic and query.group:
+        raise BadInputError("give a topic or a group, not both", "group")
+    if query.topic or query.group:
+        kind = ResourceType.TOPIC if query.topic else ResourceType.GROUP
+        name = query.topic or query.group
+        wanted = wanted._replace(resource_type=kind, name=name, pattern_type=PatternType.MATCH)
+    return wanted
+
+
+def _bindings(form: AclForm) -> list[AclBinding]:
+    kind = KINDS[form.resource]
+    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else form.name
+    if not name:
+        raise BadInputError(f"say which {form.resource}", "name")
+    if not form.operations:
+        raise BadInputError("say which operations", "operations")
+    try:
+        return words.bindings(
+            words.check_principal(form.principal),
+            words.operations(",".join(form.operations)),
+            [words.pattern(kind, name)],
+            words.check_hosts([form.host or "*"]),
+            Permission[form.permission.upper()],
+        )
+    except WordsError as error:
+        raise BadInputError(str(error), error.field) from None
+
+
+def _row(acl: AclBinding) -> AclRow:
+    row = words.row(acl)
+    return AclRow(
+        row["permission"],
+        acl.principal,
+        row["operation"],
+        row["resource"],
+        acl.name,
+        row["pattern"],
+        acl.host,
+    )

@@ -1,0 +1,30 @@
+"""The documentation of the JSON API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.services.console.api_documentation import ApiRoute, described
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import SIGNED_IN
+from barnabas.services.console.routes import Entry, Routes
+
+routes = Routes()
+
+
+class ApiQuery(msgspec.Struct):
+    q: str = ""
+    """In the path or the summary."""
+
+
+class ApiPage(msgspec.Struct):
+    routes: list[ApiRoute]
+
+
+@routes.page("/api", needs=SIGNED_IN, template="access/api.html", entry=Entry("API", "j", 99), outside=True)
+async def show_api(context: Context, query: ApiQuery) -> ApiPage:
+    """Every path of the JSON API, with what it takes, what it answers and the right that it needs."""
+    wanted = query.q.lower()
+    return ApiPage(
+        [each for each in described(context.table) if wanted in f"{each.path} {each.summary}".lower()]
+    )

@@ -1,0 +1,111 @@
+"""Login and logout."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import msgspec
+
+from barnabas.services.console.access.gates import LoginGate, inner_path
+from barnabas.services.console.access.oidc import OidcError
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import ElsewhereError, UnauthorizedError
+from barnabas.services.console.gate import Head
+from barnabas.services.console.needs import NOBODY
+from barnabas.services.console.routes import Done, Routes
+
+routes = Routes()
+
+
+class LoginQuery(msgspec.Struct):
+    next: str = "/"
+
+
+class LoginPage(msgspec.Struct):
+    next: str
+    password: bool
+    """People log in with a name and a password here."""
+    provider: bool
+    """People log in with an identity provider here."""
+    as_yourself: bool
+    """Name and password are those that the brokers know."""
+    visitor: str
+
+
+class LoginForm(msgspec.Struct):
+    name: str
+    password: str
+    next: str = "/"
+
+    def __repr__(self) -> str:
+        return f"LoginForm(name={self.name!r})"
+
+
+class LogoutForm(msgspec.Struct):
+    pass
+
+
+class CallbackQuery(msgspec.Struct):
+    state: str = ""
+    code: str = ""
+    iss: str = ""
+    error: str = ""
+
+
+@routes.page("/login", needs=NOBODY, template="access/login.html", outside=True)
+async def show_login(context: Context, query: LoginQuery) -> LoginPage:
+    """How people log in here."""
+    gate, _ = _gate(context)
+    return LoginPage(
+        inner_path(query.next),
+        gate.has_password,
+        gate.oidc is not None,
+        gate.login.kind == "kafka",
+        context.visitor.name if context.visitor.has_session else "",
+    )
+
+
+@routes.action("/login", needs=NOBODY, outside=True)
+async def log_in(context: Context, form: LoginForm) -> Done:
+    """Log in with a name and a password. The answer sets a cookie; programs send a token with each request instead."""
+    gate, head = _gate(context)
+    context.headers.append(await gate.log_in(head, form.name, form.password))
+    return Done("", inner_path(form.next))
+
+
+@routes.action("/logout", needs=NOBODY, outside=True)
+async def log_out(context: Context, form: LogoutForm) -> Done:
+    """End the session."""
+    gate, head = _gate(context)
+    context.headers.append(await gate.log_out(head))
+    return Done("", "/login")
+
+
+@routes.page("/login/oidc", needs=NOBODY, template="access/login.html", outside=True)
+async def begin_oidc(context: Context, query: LoginQuery) -> LoginPage:
+    """Go to the identity provider to log in."""
+    gate, _ = _gate(context)
+    try:
+        location, cookie = await gate.begin_oidc(inner_path(query.next))
+    except OidcError as error:
+        raise UnauthorizedError(f"You are not logged in: {error}") from None
+    _go(context, location, [cookie])
+
+
+@routes.page("/login/oidc/callback", needs=NOBODY, template="access/login.html", outside=True)
+async def end_oidc(context: Context, query: CallbackQuery) -> LoginPage:
+    """Where the identity provider sends people back to."""
+    gate, head = _gate(context)
+    see, cookies = await gate.end_oidc(head, query.state, "" if query.error else query.code, query.iss)
+    _go(context, see, cookies)
+
+
+def _go(context: Context, location: str, cookies: list[tuple[str, str]]) -> NoReturn:
+    context.headers.extend(cookies)
+    raise ElsewhereError(location)
+
+
+def _gate(context: Context) -> tuple[LoginGate, Head]:
+    if not isinstance(context.gate, LoginGate) or context.head is None:
+        raise ElsewhereError("/")  # nobody needs to log in
+    return context.gate, context.head

@@ -1,0 +1,98 @@
+"""Client quotas of a cluster: how much users, client ids and addresses may take."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.client.access.quotas import alter_quotas, describe_quotas
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import administer, cluster
+from barnabas.services.console.pages.access.changing import may_administer
+from barnabas.services.console.routes import Done, Routes
+from barnabas.security.authz.authorizer import Operation
+from barnabas.security.quotas.entities import DEFAULT, QuotaEntity
+
+routes = Routes()
+
+EVERYBODY_ELSE = "default"
+"""All of a kind that have no quota of their own."""
+OF_CLIENTS = {
+    "producer_byte_rate": "bytes produced in a second",
+    "consumer_byte_rate": "bytes fetched in a second",
+    "request_percentage": "percent of the time of one thread",
+    "controller_mutation_rate": "changes of topics and partitions in a second",
+}
+OF_ADDRESSES = {"connection_creation_rate": "new connections in a second"}
+LIMITS = OF_CLIENTS | OF_ADDRESSES
+
+
+class QuotasQuery(msgspec.Struct):
+    q: str = ""
+
+
+class Quota(msgspec.Struct):
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    limits: dict[str, float]
+
+
+class QuotasPage(msgspec.Struct):
+    quotas: list[Quota]
+    may_change: bool
+    limits: dict[str, str]
+
+
+class QuotaForm(msgspec.Struct):
+    """`default` is everybody of a kind without a quota of their own. An empty value takes the limit away."""
+
+    limit: str
+    value: float | None = None
+    user: str = ""
+    client_id: str = ""
+    ip: str = ""
+
+
+@routes.page("/access/quotas", needs=cluster(Operation.DESCRIBE_CONFIGS), template="access/quotas.html")
+async def show_quotas(context: Context, query: QuotasQuery) -> QuotasPage:
+    """Limits of users, client ids and addresses."""
+    found = await describe_quotas(context.client)
+    rows = [
+        Quota(_word(entity.user), _word(entity.client_id), _word(entity.ip), values)
+        for entity, values in sorted(found.items(), key=lambda pair: repr(pair[0]))
+    ]
+    shown = [row for row in rows if query.q.lower() in f"{row.user} {row.client_id} {row.ip}".lower()]
+    may_change = await may_administer(context, Operation.ALTER_CONFIGS)
+    return QuotasPage(shown, may_change, LIMITS)
+
+
+@routes.action("/access/quotas", needs=cluster(Operation.ALTER_CONFIGS) & administer())
+async def set_quota(context: Context, form: QuotaForm) -> Done:
+    """Set one limit, or take it away."""
+    entity = _entity(form)
+    await alter_quotas(context.client, entity, {form.limit: form.value})
+    done = "is removed" if form.value is None else f"is {form.value:g}"
+    return Done(f"The limit {form.limit} {done}", "/access/quotas")
+
+
+def _entity(form: QuotaForm) -> QuotaEntity:
+    if form.limit not in LIMITS:
+        raise BadInputError(f"is none of {', '.join(LIMITS)}", "limit")
+    if form.ip and (form.user or form.client_id):
+        raise BadInputError("an address is limited by itself", "ip")
+    if not (form.ip or form.user or form.client_id):
+        raise BadInputError("say whom: a user, a client id or an address", "user")
+    if bool(form.ip) != (form.limit in OF_ADDRESSES):
+        raise BadInputError("this limit is for " + ("clients" if form.ip else "addresses"), "limit")
+    if form.value is not None and form.value <= 0:
+        raise BadInputError("must be more than 0", "value")
+    return QuotaEntity(*(_name(each) if each else None for each in (form.user, form.client_id, form.ip)))
+
+
+def _name(given: str) -> str:
+    return DEFAULT if given == EVERYBODY_ELSE else given
+
+
+def _word(name: str | None) -> str | None:
+    return EVERYBODY_ELSE if name == DEFAULT else name

@@ -1,0 +1,97 @@
+"""SCRAM users of a cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from barnabas.client.access.users import delete_user, describe_users, set_password
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, StaleError
+from barnabas.services.console.needs import administer, cluster
+from barnabas.services.console.pages.access.changing import may_administer
+from barnabas.services.console.routes import Done, Routes
+from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, MOST_ITERATIONS
+
+routes = Routes()
+
+SHORTEST_PASSWORD = 8
+MOST_SHOWN = 500
+
+
+class UsersQuery(msgspec.Struct):
+    q: str = ""
+
+
+class UserRow(msgspec.Struct):
+    name: str
+    mechanisms: dict[str, int]
+    """And how many iterations each has."""
+
+
+class UsersPage(msgspec.Struct):
+    found: int
+    users: list[UserRow]
+    may_change: bool
+
+
+class PasswordForm(msgspec.Struct):
+    user: str
+    password: str
+    mechanism: Literal["both", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "both"
+    iterations: int = FEWEST_ITERATIONS
+    existing: bool = False
+    """False: a new user, who must not be there; True: another password for one who is there."""
+
+    def __repr__(self) -> str:
+        return f"PasswordForm(user={self.user!r})"
+
+
+class RemovedUser(msgspec.Struct):
+    user: str
+
+
+@routes.page("/access/users", needs=cluster(Operation.DESCRIBE), template="access/users.html")
+async def show_users(context: Context, query: UsersQuery) -> UsersPage:
+    """Who can log in with SCRAM. Brokers keep no passwords, and tell none."""
+    found = [each for each in await describe_users(context.client) if query.q.lower() in each.name.lower()]
+    rows = [
+        UserRow(each.name, {kind.sasl_name: count for kind, count in each.iterations.items()})
+        for each in found[:MOST_SHOWN]
+    ]
+    may_change = await may_administer(context, Operation.ALTER)
+    return UsersPage(len(found), rows, may_change)
+
+
+@routes.action("/access/users", needs=cluster(Operation.ALTER) & administer())
+async def set_user_password(context: Context, form: PasswordForm) -> Done:
+    """Create a user, or give one another password. The password is not sent to the brokers: they get keys."""
+    _check(form)
+    is_there = bool(await describe_users(context.client, [form.user]))
+    if is_there and not form.existing:
+        raise StaleError(f"There is a user {form.user} already")
+    if form.existing and not is_there:
+        raise StaleError(f"There is no user {form.user} any longer")
+    mechanisms = [each for each in ScramMechanism if form.mechanism in ("both", each.sasl_name)]
+    await set_password(context.client, form.user, form.password, mechanisms, form.iterations)
+    done = "has another password" if form.existing else "is there"
+    return Done(f"The user {form.user} {done}", "/access/users")
+
+
+@routes.action("/access/users/remove", needs=cluster(Operation.ALTER) & administer())
+async def remove_user(context: Context, form: RemovedUser) -> Done:
+    """Remove a user from every mechanism. ACLs of the user stay."""
+    await delete_user(context.client, form.user)
+    return Done(f"The user {form.user} is removed", "/access/users")
+
+
+def _check(form: PasswordForm) -> None:
+    if not form.user:
+        raise BadInputError("a user needs a name", "user")
+    if len(form.password) < SHORTEST_PASSWORD:
+        raise BadInputError(f"a password has at least {SHORTEST_PASSWORD} characters", "password")
+    if not FEWEST_ITERATIONS <= form.iterations <= MOST_ITERATIONS:
+        raise BadInputError(f"must be between {FEWEST_ITERATIONS} and {MOST_ITERATIONS}", "iterations")

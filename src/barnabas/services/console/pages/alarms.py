@@ -1,0 +1,176 @@
+"""What is wrong now, since when, and what to do; and every rule there is."""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Iterable
+from itertools import groupby
+
+import msgspec
+
+from barnabas.services.console.alarms.alarm import Alarm, Subject
+from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
+from barnabas.services.console.alarms.tracker import AlarmTracker, Raised
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Entry, Routes
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+routes = Routes()
+
+MOST_SHOWN = 20
+"""Findings of one alarm; the rest is counted."""
+
+
+class AlarmsQuery(msgspec.Struct):
+    silence: str = ""
+    """Names of alarms that the reader does not want to see, with commas between."""
+
+
+class FindingRow(msgspec.Struct):
+    text: str
+    since_ms: int
+    url: str
+    """Of the topic or the group; empty without one."""
+
+
+class AlarmRow(msgspec.Struct):
+    name: str
+    severity: str
+    sentence: str
+    action: str
+    since_ms: int
+    seconds: float
+    """For how long."""
+    findings: list[FindingRow]
+    more: int
+    """Findings that are not shown."""
+    silence: str
+    """The query that silences it."""
+
+
+class Rule(msgspec.Struct):
+    name: str
+    severity: str
+    sentence: str
+    action: str
+    seconds: int
+    """How long it must hold."""
+    expression: str
+    in_console: bool
+    """Otherwise only Prometheus can tell: brokers know it."""
+
+
+class Silenced(msgspec.Struct):
+    name: str
+    unsilence: str
+    """The query that shows it again; empty if the console is set up so."""
+
+
+class AlarmsPage(msgspec.Struct):
+    firing: list[AlarmRow]
+    pending: int
+    """Things that are wrong, and have not been for long enough."""
+    silenced: list[Silenced]
+    rules: list[Rule]
+    age_seconds: float
+    error: str
+
+
+@routes.page("/alarms", needs=SHOWN, template="alarms/list.html", entry=Entry("Alarms", "a", 5))
+async def show_alarms(context: Context, query: AlarmsQuery) -> AlarmsPage:
+    """What is wrong now, the worst first. Those of `silence` are left out, with commas between their names."""
+    wanted = _silenced(query.silence)
+    hidden = wanted | context.settings.silenced_alarms
+    tracker, snapshot = context.cluster.alarms, context.cluster.sampler.snapshot
+    seen = [each for each in await raised_alarms(context) if each.alarm.name not in wanted]
+    return AlarmsPage(
+        firing=_rows(context, seen, tracker, wanted),
+        pending=len(await _allowed(context, tracker.pending)),
+        silenced=[_silenced_row(name, wanted) for name in sorted(hidden)],
+        rules=[_rule(alarm) for alarm in ALARMS],
+        age_seconds=round(snapshot.age, 1),
+        error=snapshot.error,
+    )
+
+
+async def raised_alarms(context: Context) -> list[Raised]:
+    """What is wrong, as far as the visitor may know of it and nobody has silenced it for all."""
+    silenced = context.settings.silenced_alarms
+    loud = [each for each in context.cluster.alarms.firing if each.alarm.name not in silenced]
+    return await _allowed(context, loud)
+
+
+def _silenced(text: str) -> set[str]:
+    names = {name for each in text.split(",") if (name := each.strip())}
+    unknown = sorted(names - BY_NAME.keys())
+    if unknown:
+        raise BadInputError(
+            f"There is no alarm {unknown[0]!r}; the names are on the page of alarms", field="silence"
+        )
+    return names
+
+
+async def _allowed(context: Context, raised: list[Raised]) -> list[Raised]:
+    """Those of the cluster are for who may describe it, those of a topic or group for who may describe that."""
+    sees_cluster = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    seen = {Subject.CLUSTER: {""} if sees_cluster else set()}
+    for subject, kind in ((Subject.TOPIC, ResourceType.TOPIC), (Subject.GROUP, ResourceType.GROUP)):
+        names = {each.finding.resource for each in raised if each.finding.subject is subject}
+        seen[subject] = await context.allowed(Operation.DESCRIBE, kind, names)
+    return [each for each in raised if each.finding.resource in seen[each.finding.subject]]
+
+
+def _rows(
+    context: Context, raised: Iterable[Raised], tracker: AlarmTracker, silenced: set[str]
+) -> list[AlarmRow]:
+    order = {alarm.name: at for at, alarm in enumerate(ALARMS)}
+    by_alarm = sorted(raised, key=lambda each: (each.alarm.severity.rank, order[each.alarm.name]))
+    return [
+        _row(context, alarm, list(found), tracker.more(alarm.name), silenced)
+        for alarm, found in groupby(by_alarm, key=lambda each: each.alarm)
+    ]
+
+
+def _row(context: Context, alarm: Alarm, found: list[Raised], more: int, silenced: set[str]) -> AlarmRow:
+    since_ms = min(each.since_ms for each in found)
+    shown = sorted(found, key=lambda each: each.since_ms)[:MOST_SHOWN]
+    return AlarmRow(
+        alarm.name,
+        alarm.severity.value,
+        alarm.sentence,
+        alarm.action,
+        since_ms,
+        max(0.0, time.time() - since_ms / 1000),
+        [FindingRow(each.finding.text, each.since_ms, _url(context, each)) for each in shown],
+        len(found) - len(shown) + more,
+        _query(silenced | {alarm.name}),
+    )
+
+
+def _url(context: Context, raised: Raised) -> str:
+    kind = {Subject.TOPIC: "topics", Subject.GROUP: "groups"}.get(raised.finding.subject)
+    return context.url(f"/{kind}/{quote(raised.finding.resource)}") if kind else ""
+
+
+def _silenced_row(name: str, wanted: set[str]) -> Silenced:
+    return Silenced(name, _query(wanted - {name}) if name in wanted else "")
+
+
+def _query(names: set[str]) -> str:
+    return "?" + urllib.parse.urlencode({"silence": ",".join(sorted(names))})
+
+
+def _rule(alarm: Alarm) -> Rule:
+    return Rule(
+        alarm.name,
+        alarm.severity.value,
+        alarm.sentence,
+        alarm.action,
+        alarm.seconds,
+        alarm.expression,
+        alarm.find is not None,
+    )

@@ -1,0 +1,67 @@
+"""The settings of a broker, or of all brokers at once: seen with their defaults, changed after a preview."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.services.console.administration.configuration import apply_changes, read_settings
+from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import cluster
+from barnabas.services.console.pages.topic.config import ConfigDone, ConfigPage, ConfigQuery, config_page, told
+from barnabas.services.console.routes import Routes
+from barnabas.security.authz.authorizer import Operation
+
+routes = Routes()
+
+ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
+
+
+class BrokerConfigQuery(msgspec.Struct):
+    id: str
+    """`default`: those that hold for all brokers."""
+    q: str = ""
+    changed: bool = False
+    changes: str = ""
+
+
+class BrokerConfigForm(msgspec.Struct):
+    id: str
+    changes: str
+    seen: str = ""
+
+
+@routes.page(
+    "/brokers/{id}/config", needs=cluster(Operation.DESCRIBE_CONFIGS), template="cluster/broker_config.html"
+)
+async def show_broker_config(context: Context, query: BrokerConfigQuery) -> ConfigPage:
+    """The settings of a broker (`default`: of all brokers): value, default, source, documentation."""
+    name = resource_name(query.id)
+    may_alter = await may_change_cluster(context, Operation.ALTER_CONFIGS)
+    settings = await read_settings(context.client, admin.BROKER, name)
+    preview = None
+    if query.changes.strip() and may_alter:
+        preview = await apply_changes(
+            context.client, admin.BROKER, name, query.changes, "", validate_only=True
+        )
+    wanted = ConfigQuery(query.id, query.q, query.changed, query.changes)
+    return config_page(query.id, settings, wanted, preview, may_alter=may_alter)
+
+
+@routes.action("/brokers/{id}/config", needs=cluster(Operation.ALTER_CONFIGS))
+async def change_broker_config(context: Context, form: BrokerConfigForm) -> ConfigDone:
+    """Change settings of a broker while it runs. Refused if they are no longer what the preview showed."""
+    name = resource_name(form.id)
+    changed = await apply_changes(context.client, admin.BROKER, name, form.changes, form.seen)
+    what = f"broker {form.id}" if name else "all brokers"
+    return ConfigDone(told(changed, what), f"/brokers/{form.id}/config", changed)
+
+
+def resource_name(text: str) -> str:
+    if text == ALL_BROKERS:
+        return ""
+    if not text.isascii() or not text.isdecimal():
+        raise BadInputError(f"{text!r} is no broker id; {ALL_BROKERS} means all brokers", "id")
+    return text

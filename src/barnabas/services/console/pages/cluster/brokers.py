@@ -1,0 +1,190 @@
+"""The brokers: what they hold, their disks, their curves, and forgetting one that is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.client.metadata import Broker
+from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
+from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.needs import cluster
+from barnabas.services.console.pages.shown import Freshness, freshness
+from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
+from barnabas.protocol.messages.cluster import DescribeLogDirsResult
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+routes = Routes()
+
+LARGEST = 20
+"""Topics of a broker that its page names."""
+
+
+class BrokersQuery(msgspec.Struct):
+    pass
+
+
+class BrokerQuery(msgspec.Struct):
+    id: int
+
+
+class UnregisterForm(msgspec.Struct):
+    id: int
+    confirm: str
+    """The broker's id, typed out."""
+
+
+class LogDir(msgspec.Struct):
+    path: str
+    online: bool
+    replicas: int
+    bytes: int
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+class BrokerRow(msgspec.Struct):
+    id: int
+    address: str
+    rack: str | None
+    up: bool
+    controller: bool
+    leaders: int
+    replicas: int
+    missing: int
+    """Replicas of it that are not in sync."""
+    bytes: int | None
+    usable_bytes: int | None
+    error: str
+
+
+class BrokersPage(msgspec.Struct):
+    cluster_id: str
+    brokers: list[BrokerRow]
+    features: dict[str, int]
+    figures: Freshness
+    """How old leaders, replicas and sizes are."""
+
+
+class TopicOnBroker(msgspec.Struct):
+    topic: str
+    replicas: int
+    bytes: int
+
+
+class BrokerPage(msgspec.Struct):
+    broker: BrokerRow
+    log_dirs: list[LogDir]
+    largest: list[TopicOnBroker]
+    may_see_configs: bool
+    may_alter: bool
+
+
+@routes.page(
+    "/brokers",
+    needs=cluster(Operation.DESCRIBE),
+    template="cluster/brokers.html",
+    entry=Entry("Brokers", "b", 50),
+)
+async def show_brokers(context: Context, query: BrokersQuery) -> BrokersPage:
+    """All brokers, up or down: what they hold and lead, and what their disks have left."""
+    described = await brokers_of_cluster(context.client)
+    snapshot = context.cluster.sampler.snapshot
+    missing = missing_of(snapshot)
+    rows = [
+        row_of(broker, described, snapshot.brokers.get(broker.id), missing[broker.id])
+        for broker in described.brokers.values()
+    ]
+    features = (await context.client.any_connection()).features
+    return BrokersPage(described.cluster_id, rows, dict(sorted(features.items())), freshness(snapshot))
+
+
+@routes.page("/brokers/{id}", needs=cluster(Operation.DESCRIBE), template="cluster/broker.html")
+async def show_broker(context: Context, query: BrokerQuery) -> BrokerPage:
+    """One broker: curves, log dirs with sizes, the largest topics on it."""
+    everything = await show_brokers(context, BrokersQuery())
+    broker = next((each for each in everything.brokers if each.id == query.id), None)
+    if broker is None:
+        raise NotFoundError(f"There is no broker {query.id}")
+    results = await admin.describe_log_dirs(context.client, query.id) if broker.up else []
+    return BrokerPage(
+        broker,
+        [log_dir_of(result) for result in results],
+        largest_topics(results),
+        await context.may(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME),
+        await may_change_cluster(context, Operation.ALTER),
+    )
+
+
+@routes.action("/brokers/{id}/unregister", needs=cluster(Operation.ALTER))
+async def unregister_broker(context: Context, form: UnregisterForm) -> Done:
+    """Forget a broker that is stopped and will not come back, with the replicas that it may still have."""
+    confirmed(form.confirm, str(form.id))
+    await admin.unregister_broker(context.client, form.id)
+    return Done(f"Broker {form.id} is no longer part of the cluster.", "/brokers")
+
+
+def row_of(broker: Broker, described: ClusterBrokers, sample: BrokerSample | None, missing: int) -> BrokerRow:
+    """A broker that is not in the snapshot has just come, or is down."""
+    dirs = sample.log_dirs if sample is not None else ()
+    return BrokerRow(
+        broker.id,
+        str(broker.address),
+        broker.rack,
+        broker.id in described.up,
+        broker.id == described.controller_id,
+        sample.leaders if sample is not None else 0,
+        sample.replicas if sample is not None else 0,
+        missing,
+        sum(each.used for each in dirs) if dirs else None,
+        _sum([_known(each.usable) for each in dirs]),
+        sample.error if sample is not None else "",
+    )
+
+
+def missing_of(snapshot: Snapshot) -> Counter[int]:
+    """By broker, how many of its replicas are not in sync."""
+    return Counter(
+        broker
+        for topic in snapshot.topics.values()
+        if topic.under_replicated
+        for place in topic.layout
+        for broker in place.replicas
+        if broker not in place.isr
+    )
+
+
+def log_dir_of(result: DescribeLogDirsResult) -> LogDir:
+    partitions = [part for topic in result.topics for part in topic.partitions]
+    return LogDir(
+        result.log_dir,
+        result.error_code == 0,
+        len(partitions),
+        sum(part.partition_size for part in partitions),
+        _known(result.total_bytes),
+        _known(result.usable_bytes),
+    )
+
+
+def largest_topics(results: list[DescribeLogDirsResult]) -> list[TopicOnBroker]:
+    sizes, replicas = Counter[str](), Counter[str]()
+    for result in results:
+        for topic in result.topics:
+            sizes[topic.name] += sum(part.partition_size for part in topic.partitions)
+            replicas[topic.name] += len(topic.partitions)
+    return [TopicOnBroker(name, replicas[name], size) for name, size in sizes.most_common(LARGEST)]
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _sum(numbers: list[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None

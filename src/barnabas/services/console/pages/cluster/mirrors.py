@@ -1,0 +1,153 @@
+"""Mirrored topics: how far behind their source they are, and what a person does to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from barnabas.client.mirrors import control
+from barnabas.client.mirrors.control import MirrorInfo
+from barnabas.client.mirrors.store import MIRROR_TOPIC
+from barnabas.client.status import STATUS_TOPIC, Status, read_statuses
+from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.needs import SHOWN, cluster, topic
+from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+ALTERED = cluster(Operation.ALTER) & topic(Operation.WRITE)
+PROMOTE_SECONDS = 30.0
+
+
+class MirrorsQuery(msgspec.Struct):
+    pass
+
+
+class MirrorForm(msgspec.Struct):
+    topic: str
+
+
+class PromoteForm(msgspec.Struct):
+    topic: str
+    confirm: str
+    """The topic's name, typed out."""
+    within: Annotated[float, msgspec.Meta(ge=0, le=PROMOTE_SECONDS)] = 10.0
+    """Seconds to wait until the mirror has everything."""
+
+
+class MirrorRow(msgspec.Struct):
+    topic: str
+    link: str
+    source_topic: str
+    source_cluster: str
+    state: str
+    identical: bool
+    partitions: int
+    lag: int | None
+    lag_seconds: float | None
+    reason: str
+
+
+class Link(msgspec.Struct):
+    name: str
+    state: str
+    error: str
+    alarms: list[str]
+    host: str
+    updated: int
+
+
+class MirrorsPage(msgspec.Struct):
+    links: list[Link]
+    topics: list[MirrorRow]
+    may_alter: bool
+    note: str
+
+
+@routes.page("/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=Entry("Mirrors", "r", 85))
+async def show_mirrors(context: Context, query: MirrorsQuery) -> MirrorsPage:
+    """Topics that are mirrored to this cluster, and the processes that do it. Topics that the visitor may not describe
+    are left out; the processes are shown to who may read their reports, in `__barnabas_status`."""
+    mirrors, note = await _mirrors(context)
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, [each.name for each in mirrors])
+    statuses = {found.name: found for found in await read_statuses(context.cluster.client, "mirror")}
+    rows = [row_of(each, statuses.get(each.link)) for each in mirrors if each.name in allowed]
+    may_alter = await may_change_cluster(context, Operation.ALTER)
+    reads = await context.may(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)
+    links = [link_of(each) for each in statuses.values()] if reads else []
+    return MirrorsPage(links, rows, may_alter, note)
+
+
+@routes.action("/mirrors/{topic}/pause", needs=ALTERED)
+async def pause_mirror(context: Context, form: MirrorForm) -> Done:
+    """Stop mirroring a topic for a while; it stays read-only."""
+    await control.pause(context.client, [await _find(context, form.topic)])
+    return Done(f"{form.topic} is paused.", "/mirrors")
+
+
+@routes.action("/mirrors/{topic}/resume", needs=ALTERED)
+async def resume_mirror(context: Context, form: MirrorForm) -> Done:
+    """Go on with a topic that is paused, or that has failed after its cause was removed."""
+    await control.resume(context.client, [await _find(context, form.topic)])
+    return Done(f"{form.topic} is mirrored again.", "/mirrors")
+
+
+@routes.action("/mirrors/{topic}/promote", needs=ALTERED)
+async def promote_mirror(context: Context, form: PromoteForm) -> Done:
+    """Make a topic one of this cluster's own once it has everything that its source has. Nobody should write to the
+    source meanwhile. If it is still behind when the time is over, nothing is promoted."""
+    confirmed(form.confirm, form.topic)
+    await control.promote(context.client, [await _find(context, form.topic)], None, form.within)
+    return Done(f"{form.topic} is promoted: it can be written to.", "/mirrors")
+
+
+@routes.action("/mirrors/{topic}/failover", needs=ALTERED)
+async def fail_over_mirror(context: Context, form: PromoteForm) -> Done:
+    """The same without asking the source: what it had and the mirror had not is lost."""
+    confirmed(form.confirm, form.topic)
+    await control.failover(context.client, [await _find(context, form.topic)])
+    return Done(f"{form.topic} is promoted with what it had.", "/mirrors")
+
+
+async def _mirrors(context: Context) -> tuple[list[MirrorInfo], str]:
+    try:
+        return await control.mirrors_of(context.client), ""
+    except KafkaError as error:
+        if not error.code.name.endswith("AUTHORIZATION_FAILED"):
+            raise
+        return [], f"It needs READ on {MIRROR_TOPIC} to see what is mirrored: {error}"
+
+
+async def _find(context: Context, name: str) -> MirrorInfo:
+    found = next((each for each in await control.mirrors_of(context.client) if each.name == name), None)
+    if found is None:
+        raise NotFoundError(f"{name} is not mirrored")
+    return found
+
+
+def row_of(mirror: MirrorInfo, status: Status | None) -> MirrorRow:
+    part = next((part for part in status.parts if part.name == mirror.name), None) if status else None
+    is_gone = status is None or status.state in ("lost", "stopped")
+    lag_ms = part.counts.get("lag_ms") if part is not None and not is_gone else None
+    return MirrorRow(
+        mirror.name,
+        mirror.link,
+        mirror.source_name,
+        mirror.source_cluster,
+        mirror.state,
+        mirror.identical,
+        mirror.partitions,
+        part.lag if part is not None and mirror.lag is None else mirror.lag,
+        None if lag_ms is None else lag_ms / 1000,
+        mirror.reason or (part.reason if part else ""),
+    )
+
+
+def link_of(status: Status) -> Link:
+    return Link(status.name, status.state, status.error, status.alarms, status.host, status.updated)

@@ -1,0 +1,249 @@
+"""Partitions change brokers: planned, looked at, begun, followed, called off."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import msgspec
+
+from barnabas.client.placement import reassignments
+from barnabas.client.placement.layout import Layout, describe_layout, describe_moving
+from barnabas.client.placement.planning import NoPlanError
+from barnabas.client.placement.plans import Plan, plan_drain, plan_move, plan_rebalance, with_copies
+from barnabas.services.console.administration.moving import AT_ONCE, Progress, digest, progress_of
+from barnabas.services.console.administration.partitions import NOT_PREFERRED, flags_of
+from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, StaleError
+from barnabas.services.console.needs import cluster
+from barnabas.services.console.pages.cluster.brokers import BrokerRow, BrokersQuery, show_brokers
+from barnabas.services.console.pages.shown import Freshness, freshness
+from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.security.authz.authorizer import Operation
+from barnabas.common.types import TopicPartition
+
+routes = Routes()
+
+SHOWN = 200
+"""Moves of a plan that a page names; the sums are those of all."""
+
+Kind = Literal["", "balance", "drain", "topic"]
+
+
+class PlanQuery(msgspec.Struct):
+    plan: Kind = ""
+    """`balance` evens out what brokers hold, for example after one was added; `drain` empties `broker`; `topic` moves
+    `topic`."""
+    broker: int | None = None
+    topic: str = ""
+    partition: int | None = None
+    to: str = ""
+    """Broker ids, the preferred leader first: 1,2,3."""
+
+
+class StartForm(msgspec.Struct):
+    plan: Kind
+    broker: int | None = None
+    topic: str = ""
+    partition: int | None = None
+    to: str = ""
+    digest: str = ""
+    """Of the plan that was looked at; another one is not carried out."""
+    at_once: Annotated[int, msgspec.Meta(ge=1, le=1000)] = AT_ONCE
+
+
+class CancelForm(msgspec.Struct):
+    topic: str = ""
+    """Empty: everything that moves."""
+    partition: int | None = None
+
+
+class ElectForm(msgspec.Struct):
+    topic: str = ""
+    """Empty: all topics."""
+
+
+class PlannedMove(msgspec.Struct):
+    topic: str
+    partition: int
+    before: list[int]
+    after: list[int]
+    copied_bytes: int
+
+
+class PlanShown(msgspec.Struct):
+    moves: list[PlannedMove]
+    count: int
+    """Of all, also those that are not in `moves`."""
+    replicas: int
+    """To be copied."""
+    elections: int
+    copied_bytes: int
+    remote_bytes: int
+    """In the object store, which are not copied."""
+    digest: str
+
+
+class MovesPage(msgspec.Struct):
+    figures: Freshness
+    brokers: list[BrokerRow]
+    under_way: list[Progress]
+    copied: int
+    total: int
+    rate: float | None
+    waiting: int
+    """Moves of the plan that have not begun."""
+    error: str
+    not_preferred: int
+    """Partitions that are not led by their first replica."""
+    plan: PlanShown | None
+    problem: str
+    """Why there is no plan."""
+    may_alter: bool
+
+
+@routes.page(
+    "/moves", needs=cluster(Operation.DESCRIBE), template="cluster/moves.html", entry=Entry("Moves", "m", 60)
+)
+async def show_moves(context: Context, query: PlanQuery) -> MovesPage:
+    """What is on the move, by bytes; with `plan`, what it would move and copy."""
+    mover, snapshot = context.cluster.mover, context.cluster.sampler.snapshot
+    layout = await (describe_layout(context.client) if query.plan else describe_moving(context.client))
+    under_way = progress_of(layout, mover.meter, time.monotonic())
+    plan, problem = await _plan_and_problem(context, layout, query)
+    rates = [each.rate for each in under_way if each.rate is not None]
+    return MovesPage(
+        freshness(snapshot),
+        (await show_brokers(context, BrokersQuery())).brokers,
+        under_way,
+        sum(each.copied for each in under_way),
+        sum(each.bytes for each in under_way),
+        sum(rates) if rates else None,
+        max(0, mover.total - mover.done - len(under_way)) if mover.running else 0,
+        mover.error,
+        not_preferred(snapshot),
+        plan,
+        problem,
+        await may_change_cluster(context, Operation.ALTER),
+    )
+
+
+@routes.action("/moves/start", needs=cluster(Operation.ALTER))
+async def start_moves(context: Context, form: StartForm) -> Done:
+    """Carry out a plan, a few partitions at a time. Refused if the cluster has changed and the plan with it."""
+    layout = await describe_layout(context.client)
+    query = PlanQuery(form.plan, form.broker, form.topic, form.partition, form.to)
+    try:
+        plan = await _planned(context, layout, query)
+    except NoPlanError as error:
+        raise BadInputError(str(error), "plan") from None
+    if form.digest and digest(plan) != form.digest:
+        raise StaleError(
+            "The cluster has changed since this plan was made. Look at the new plan, then decide"
+        )
+    if plan.is_empty:
+        return Done("Everything is as it should be; nothing was moved.", "/moves")
+    context.cluster.mover.start(context.client, plan, form.at_once)
+    return Done(f"{len(plan.moves)} partitions and {len(plan.elections)} leaders change.", "/moves")
+
+
+@routes.action("/moves/cancel", needs=cluster(Operation.ALTER))
+async def cancel_moves(context: Context, form: CancelForm) -> Done:
+    """Call off what is on the move: everything, or of one topic or partition. New replicas are removed again."""
+    if not form.topic:
+        await context.cluster.mover.stop()
+    places = [
+        place
+        for place in await reassignments.under_way(context.client)
+        if form.topic in ("", place.topic) and form.partition in (None, place.partition)
+    ]
+    if places:
+        await reassignments.alter(context.client, dict.fromkeys(places))
+    return Done(f"{len(places)} moves are called off.", "/moves")
+
+
+@routes.action("/moves/elect", needs=cluster(Operation.ALTER))
+async def elect_leaders(context: Context, form: ElectForm) -> Done:
+    """Give partitions their first replica as leader, where it is in sync."""
+    topics = await (context.client.topics([form.topic]) if form.topic else context.client.all_topics())
+    wanted = [
+        TopicPartition(name, index)
+        for name, topic in topics.items()
+        for index, partition in topic.partitions.items()
+        if NOT_PREFERRED in flags_of(partition) and partition.replicas[0] in partition.isr
+    ]
+    failed = await reassignments.elect_preferred(context.client, wanted)
+    text = f"{len(wanted) - len(failed)} partitions have got their preferred leader."
+    for place, why in list(failed.items())[:3]:
+        text += f" {place} has not: {why}."
+    return Done(text, "/moves")
+
+
+async def _plan_and_problem(
+    context: Context, layout: Layout, query: PlanQuery
+) -> tuple[PlanShown | None, str]:
+    if not query.plan:
+        return None, ""
+    try:
+        return _shown(await _planned(context, layout, query)), ""
+    except NoPlanError as error:
+        return None, str(error)
+
+
+async def _planned(context: Context, layout: Layout, query: PlanQuery) -> Plan:
+    if query.plan == "drain":
+        if query.broker is None:
+            raise BadInputError("Say which broker shall be emptied", "broker")
+        plan = plan_drain(layout, query.broker)
+    elif query.plan == "topic":
+        brokers = parse_brokers(query.to, layout)
+        plan = plan_move(layout, query.topic, query.partition, brokers, len(brokers))
+    else:
+        plan = plan_rebalance(layout)
+    return await with_copies(context.client, layout, plan)
+
+
+def parse_brokers(text: str, layout: Layout) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        raise BadInputError(f"{text!r} is no list of different broker ids such as 1,2,3", "to")
+    found = [int(part) for part in parts]
+    for broker in found:
+        if broker not in layout.brokers:
+            known = ", ".join(map(str, layout.brokers))
+            raise BadInputError(f"Broker {broker} is not up; {known} are", "to")
+    return found
+
+
+def _shown(plan: Plan) -> PlanShown:
+    rows = [
+        PlannedMove(
+            *move.partition,
+            list(move.before),
+            list(move.after),
+            plan.sizes.get(move.partition, 0) * len(move.added),
+        )
+        for move in plan.moves[:SHOWN]
+    ]
+    copies = sum(len(move.added) for move in plan.moves)
+    return PlanShown(
+        rows,
+        len(plan.moves),
+        copies,
+        len(plan.elections),
+        plan.copied_bytes,
+        plan.remote_bytes,
+        digest(plan),
+    )
+
+
+def not_preferred(snapshot: Snapshot) -> int:
+    """Partitions that are led, and not by their first replica."""
+    return sum(
+        0 <= place.leader != place.replicas[0]
+        for topic in snapshot.topics.values()
+        for place in topic.layout
+        if place.replicas
+    )

@@ -1,0 +1,16 @@
+"""All routes about the cluster as a whole."""
+
+from __future__ import annotations
+
+from barnabas.services.console.pages.cluster import (
+    broker_config,
+    brokers,
+    dead,
+    mirrors,
+    moves,
+    tiering,
+    transactions,
+)
+
+_MODULES = (brokers, broker_config, moves, dead, transactions, tiering, mirrors)
+routes = [route for module in _MODULES for route in module.routes]

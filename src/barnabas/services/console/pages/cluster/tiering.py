@@ -1,0 +1,162 @@
+"""Tiered topics: what is in the object store, what is still to be copied, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+import msgspec
+
+from barnabas.client.errors import UnsupportedApiError
+from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.routes import Entry, Routes
+from barnabas.protocol.messages.tiers import BrokerTiers
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+routes = Routes()
+
+
+class TieringQuery(msgspec.Struct):
+    topic: str = ""
+    """With its partitions."""
+
+
+class TierPartition(msgspec.Struct):
+    partition: int
+    leader: int | None
+    log_start: int | None
+    local_start: int | None
+    tiered_end: int | None
+    end: int | None
+    local_bytes: int | None
+    remote_bytes: int | None
+    pending_records: int | None
+    state: str
+    error: str
+
+
+class TierTopic(msgspec.Struct):
+    topic: str
+    partitions: int
+    offline: int
+    local_bytes: int | None
+    remote_bytes: int | None
+    """None if the brokers do not say, as Apache Kafka's do not."""
+    pending_records: int
+    pending_bytes: int | None
+    failing: int
+    error: str
+    """Of one of those that fail."""
+
+
+class TierBroker(msgspec.Struct):
+    id: int
+    error: str
+    store_down: bool = False
+    cache_bytes: int | None = None
+    cache_limit_bytes: int | None = None
+    cache_hit_ratio: float | None = None
+    read_bytes_per_second: int | None = None
+    copy_bytes_per_second: int | None = None
+
+
+class TieringPage(msgspec.Struct):
+    topics: list[TierTopic]
+    partitions: list[TierPartition]
+    """Of the topic that was asked for."""
+    brokers: list[TierBroker] | None
+    """None: the visitor may not describe the cluster."""
+    note: str
+    """Why something cannot be told."""
+
+
+@routes.page("/tiering", needs=SHOWN, template="cluster/tiering.html", entry=Entry("Tiering", "i", 80))
+async def show_tiering(context: Context, query: TieringQuery) -> TieringPage:
+    """Tiered topics: bytes on disk and in the store, how far copying is behind, errors; the brokers' caches."""
+    client = context.client
+    known = [query.topic] if query.topic else list(context.cluster.sampler.snapshot.topics)
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, known)
+    names = await context.cluster.tiered.among(client, allowed)
+    if not names:
+        return TieringPage([], [], [], "")
+    try:
+        topics = (await client.refresh(names)).topics.values()
+        found = await describe_tiers(client, [topic for topic in topics if not topic.error])
+    except UnsupportedApiError as error:
+        return TieringPage([], [], [], f"These brokers are too old: {error}")
+    return TieringPage(
+        [topic_of(name, list(parts)) for name, parts in groupby(found, lambda each: each.place.topic)],
+        [partition_of(each) for each in found] if query.topic else [],
+        await _brokers(context),
+        ""
+        if any(each.copying for each in found)
+        else "These brokers tell offsets only: Barnabas tells more.",
+    )
+
+
+async def _brokers(context: Context) -> list[TierBroker] | None:
+    if not await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None
+    found = await ask_brokers_if_allowed(context.client)
+    return None if found is None else brokers_of(found)
+
+
+def topic_of(name: str, found: list[PartitionTiers]) -> TierTopic:
+    told = [each.copying for each in found if each.copying is not None]
+    errors = [each.error for each in told if each.error]
+    pending = [each.pending_bytes for each in found]
+    return TierTopic(
+        name,
+        len(found),
+        sum(each.leader < 0 for each in found),
+        _sum(each.local_bytes for each in found),
+        _sum(each.remote_bytes for each in told) if told else None,
+        _sum(each.pending_records for each in found),
+        None if None in pending else _sum(pending),
+        len(errors),
+        errors[0] if errors else "",
+    )
+
+
+def partition_of(tiers: PartitionTiers) -> TierPartition:
+    told = tiers.copying
+    return TierPartition(
+        tiers.place.partition,
+        tiers.leader if tiers.leader >= 0 else None,
+        tiers.log_start,
+        tiers.local_start,
+        tiers.tiered_end,
+        tiers.end,
+        tiers.local_bytes,
+        told.remote_bytes if told is not None and told.remote_bytes >= 0 else None,
+        tiers.pending_records,
+        told.state if told is not None else "",
+        told.error if told is not None else "",
+    )
+
+
+def brokers_of(found: Mapping[int, BrokerTiers | str]) -> list[TierBroker]:
+    return [
+        TierBroker(broker, told) if isinstance(told, str) else _broker_of(broker, told)
+        for broker, told in sorted(found.items())
+    ]
+
+
+def _broker_of(broker: int, told: BrokerTiers) -> TierBroker:
+    reads = told.cache_hits + told.cache_misses
+    return TierBroker(
+        broker,
+        told.error,
+        told.store_down,
+        told.cache_disk_bytes + told.cache_memory_bytes,
+        told.cache_limit_bytes,
+        told.cache_hits / reads if reads else None,
+        told.read_bytes_per_second,
+        told.copy_bytes_per_second,
+    )
+
+
+def _sum(numbers: Iterable[int | None]) -> int:
+    return sum(number for number in numbers if number is not None and number > 0)

@@ -1,0 +1,128 @@
+"""Curves of what was recorded, for the pages and for whoever wants the numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.history.curve import Curve
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.routes import Event, Routes
+from barnabas.services.console.sampling.past_rates import with_past
+from barnabas.services.console.sampling.snapshot import Snapshot, Totals
+from barnabas.common.durations import seconds_of
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.common.types import TopicPartition
+
+routes = Routes()
+
+MOST_SERIES = 16
+SHORTEST, LONGEST = 60.0, 30 * 86_400.0
+MOST_POINTS = 2000
+
+
+class CurvesQuery(msgspec.Struct):
+    series: list[str] = []
+    """As `topic/orders/in`, `group/billing/lag`, `cluster/in`; names are quoted as in an address."""
+    since: str = "2h"
+    """How far back: 15m, 2h, 1d, 30d."""
+    points: int = 240
+
+
+class Curves(msgspec.Struct):
+    series: list[str]
+    since: str
+    times: list[int]
+    """Epoch milliseconds."""
+    curves: list[list[float | None]]
+    """One for each series, with a value for each of the times."""
+
+
+@routes.page("/curves", needs=SHOWN, template="curves/one.html")
+async def show_curves(context: Context, query: CurvesQuery) -> Curves:
+    """What was recorded of some series, at even steps of time. Needs DESCRIBE on what they are of."""
+    span_ms = int(_span(query.since) * 1000)
+    series = [name for text in query.series for name in text.split()]
+    await _check(context, series)
+    until = int(time.time() * 1000)
+    points = min(max(query.points, 1), MOST_POINTS)
+    found = await context.cluster.history.read_many(series, until - span_ms, until, points)
+    curves = [await _complete(context, name, found[name], until) for name in series]
+    times = curves[0].times if curves else []
+    return Curves(series, query.since, times, [curve.values for curve in curves])
+
+
+def _span(since: str) -> float:
+    try:
+        return min(max(seconds_of(since), SHORTEST), LONGEST)
+    except ValueError as error:
+        raise BadInputError(str(error), "since") from None
+
+
+async def _check(context: Context, series: list[str]) -> None:
+    if len(series) > MOST_SERIES:
+        raise BadInputError(f"Ask for at most {MOST_SERIES} series at once", "series")
+    for name in series:
+        kind, *rest = name.split("/")
+        if kind in ("topic", "group") and rest:
+            resource = ResourceType.TOPIC if kind == "topic" else ResourceType.GROUP
+            await context.demand(Operation.DESCRIBE, resource, unquote(rest[0]))
+            if kind == "group" and len(rest) > 2:  # group/billing/orders/lag
+                await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, unquote(rest[1]))
+        elif kind in ("cluster", "broker"):
+            await context.demand(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        else:
+            text = (
+                f"{name!r} is no series; write for example cluster/in, topic/orders/in or group/billing/lag"
+            )
+            raise BadInputError(text, "series")
+
+
+async def _complete(context: Context, series: str, curve: Curve, until_ms: int) -> Curve:
+    """Rates of the time before the console was started come from the cluster itself."""
+    if not curve.values or curve.values[0] is not None:
+        return curve
+    places = _places(context.cluster.sampler.snapshot, series)
+    past = await context.cluster.sampler.past.of(places, curve.times[0], until_ms)
+    return with_past(curve, past)
+
+
+def _places(snapshot: Snapshot, series: str) -> list[TopicPartition]:
+    if series == "cluster/in":
+        names = [name for name, topic in snapshot.topics.items() if not topic.internal]
+    elif series.startswith("topic/") and series.endswith("/in"):
+        names = [unquote(series.split("/")[1])]
+    else:
+        return []
+    return [
+        TopicPartition(name, place.index)
+        for name in names
+        if name in snapshot.topics
+        for place in snapshot.topics[name].layout
+    ]
+
+
+class LiveQuery(msgspec.Struct):
+    pass
+
+
+class Tick(msgspec.Struct):
+    taken_ms: int
+    error: str
+    records_per_second: float | None
+    lag: int | None
+
+
+@routes.stream("/live", needs=SHOWN)
+async def watch(context: Context, query: LiveQuery) -> AsyncIterator[Event]:
+    """A `tick` for each refresh of the figures, so that pages know when to ask again; with sums for who may describe
+    the cluster."""
+    sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    async for snapshot in context.cluster.sampler.ticks():
+        totals = snapshot.totals if sees_all else Totals()
+        yield Event("tick", Tick(snapshot.taken_ms, snapshot.error, totals.rate_in, totals.lag))

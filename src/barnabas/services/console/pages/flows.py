@@ -1,0 +1,231 @@
+"""Pipelines, connectors and ingest agents, by what they report to `__barnabas_status`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status, forget_status
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import NotFoundError, StaleError
+from barnabas.services.console.needs import topic_named
+from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.statuses import Point, StatusBoard, rows_of
+from barnabas.security.authz.authorizer import Operation
+
+routes = Routes()
+
+READS = topic_named(Operation.READ, STATUS_TOPIC)
+CHART_WIDTH, CHART_HEIGHT = 300, 60
+MOST_DRAWN = 300
+ENDED = ("stopped", "failed", "lost")
+PLACES: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "agent": "/agents"}
+
+
+class ListQuery(msgspec.Struct):
+    find: str = ""
+    """A part of the name."""
+
+
+class NameQuery(msgspec.Struct):
+    name: str
+
+
+class ForgetForm(msgspec.Struct):
+    kind: Literal["pipeline", "connector", "agent"]
+    name: str
+
+
+class Curve(msgspec.Struct):
+    """A line of the chart, as SVG has it, and what is at its edges."""
+
+    path: str
+    highest: float
+    newest: float | None
+    since: int
+    until: int
+
+
+class Flow(msgspec.Struct):
+    name: str
+    state: str
+    reason: str
+    rows: float
+    """Since the start of its run; what an agent takes are records."""
+    rate: float | None
+    """Rows a second, between its last two reports."""
+    lag: int | None
+    """In records; bytes of files."""
+    late: float | None
+    """Rows left out because their window was closed."""
+    counts: dict[str, int | float]
+    kind: str
+    topics: list[str]
+    groups: list[str]
+    broken: dict[str, int]
+    """Rows that broke a quality rule, by rule."""
+    watermark: str
+    rates: Curve | None = None
+    lags: Curve | None = None
+
+
+class Work(msgspec.Struct):
+    """A pipeline, a connector or an agent."""
+
+    kind: str
+    name: str
+    state: str
+    host: str
+    process: int
+    started: int
+    updated: int
+    age: float
+    """Seconds since the last report."""
+    error: str
+    alarms: list[str]
+    """Those that fire."""
+    counts: dict[str, int | float]
+    rate: float | None
+    lag: int | None
+    late: float
+    broken: int
+    flows: list[Flow]
+
+
+class WorksPage(msgspec.Struct):
+    works: list[Work]
+    taken_ms: int
+    """When the reports were read."""
+    error: str
+
+
+class WorkPage(msgspec.Struct):
+    work: Work
+    ended: bool
+    error: str
+
+
+@routes.page("/pipelines", needs=READS, template="flows/pipelines.html", entry=Entry("Pipelines", "p", 30))
+async def list_pipelines(context: Context, query: ListQuery) -> WorksPage:
+    """Pipelines: state, throughput, lag, late rows, broken quality rules and alarms of each."""
+    return _list(context.cluster.statuses, "pipeline", query)
+
+
+@routes.page("/pipelines/{name}", needs=READS, template="flows/pipeline.html")
+async def show_pipeline(context: Context, query: NameQuery) -> WorkPage:
+    """One pipeline: its flows with throughput, lag and late rows, its quality rules and its alarms."""
+    return _show(context.cluster.statuses, "pipeline", query.name)
+
+
+@routes.page("/connectors", needs=READS, template="flows/connectors.html", entry=Entry("Connectors", "c", 32))
+async def list_connectors(context: Context, query: ListQuery) -> WorksPage:
+    """Connectors: state, rows moved and rejected, lag and restarts of each."""
+    return _list(context.cluster.statuses, "connector", query)
+
+
+@routes.page("/connectors/{name}", needs=READS, template="flows/connector.html")
+async def show_connector(context: Context, query: NameQuery) -> WorkPage:
+    """One connector: what it moves from where to where, how fast, and what went wrong last."""
+    return _show(context.cluster.statuses, "connector", query.name)
+
+
+@routes.page("/agents", needs=READS, template="flows/agents.html", entry=Entry("Agents", "n", 34))
+async def list_agents(context: Context, query: ListQuery) -> WorksPage:
+    """Ingest agents: state, hosts, and of each source what it took, how far behind it is, and the topics it writes."""
+    return _list(context.cluster.statuses, "agent", query)
+
+
+@routes.action("/reports/{kind}/{name}/forget", needs=READS & topic_named(Operation.WRITE, STATUS_TOPIC))
+async def forget_report(context: Context, form: ForgetForm) -> Done:
+    """Remove the last report of a pipeline, a connector or an agent that has ended and will not run again."""
+    work = _find(context.cluster.statuses, form.kind, form.name)
+    if work.state not in ENDED:
+        raise StaleError(f"{form.name} reports that it is {work.state}: stop it first")
+    await forget_status(context.client, form.kind, form.name)
+    await context.cluster.statuses.refresh()
+    return Done(f"The report of {form.name} is removed.", PLACES[form.kind])
+
+
+def _list(board: StatusBoard, kind: Kind, query: ListQuery) -> WorksPage:
+    found = [each for each in board.current(kind) if query.find.lower() in each.name.lower()]
+    return WorksPage([work_of(board, each) for each in found], board.taken_ms, board.error)
+
+
+def _show(board: StatusBoard, kind: Kind, name: str) -> WorkPage:
+    work = work_of(board, _find(board, kind, name), with_curves=True)
+    return WorkPage(work, work.state in ENDED, board.error)
+
+
+def _find(board: StatusBoard, kind: Kind, name: str) -> Status:
+    for status in board.current(kind):
+        if status.name == name:
+            return status
+    raise NotFoundError(f"No {kind} called {name!r} has reported to {STATUS_TOPIC}")
+
+
+def work_of(board: StatusBoard, status: Status, *, with_curves: bool = False) -> Work:
+    flows = [_flow(status, part, board.trend(status, part), with_curves) for part in status.parts]
+    lags = [flow.lag for flow in flows if flow.lag is not None]
+    rates = [flow.rate for flow in flows if flow.rate is not None]
+    return Work(
+        status.kind,
+        status.name,
+        status.state,
+        status.host,
+        status.process,
+        status.started,
+        status.updated,
+        max(0.0, time.time() - status.updated / 1000),
+        status.error,
+        status.alarms,
+        status.counts,
+        sum(rates) if rates else None,
+        sum(lags) if lags else None,
+        sum(flow.late or 0 for flow in flows),
+        sum(sum(flow.broken.values()) for flow in flows),
+        flows,
+    )
+
+
+def _flow(status: Status, part: Part, points: Sequence[Point], with_curves: bool) -> Flow:
+    found = Flow(
+        part.name,
+        status.state if status.state in ENDED else part.state,
+        part.reason,
+        rows_of(status, part),
+        None if status.state in ENDED or not points else points[-1].rate,
+        part.lag,
+        part.counts.get("late"),
+        part.counts,
+        part.kind,
+        part.topics,
+        part.groups,
+        part.broken,
+        part.watermark,
+    )
+    if with_curves:
+        found.rates = curve_of([(point.ms, point.rate) for point in points])
+        found.lags = curve_of([(point.ms, point.lag) for point in points])
+    return found
+
+
+def curve_of(points: Sequence[tuple[int, float | None]]) -> Curve | None:
+    """A path with a gap where nothing is known; None with fewer than two points."""
+    step = max(1, len(points) // MOST_DRAWN)
+    drawn = points[::-1][::step][::-1]
+    known = [value for _, value in drawn if value is not None]
+    if len(known) < 2:
+        return None
+    since, until, highest = drawn[0][0], drawn[-1][0], max(*known, 1e-9)
+    parts, pen = [], "M"
+    for ms, value in drawn:
+        if value is None:
+            pen = "M"
+            continue
+        x = (ms - since) * CHART_WIDTH / max(1, until - since)
+        parts.append(f"{pen}{x:.1f} {CHART_HEIGHT - value * (CHART_HEIGHT - 2) / highest:.1f}")
+        pen = "L"
+    return Curve(" ".join(parts), max(known), drawn[-1][1], since, until)

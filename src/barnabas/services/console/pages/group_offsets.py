@@ -1,0 +1,200 @@
+"""The offset editor: what would change, and then the change, if nothing has moved meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, NotFoundError, StaleError
+from barnabas.services.console.groups import offset_plan
+from barnabas.services.console.groups.members import describe_members
+from barnabas.services.console.groups.offset_changes import log_bounds, move_group, offsets_at, offsets_now
+from barnabas.services.console.groups.offset_plan import Change, PlannedChange, differences
+from barnabas.services.console.needs import group
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.sampling.snapshot import GroupSample
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.common.types import TopicPartition, Uuid
+
+routes = Routes()
+
+MOST_CHANGES = 5000
+SHOWN_DIFFERENCES = 5
+
+
+class OffsetsQuery(msgspec.Struct):
+    group: str
+    to: str = ""
+    """earliest, latest, time, number, shift or copy."""
+    value: str = ""
+    """A time, an offset, how many records to go forward or back, or the group to copy from."""
+    topic: list[str] = []
+    """Nothing: all topics in which it has offsets."""
+    partition: list[int] = []
+    """Nothing: all partitions."""
+
+
+class OffsetsPage(msgspec.Struct):
+    group: str
+    type: str
+    to: str
+    value: str
+    topics: list[str]
+    """That were chosen."""
+    all_topics: list[str]
+    """In which it has offsets."""
+    partitions: list[int]
+    ways: list[str]
+    changes: list[PlannedChange]
+    problem: str
+    """Why the change cannot be made; empty if it can."""
+    plan: str
+    """What `POST` takes: the changes as JSON."""
+
+
+@routes.page("/groups/{group}/offsets", needs=group(Operation.DESCRIBE), template="groups/offsets.html")
+async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
+    """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed. Topics that
+    the visitor may not describe are left out."""
+    sample = _find(context, query.group)
+    sample = sample.within(await _described(context, [each.topic for each in sample.topics]))
+    if query.to and query.to not in offset_plan.WAYS:
+        raise BadInputError(f"Offsets are set to {', '.join(offset_plan.WAYS)}", "to")
+    planned = await _plan(context, sample, query) if query.to else []
+    problem = await _problem(context.client, sample, planned) if query.to else ""
+    changes = [Change(*each.place, each.before, each.after) for each in planned]
+    return OffsetsPage(
+        *(
+            sample.name,
+            sample.type,
+            query.to,
+            query.value,
+            query.topic,
+            [each.topic for each in sample.topics],
+        ),
+        *(query.partition, list(offset_plan.WAYS), planned, problem),
+        plan=msgspec.json.encode(changes).decode(),
+    )
+
+
+class OffsetsForm(msgspec.Struct):
+    group: str
+    plan: str = ""
+    """The changes as JSON, as the page has them."""
+    changes: list[Change] = []
+    """The same for callers of the API."""
+
+
+@routes.action("/groups/{group}/offsets", needs=group(Operation.READ))
+async def set_offsets(context: Context, form: OffsetsForm) -> Done:
+    """Moves a group that has no members, if it is still where the plan says. Needs READ on the topics, too."""
+    sample = _find(context, form.group)
+    changes = form.changes or _read_plan(form.plan)
+    if not changes:
+        raise BadInputError("There is nothing to change", "changes")
+    for topic in sorted({change.topic for change in changes}):
+        await context.demand(Operation.READ, ResourceType.TOPIC, topic)
+    now = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
+    moved = differences(changes, now)
+    if moved:
+        more = f" and {len(moved) - SHOWN_DIFFERENCES} more" if len(moved) > SHOWN_DIFFERENCES else ""
+        text = f"{sample.name} has moved since: {'; '.join(moved[:SHOWN_DIFFERENCES])}{more}. Look at the plan again"
+        raise StaleError(text, "changes")
+    await _check_bounds(context.client, changes)
+    await move_group(context.client, sample.name, sample.type, {each.place: each.after for each in changes})
+    return Done(f"{sample.name} goes on at the new offsets", f"/groups/{quote(sample.name)}")
+
+
+def _find(context: Context, name: str) -> GroupSample:
+    sample = context.cluster.sampler.snapshot.groups.get(name)
+    if sample is None:
+        raise NotFoundError(f"There is no group {name!r}, or it was made in the last few seconds")
+    return sample
+
+
+def _topic_names(context: Context) -> dict[Uuid, str]:
+    return {topic.id: name for name, topic in context.cluster.sampler.snapshot.topics.items()}
+
+
+async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> list[PlannedChange]:
+    before = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
+    source = await _source(context, query)
+    places = await _places(context, query, {**before, **source})
+    if len(places) > MOST_CHANGES:
+        raise BadInputError(f"That would be {len(places)} partitions; choose a topic", "topic")
+    starts, ends = await log_bounds(context.client, places)
+    if query.to == offset_plan.TIME:
+        wanted = await offsets_at(context.client, places, offset_plan.parse_time(query.value), ends)
+    elif query.to == offset_plan.NUMBER:
+        wanted = dict.fromkeys(places, offset_plan.parse_number(query.value, query.to))
+    elif query.to == offset_plan.SHIFT:
+        by = offset_plan.parse_number(query.value, query.to)
+        wanted = {place: offset + by for place, offset in before.items()}
+    else:
+        wanted = {offset_plan.EARLIEST: starts, offset_plan.LATEST: ends}.get(query.to, source)
+    return offset_plan.plan(wanted, before, starts, ends, places)
+
+
+async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition, int]:
+    """The offsets of the group that is copied, if one is."""
+    if query.to != offset_plan.COPY:
+        return {}
+    if not query.value:
+        raise BadInputError("Which group shall be copied?", "value")
+    await context.demand(Operation.DESCRIBE, ResourceType.GROUP, query.value)
+    other = _find(context, query.value)
+    return await offsets_now(context.client, other.name, other.type, _topic_names(context))
+
+
+async def _places(
+    context: Context, query: OffsetsQuery, known: dict[TopicPartition, int]
+) -> list[TopicPartition]:
+    """A topic that is named may be one in which the group has no offsets yet."""
+    for name in query.topic:
+        await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    places = await context.client.partitions(query.topic) if query.topic else sorted(known)
+    described = await _described(context, {place.topic for place in places})
+    return [
+        place
+        for place in places
+        if place.topic in described and (not query.partition or place.partition in query.partition)
+    ]
+
+
+async def _described(context: Context, topics: Iterable[str]) -> set[str]:
+    return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
+
+
+async def _problem(client: Client, sample: GroupSample, planned: list[PlannedChange]) -> str:
+    if not planned:
+        return "There is no partition to change: the group has no offsets there"
+    outside = [each for each in planned if each.problem]
+    if outside:
+        return f"{len(outside)} of {len(planned)} offsets are outside of the log, as the table says"
+    members = await describe_members(client, sample.name, sample.type)
+    if members.error:
+        return members.error
+    if members.members:
+        count = len(members.members)
+        noun = "member" if count == 1 else "members"
+        return f"The group has {count} {noun}, and only they may commit: stop its consumers first"
+    return ""
+
+
+async def _check_bounds(client: Client, changes: list[Change]) -> None:
+    starts, ends = await log_bounds(client, [change.place for change in changes])
+    for change in changes:
+        if not starts[change.place] <= change.after <= ends[change.place]:
+            bounds = f"{starts[change.place]} to {ends[change.place]}"
+            raise BadInputError(f"{change.after} is outside of {change.place}, which has {bounds}", "changes")
+
+
+def _read_plan(text: str) -> list[Change]:
+    try:
+        return msgspec.json.decode(text or "[]", type=list[Change])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise BadInputError(f"The plan cannot be read: {error}", "plan") from None

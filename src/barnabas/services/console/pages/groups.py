@@ -1,0 +1,259 @@
+"""Groups of all four types: the list of them, and one with its members, its lag and why it was rebalanced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from barnabas.client.rebalance_history import rebalance_history
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, BusyError, NotFoundError
+from barnabas.services.console.groups.exact import exact_group
+from barnabas.services.console.groups.members import GroupMembers, describe_members, within
+from barnabas.services.console.needs import SHOWN, group
+from barnabas.services.console.pages.shown import Freshness, Paging, freshness, known_first, page_of, sparks
+from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.sampling.series import group_series
+from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
+from barnabas.services.console.turns import Turns
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+TYPES = (CLASSIC, CONSUMER, SHARE, STREAMS)
+
+
+class GroupsQuery(msgspec.Struct):
+    q: str = ""
+    """A part of the name."""
+    type: str = ""
+    """classic, consumer, share or streams."""
+    topic: str = ""
+    """Only groups that have committed in it."""
+    sort: str = "lag"
+    """name, state, lag (in seconds), records or rate."""
+    page: int = 1
+
+
+class GroupRow(msgspec.Struct):
+    name: str
+    type: str
+    state: str
+    topics: int
+    lag: int | None
+    lag_seconds: float | None
+    rate: float | None
+    """Records a second that it commits."""
+    coordinator: int
+    spark: str
+    """Lag in records, of two hours: the path of an SVG of 90 by 22."""
+
+
+class GroupsPage(msgspec.Struct):
+    figures: Freshness
+    q: str
+    type: str
+    topic: str
+    sort: str
+    types: list[str]
+    paging: Paging
+    groups: list[GroupRow]
+
+
+_SORTS: dict[str, Callable[[GroupSample], Any]] = {
+    "name": lambda group: group.name,
+    "state": lambda group: (group.state, group.name),
+    "lag": lambda group: (*known_first(group.lag_seconds), *known_first(group.lag), group.name),
+    "records": lambda group: (*known_first(group.lag), group.name),
+    "rate": lambda group: (*known_first(group.rate), group.name),
+}
+
+
+@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=Entry("Groups", "g", 20))
+async def list_groups(context: Context, query: GroupsQuery) -> GroupsPage:
+    """Groups that the visitor may describe, a page of fifty of them; the worst lag first."""
+    if query.sort not in _SORTS:
+        raise BadInputError(f"Groups are sorted by {', '.join(_SORTS)}", "sort")
+    if query.type and query.type not in TYPES:
+        raise BadInputError(f"The types of groups are {', '.join(TYPES)}", "type")
+    if query.topic:
+        await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, query.topic)
+    snapshot = context.cluster.sampler.snapshot
+    fitting = [each for each in snapshot.groups.values() if _fits(each, query)]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, [each.name for each in fitting])
+    found = sorted((each for each in fitting if each.name in allowed), key=_SORTS[query.sort])
+    shown, paging = page_of(found, query.page)
+    series = [group_series(each.name, "lag") for each in shown]
+    paths = await sparks(context.cluster.history, series, snapshot.taken_ms)
+    return GroupsPage(
+        *(freshness(snapshot), query.q, query.type, query.topic, query.sort, list(TYPES), paging),
+        groups=[_row(each, paths[name]) for each, name in zip(shown, series, strict=True)],
+    )
+
+
+def _fits(sample: GroupSample, query: GroupsQuery) -> bool:
+    if query.type and sample.type != query.type:
+        return False
+    if query.topic and not any(each.topic == query.topic for each in sample.topics):
+        return False
+    return query.q.strip().lower() in sample.name.lower()
+
+
+def _row(sample: GroupSample, spark: str) -> GroupRow:
+    return GroupRow(
+        *(sample.name, sample.type, sample.state, len(sample.topics), sample.lag, sample.lag_seconds),
+        *(sample.rate, sample.coordinator, spark),
+    )
+
+
+class GroupQuery(msgspec.Struct):
+    group: str
+    topic: str = ""
+    """Only this topic's partitions."""
+    since: str = "2h"
+
+
+class PartitionRow(msgspec.Struct):
+    topic: str
+    partition: int
+    committed: int
+    end: int
+    lag: int | None
+    seconds: float | None
+    """How old the oldest record is that is not done."""
+    member: str
+    """Whoever has the partition now."""
+
+
+class TopicLag(msgspec.Struct):
+    topic: str
+    partitions: int
+    lag: int
+    lag_seconds: float | None
+
+
+class GroupPage(msgspec.Struct):
+    figures: Freshness
+    name: str
+    type: str
+    state: str
+    protocol: str
+    coordinator: int
+    lag: int | None
+    lag_seconds: float | None
+    rate: float | None
+    topics: list[TopicLag]
+    topic: str
+    partitions: list[PartitionRow]
+    left_out: int
+    """Topics in which it has offsets, and which the visitor may not describe."""
+    members: GroupMembers
+    series: list[str]
+    """Of the curve of its lag."""
+    lag_series: str
+    seconds_series: str
+    since: str
+
+
+MOST_PARTITIONS = 1000
+MOST_CURVES = 6
+
+
+@routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
+async def show_group(context: Context, query: GroupQuery) -> GroupPage:
+    """One group of any type: members and what they have, lag by partition in records and seconds, and its curve. Topics
+    that the visitor may not describe are left out."""
+    snapshot = context.cluster.sampler.snapshot
+    sample = snapshot.groups.get(query.group)
+    if sample is None:
+        raise NotFoundError(f"There is no group {query.group!r}, or it was made in the last few seconds")
+    members = await describe_members(context.client, sample.name, sample.type)
+    topics = await _described(context, sample, members)
+    left_out = sum(each.topic not in topics for each in sample.topics)
+    members = within(members, topics)
+    sample = await exact_group(context.client, sample.within(topics), snapshot.taken_ms)
+    owners = {place: member.id for member in members.members for place in member.places}
+    rows = [
+        PartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
+        for row in sample.partitions()
+        if not query.topic or row.topic == query.topic
+    ]
+    lags = [
+        TopicLag(each.topic, len(each.indexes), each.lag, each.lag_seconds)
+        for each in sorted(sample.topics, key=lambda each: -each.lag)
+    ]
+    return GroupPage(
+        figures=freshness(snapshot),
+        name=sample.name,
+        type=sample.type,
+        state=members.state or sample.state,
+        protocol=sample.protocol,
+        coordinator=sample.coordinator,
+        lag=sample.lag,
+        lag_seconds=sample.lag_seconds,
+        rate=sample.rate,
+        topics=lags,
+        topic=query.topic,
+        partitions=rows[:MOST_PARTITIONS],
+        left_out=left_out,
+        members=members,
+        series=[group_series(sample.name, each.topic, "lag") for each in lags[:MOST_CURVES]],
+        lag_series=group_series(sample.name, "lag"),
+        seconds_series=group_series(sample.name, "lag_seconds"),
+        since=query.since,
+    )
+
+
+async def _described(context: Context, sample: GroupSample, members: GroupMembers) -> set[str]:
+    """Brokers, too, tell of a group's topics only those that one may describe."""
+    assigned = {each.topic for member in members.members for each in member.assigned}
+    names = assigned | {each.topic for each in sample.topics}
+    return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+
+
+class RebalancesQuery(msgspec.Struct):
+    group: str
+    hours: float = 24.0
+
+
+class RebalanceRow(msgspec.Struct):
+    timestamp: int
+    generation: int | None
+    """Or epoch; None where the group was deleted or changed its type."""
+    members: int | None
+    why: str
+
+
+class RebalancesPage(msgspec.Struct):
+    group: str
+    type: str
+    hours: float
+    rebalances: list[RebalanceRow]
+    """The newest first."""
+
+
+LONGEST_HOURS = 24.0 * 7
+PATIENCE = 10.0
+_reading = Turns(4, 2, "Records of other groups are read now; ask again in some seconds")
+
+
+@routes.page("/groups/{group}/rebalances", needs=group(Operation.DESCRIBE), template="groups/rebalances.html")
+async def show_rebalances(context: Context, query: RebalancesQuery) -> RebalancesPage:
+    """When a group was rebalanced, and why, from the records of its coordinator; the reason is known from Barnabas."""
+    sample = context.cluster.sampler.snapshot.groups.get(query.group)
+    if not 0 < query.hours <= LONGEST_HOURS:
+        raise BadInputError(f"Ask for more than 0 and at most {LONGEST_HOURS:g} hours", "hours")
+    try:
+        # As the console itself: of the records of all groups only those of this one are shown.
+        with _reading.take(context.visitor.name):
+            async with asyncio.timeout(PATIENCE):
+                found = await rebalance_history(context.cluster.client, query.group, query.hours)
+    except TimeoutError:
+        raise BusyError(
+            f"The records of the last {query.hours:g} hours were not read within {PATIENCE:g} seconds; ask for fewer"
+        ) from None
+    rows = [RebalanceRow(*each) for each in reversed(found)]
+    return RebalancesPage(query.group, sample.type if sample else "", query.hours, rows)

@@ -1,0 +1,61 @@
+"""kafka_exporter's page for Prometheus: `/c/{cluster}/metrics`, and `/metrics` where there is one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from barnabas.services.console.clusters import Cluster
+from barnabas.services.console.context import Context, refusal
+from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.exporter.exporter import written
+from barnabas.services.console.exporter.narrowing import narrowed
+from barnabas.services.console.needs import CHECKED, cluster
+from barnabas.services.console.routes import Download, Routes
+from barnabas.metrics.text import CONTENT_TYPE
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+
+routes = Routes()
+
+PIECE = 64 * 1024
+
+
+class MetricsQuery(msgspec.Struct):
+    pass
+
+
+@routes.download("/metrics", needs=cluster(Operation.DESCRIBE))
+async def cluster_metrics(context: Context, query: MetricsQuery) -> Download:
+    """The cluster as Prometheus reads it, without topics and groups that the visitor may not describe."""
+    return await _metrics(context, context.cluster)
+
+
+@routes.download("/metrics", needs=CHECKED, outside=True)
+async def only_metrics(context: Context, query: MetricsQuery) -> Download:
+    """The same of a console with one cluster; DESCRIBE on the cluster is needed."""
+    if len(context.clusters) != 1:
+        names = ", ".join(context.clusters)
+        raise NotFoundError(f"There are several clusters; ask /c/NAME/metrics of one of these: {names}")
+    (shown,) = context.clusters.values()
+    action = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not await context.visitor.may(shown.name, action):
+        raise refusal(context.visitor, action)
+    return await _metrics(context, shown)
+
+
+async def _metrics(context: Context, shown: Cluster) -> Download:
+    known = shown.watch.known
+    visitor, topics, groups = context.visitor, known.snapshot.topics.keys(), known.snapshot.groups.keys()
+    seen = await visitor.allowed(shown.name, Operation.DESCRIBE, ResourceType.TOPIC, topics)
+    read = await visitor.allowed(shown.name, Operation.DESCRIBE, ResourceType.GROUP, groups)
+    if seen >= topics and read >= groups:
+        page = await shown.exporter.page()
+    else:
+        page = await written(narrowed(known, seen, read))
+    return Download("metrics.txt", CONTENT_TYPE, _pieces(page))
+
+
+async def _pieces(page: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(page), PIECE):
+        yield page[start : start + PIECE]

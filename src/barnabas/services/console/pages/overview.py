@@ -1,0 +1,144 @@
+"""The first page: is the cluster well, and what goes on in it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.pages.alarms import raised_alarms
+from barnabas.services.console.pages.shown import Freshness, freshness
+from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
+from barnabas.services.console.sampling.totals import totals_of
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+routes = Routes()
+
+MOST_BROKER_CURVES = 4
+
+
+class OverviewQuery(msgspec.Struct):
+    since: str = "2h"
+
+
+class BrokerRow(msgspec.Struct):
+    id: int
+    address: str
+    rack: str
+    is_controller: bool
+    leaders: int
+    replicas: int
+    size: int
+    error: str
+
+
+class WorstGroup(msgspec.Struct):
+    group: str
+    lag: int
+    seconds: float | None
+
+
+class CurveShown(msgspec.Struct):
+    title: str
+    series: list[str]
+    labels: list[str]
+    unit: str
+
+
+class Overview(msgspec.Struct):
+    figures: Freshness
+    cluster_id: str
+    brokers: list[BrokerRow]
+    topics: int
+    partitions: int
+    offline: int
+    """Partitions without a leader."""
+    under_replicated: int
+    groups: int
+    size: int
+    records_in: float | None
+    """A second."""
+    records_out: float | None
+    lag: int | None
+    worst: WorstGroup | None
+    """The group that is furthest behind, of those that the visitor may see."""
+    alarms: int
+    """That ring now."""
+    curves: list[CurveShown]
+    since: str
+
+
+@routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=Entry("Overview", "o", 0))
+async def show_overview(context: Context, query: OverviewQuery) -> Overview:
+    """The cluster at a glance: brokers, partitions that are in danger, traffic and lag. Who may not describe the
+    cluster sees sums of the topics and groups that they may describe."""
+    sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    whole = context.cluster.sampler.snapshot
+    snapshot = whole if sees_all else await _seen(context, whole)
+    totals = snapshot.totals
+    return Overview(
+        figures=freshness(snapshot),
+        cluster_id=snapshot.cluster_id,
+        brokers=[_broker(each, snapshot) for each in snapshot.brokers.values()],
+        topics=len(snapshot.topics),
+        partitions=totals.partitions,
+        offline=totals.offline,
+        under_replicated=totals.under_replicated,
+        groups=len(snapshot.groups),
+        size=totals.size,
+        records_in=totals.rate_in,
+        records_out=totals.rate_out,
+        lag=totals.lag,
+        worst=await _worst(context, snapshot),
+        alarms=len(await raised_alarms(context)),
+        curves=await _curves(context) if sees_all else [],
+        since=query.since,
+    )
+
+
+async def _seen(context: Context, whole: Snapshot) -> Snapshot:
+    """Without brokers, and without what the visitor may not describe."""
+    names = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, whole.topics)
+    read = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, whole.groups)
+    topics = {name: topic for name, topic in whole.topics.items() if name in names}
+    groups = {name: group.within(names) for name, group in whole.groups.items() if name in read}
+    totals = await totals_of(topics, groups)
+    return msgspec.structs.replace(whole, brokers={}, topics=topics, groups=groups, totals=totals)
+
+
+def _broker(sample: BrokerSample, snapshot: Snapshot) -> BrokerRow:
+    broker = sample.broker
+    used = sum(log_dir.used for log_dir in sample.log_dirs)
+    return BrokerRow(
+        *(broker.id, str(broker.address), broker.rack or "", broker.id == snapshot.controller),
+        *(sample.leaders, sample.replicas, used, sample.error),
+    )
+
+
+async def _worst(context: Context, snapshot: Snapshot) -> WorstGroup | None:
+    """Somebody who may not see the worst of all is shown none: the next one would say too little."""
+    worst = snapshot.totals.worst
+    if worst is None or not await context.may(Operation.DESCRIBE, ResourceType.GROUP, worst.group):
+        return None
+    return WorstGroup(*worst)
+
+
+async def _curves(context: Context) -> list[CurveShown]:
+    shown = [
+        CurveShown(
+            "Records written and committed", ["cluster/in", "cluster/out"], ["in", "out"], "records/s"
+        ),
+        CurveShown("Lag of all groups", ["cluster/lag"], ["lag"], "records"),
+        CurveShown("Lag of the worst group", ["cluster/lag_seconds"], ["lag"], "s"),
+        CurveShown("Bytes on disk", ["cluster/bytes"], ["bytes"], "B"),
+    ]
+    names = await context.cluster.history.names("broker/")
+    for what, title, unit in (
+        ("loop_busy", "Busy event loop", "%"),
+        ("p99", "Produce, 99th percentile", "ms"),
+    ):
+        series = [name for name in names if name.endswith(f"/{what}")][:MOST_BROKER_CURVES]
+        if series:
+            shown.append(CurveShown(title, series, [name.split("/")[1] for name in series], unit))
+    return shown

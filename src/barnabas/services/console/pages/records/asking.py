@@ -1,0 +1,114 @@
+"""What people write into the search bar, and the address that says it, as a search."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.scanning.model import MOST_HITS, Decode, Mask, Search
+from barnabas.common.durations import seconds_of
+
+_OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d{1,18})\s*", re.IGNORECASE | re.ASCII)
+_PARTITIONS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+_MILLISECONDS = re.compile(r"\d{11,15}")
+MOST_PARTITIONS = 10_000
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)]
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """The search bar; all of it is in the address."""
+
+    topic: str
+    find: str = ""
+    regex: bool = False
+    ignore_case: bool = False
+    key: str = ""
+    header: str = ""
+    where: str = ""
+    since: str = ""
+    """A time (2026-11-17T08:30, UTC unless it says otherwise), a length of time before now (15m), or @OFFSET."""
+    until: str = ""
+    partitions: str = ""
+    """0,2,5-7"""
+    order: Literal["newest", "oldest"] = "newest"
+    uncommitted: bool = False
+    decode: Decode = Decode.AUTO
+
+
+async def search_of(context: Context, asked: Asked, limit: int, continue_at: str = "") -> Search:
+    since, first_offset = _moment_or_offset(asked.since, "since")
+    until, until_offset = _moment_or_offset(asked.until, "until")
+    return Search(
+        topic=asked.topic,
+        find=asked.find,
+        regex=asked.regex and bool(asked.find),
+        ignore_case=asked.ignore_case,
+        key=asked.key,
+        header=asked.header,
+        where=asked.where.strip(),
+        since=since,
+        until=until,
+        first_offset=first_offset,
+        until_offset=until_offset,
+        partitions=parse_partitions(asked.partitions),
+        newest_first=asked.order == "newest",
+        committed=not asked.uncommitted,
+        limit=limit,
+        decode=asked.decode,
+        masks=await masks_of(context, asked.topic),
+        continue_at=continue_at,
+    )
+
+
+async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
+    """What is hidden from this visitor."""
+    hidden = await context.hidden(topic)
+    return (Mask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
+
+
+def parse_partitions(text: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        named = _PARTITIONS.fullmatch(part)
+        if named is None:
+            raise BadInputError(f"{part[:50]!r} is no partition: write 0,2 or 0-3", "partitions")
+        start, end = int(named[1]), int(named[2] or named[1])
+        if len(found) + end - start >= MOST_PARTITIONS:
+            raise BadInputError(f"Up to {part!r} these are too many partitions", "partitions")
+        found.update(range(start, end + 1))
+    return tuple(sorted(found))
+
+
+def _moment_or_offset(text: str, field: str) -> tuple[int | None, int | None]:
+    text = text.strip()
+    if not text:
+        return None, None
+    if found := _OFFSET.fullmatch(text):
+        return None, int(found[1])
+    return parse_moment(text, field), None
+
+
+def parse_moment(text: str, field: str) -> int:
+    """Epoch milliseconds, not before 1970: brokers give numbers below 0 a meaning of their own."""
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return int(max(0.0, at) * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        ago = seconds_of(text.removeprefix("-").removesuffix("ago").strip())
+    except ValueError:
+        raise BadInputError(
+            f"{text[:50]!r} is no time: write 2026-11-17T08:30, 15m for a quarter of an hour ago, or @4711 as offset",
+            field,
+        ) from None
+    return int(max(0.0, datetime.now(UTC).timestamp() - ago) * 1000)

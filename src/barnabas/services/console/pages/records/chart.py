@@ -1,0 +1,79 @@
+"""The activity report of a topic: the newest value of each key as a table, numbers in the values as curves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.records.asking import Asked, search_of
+from barnabas.services.console.routes import Routes
+from barnabas.services.console.scanning.model import Hit
+from barnabas.services.console.scanning.scanner import MOST_REPORTED
+from barnabas.security.authz.authorizer import Operation
+
+routes = Routes()
+
+POINTS = 240
+MOST_COLUMNS = 12
+_VALUE_BYTES = 64 << 10
+
+
+class ChartQuery(Asked, kw_only=True):
+    records: Annotated[int, msgspec.Meta(ge=1, le=MOST_REPORTED)] = 10_000
+    keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+class Curve(msgspec.Struct):
+    field: str
+    values: list[float | None]
+    lowest: float
+    highest: float
+
+
+class ChartPage(msgspec.Struct):
+    """`columns` are the fields of the newest values; `cells` has one list for each of `newest`."""
+
+    topic: str = ""
+    records: int = 0
+    newest: list[Hit] = []
+    times: list[int] = []
+    curves: list[Curve] = []
+    left_out: int = 0
+    stopped: bool = False
+    columns: list[str] = []
+    cells: list[list[str]] = []
+
+
+@routes.page("/topics/{topic}/chart", needs=topic(Operation.READ), template="records/chart.html")
+async def show_chart(context: Context, query: ChartQuery) -> ChartPage:
+    """The newest value of each key, and each numeric field over time: means of slices, of the newest records."""
+    search = msgspec.structs.replace(
+        await search_of(context, query, query.records), newest_first=True, shown_bytes=_VALUE_BYTES
+    )
+    found = await context.cluster.scanner.report(context.client, search, query.keys, POINTS)
+    page = msgspec.json.decode(found, type=ChartPage)
+    page.topic = query.topic
+    values = [_fields(hit) for hit in page.newest]
+    names = dict.fromkeys(name for value in values for name in value)
+    page.columns = list(names)[:MOST_COLUMNS]
+    page.cells = [[_cell(value.get(name)) for name in page.columns] for value in values]
+    return page
+
+
+def _fields(hit: Hit) -> dict[str, Any]:
+    """The value's own; `value` for what has none."""
+    try:
+        found = msgspec.json.decode(hit.value.text) if not hit.value.cut else hit.value.text
+    except msgspec.MsgspecError:
+        found = hit.value.text
+    return found if isinstance(found, dict) else {"value": found}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,114 @@
+"""The search of a topic's records: the page, and the stream that fills it."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from barnabas.client.errors import ClientError
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import ConsoleError, explain
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.records.asking import Asked, Limit, search_of
+from barnabas.services.console.routes import Event, Routes
+from barnabas.services.console.scanning.model import Decode, End, Hit, Hits, Progress, SearchEvent
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+
+class RecordsQuery(Asked, kw_only=True):
+    limit: Limit = 100
+    at: str = ""
+    """Where an earlier search goes on (`continue_at`)."""
+    wait: bool = False
+    """Search before this answers: for the API, and for browsers without JavaScript."""
+
+
+class RecordsPage(msgspec.Struct):
+    topic: str
+    partitions: int
+    may_write: bool
+    decodes: list[str]
+    rows: list[Hit]
+    end: End | None = None
+    onward: str = ""
+    """The query of the next page."""
+
+
+class Failure(msgspec.Struct):
+    error: str
+    field: str = ""
+
+
+@routes.page("/topics/{topic}/records", needs=topic(Operation.READ), template="records/listing.html")
+async def show_records(context: Context, query: RecordsQuery) -> RecordsPage:
+    """Search a topic's records. With `wait=true` the records are in the answer, otherwise in `records/search`."""
+    await context.cluster.scanner.warm()
+    found = (await context.client.topics([query.topic]))[query.topic]
+    may_write = not context.settings.read_only and await context.may(
+        Operation.WRITE, ResourceType.TOPIC, query.topic
+    )
+    page = RecordsPage(query.topic, len(found.partitions), may_write, [each.value for each in Decode], [])
+    if query.wait:
+        async with aclosing(_events(context, query)) as events:
+            async for event in events:
+                if isinstance(event, Hits):
+                    page.rows += event.rows
+                elif isinstance(event, End):
+                    page.end = event
+        page.onward = _onward(query, page.end)
+    return page
+
+
+def _onward(query: RecordsQuery, end: End | None) -> str:
+    if end is None or not end.continue_at:
+        return ""
+    asked = msgspec.to_builtins(msgspec.structs.replace(query, at=end.continue_at))
+    del asked["topic"]
+    return urllib.parse.urlencode(
+        {name: _word(value) for name, value in asked.items() if value not in ("", False)}
+    )
+
+
+def _word(value: object) -> str:
+    return "true" if value is True else str(value)
+
+
+@routes.stream("/topics/{topic}/records/search", needs=topic(Operation.READ))
+async def search_records(context: Context, query: RecordsQuery) -> AsyncGenerator[Event, None]:
+    """The search as events: `hits`, `progress`, then `end`, or `failed` with a sentence."""
+    try:
+        async with aclosing(_events(context, query)) as events:
+            async for event in events:
+                yield Event(_NAMES[type(event)], event)
+    except (ConsoleError, KafkaError, ClientError, OSError) as error:
+        yield failed(error)
+
+
+async def _events(context: Context, query: RecordsQuery) -> AsyncGenerator[SearchEvent, None]:
+    search = await search_of(context, query, query.limit, query.at)
+    async with aclosing(context.cluster.scanner.search(context.client, search)) as events:
+        async for event in events:
+            yield _without_bytes(event) if search.masks else event
+
+
+def _without_bytes(event: SearchEvent) -> SearchEvent:
+    """How many bytes a record has would tell how long what is masked in it is."""
+    if isinstance(event, Progress):
+        return msgspec.structs.replace(event, bytes=0)
+    if isinstance(event, End):
+        return msgspec.structs.replace(event, progress=msgspec.structs.replace(event.progress, bytes=0))
+    return event
+
+
+_NAMES = {Hits: "hits", Progress: "progress", End: "end"}
+
+
+def failed(error: Exception) -> Event:
+    known = explain(error)
+    return Event("failed", Failure(known.message, known.field))

@@ -1,0 +1,83 @@
+"""One record: the link that can be sent to a colleague."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import NotFoundError, RefusedError
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.records.asking import masks_of
+from barnabas.services.console.routes import Download, Routes
+from barnabas.services.console.scanning.model import WHOLE_BYTES, Decode, Hit, Search
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+Partition = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 2)]
+
+
+class RecordQuery(msgspec.Struct):
+    topic: str
+    partition: Partition
+    offset: Offset
+    decode: Decode = Decode.AUTO
+
+
+class RecordPage(msgspec.Struct):
+    topic: str
+    record: Hit
+    may_write: bool
+    masked: bool
+
+
+@routes.page(
+    "/topics/{topic}/records/{partition}/{offset}", needs=topic(Operation.READ), template="records/one.html"
+)
+async def show_record(context: Context, query: RecordQuery) -> RecordPage:
+    """One record with its headers, its value as JSON, text or what its schema says, and its bytes."""
+    search = await search_for_one(context, query)
+    found = await context.cluster.scanner.record(context.client, search)
+    if found is None:
+        raise NotFoundError(
+            f"{query.topic}-{query.partition} has no record at offset {query.offset}: it was deleted, compacted or "
+            "aborted, or is yet to come"
+        )
+    may_write = not context.settings.read_only and await context.may(
+        Operation.WRITE, ResourceType.TOPIC, query.topic
+    )
+    return RecordPage(query.topic, found, may_write, bool(search.masks))
+
+
+@routes.download("/topics/{topic}/records/{partition}/{offset}/value", needs=topic(Operation.READ))
+async def download_value(context: Context, query: RecordQuery) -> Download:
+    """The bytes of a record's value, whole. Not for topics of which something is masked."""
+    search = await search_for_one(context, query)
+    refuse_masked(search)
+    chunks = context.cluster.scanner.value(context.client, search)
+    return Download(f"{query.topic}-{query.partition}-{query.offset}", "application/octet-stream", chunks)
+
+
+async def search_for_one(context: Context, query: RecordQuery) -> Search:
+    return Search(
+        topic=query.topic,
+        partitions=(query.partition,),
+        first_offset=query.offset,
+        until_offset=query.offset + 1,
+        limit=1,
+        newest_first=False,
+        decode=query.decode,
+        masks=await masks_of(context, query.topic),
+        shown_bytes=WHOLE_BYTES,
+        with_hex=True,
+    )
+
+
+def refuse_masked(search: Search) -> None:
+    if search.masks:
+        raise RefusedError(
+            f"Parts of {search.topic} are masked for you, so its bytes cannot be copied. Ask for the right to unmask"
+        )

@@ -1,0 +1,218 @@
+"""Records are written: new ones, changed copies of others, and others again as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.producing.record_accumulator import Delivered
+from barnabas.client.schemas.client import RegistryError, SchemaClient
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.records.one import Offset, Partition, RecordQuery, refuse_masked, search_for_one
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Routes
+from barnabas.services.console.scanning.model import RawRecord
+from barnabas.services.console.settings import ClusterSettings
+from barnabas.records.record import Header
+from barnabas.client.schemas.serdes import Encoder, UnfitValueError
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+_AT_ONCE = ProducerSettings(linger=0.0, delivery_timeout=20.0)
+
+
+class Encoding(StrEnum):
+    """How the value is written in the form."""
+
+    TEXT = "text"
+    JSON = "json"
+    BASE64 = "base64"
+    SCHEMA = "schema"
+
+
+class ProduceQuery(msgspec.Struct):
+    topic: str
+    partition: Partition | None = None
+    """With `offset`: the record that is the beginning of a new one."""
+    offset: Offset | None = None
+
+
+class ProducePage(msgspec.Struct):
+    topic: str
+    partitions: int
+    encodings: list[str]
+    has_registry: bool
+    key: str = ""
+    key_encoding: Encoding = Encoding.TEXT
+    value: str = ""
+    encoding: Encoding = Encoding.TEXT
+    is_null: bool = False
+    headers: str = ""
+
+
+class ProduceForm(msgspec.Struct):
+    topic: str
+    key: str = ""
+    """Nothing is no key."""
+    key_encoding: Encoding = Encoding.TEXT
+    value: str = ""
+    encoding: Encoding = Encoding.TEXT
+    is_null: bool = False
+    """A tombstone."""
+    headers: str = ""
+    """`name: value`, one a line."""
+    partition: Partition | None = None
+
+
+class ReplayForm(msgspec.Struct):
+    topic: str
+    partition: Partition
+    offset: Offset
+    target: str
+    """The topic that gets the record; the same one for a repetition."""
+
+
+class Produced(msgspec.Struct):
+    message: str
+    see: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@routes.page("/topics/{topic}/produce", needs=topic(Operation.WRITE), template="records/produce.html")
+async def show_produce(context: Context, query: ProduceQuery) -> ProducePage:
+    """The form for a record. With `partition` and `offset` it begins with that one (READ is needed for it)."""
+    found = (await context.client.topics([query.topic]))[query.topic]
+    has_registry = bool(context.cluster.settings.registry)
+    encodings = [each.value for each in Encoding if has_registry or each is not Encoding.SCHEMA]
+    page = ProducePage(query.topic, len(found.partitions), encodings, has_registry)
+    if query.partition is not None and query.offset is not None:
+        await context.demand(Operation.READ, ResourceType.TOPIC, query.topic)
+        _fill(page, await _record(context, RecordQuery(query.topic, query.partition, query.offset)))
+    return page
+
+
+@routes.action("/topics/{topic}/produce", needs=topic(Operation.WRITE))
+async def produce(context: Context, form: ProduceForm) -> Produced:
+    """Write one record. `encoding`: text, json, base64, or schema (JSON by the latest schema of TOPIC-value)."""
+    key = _bytes(form.key, form.key_encoding, "key") if form.key else None
+    value = None if form.is_null else await _value(context, form)
+    delivered = await _send(context, form.topic, value, key, parse_headers(form.headers), form.partition)
+    return _produced(form.topic, delivered)
+
+
+@routes.action(
+    "/topics/{topic}/records/{partition}/{offset}/replay",
+    needs=topic(Operation.READ) & topic(Operation.WRITE, "target"),
+)
+async def replay(context: Context, form: ReplayForm) -> Produced:
+    """Write a record again, as it is, to a topic: with its key, value and headers, and the time of now."""
+    raw = await _record(context, RecordQuery(form.topic, form.partition, form.offset))
+    headers = [(name.decode("utf-8", "surrogateescape"), value) for name, value in raw.headers]
+    delivered = await _send(context, form.target, raw.value, raw.key, headers, None)
+    return _produced(form.target, delivered)
+
+
+async def _record(context: Context, query: RecordQuery) -> RawRecord:
+    search = await search_for_one(context, query)
+    refuse_masked(search)
+    return await context.cluster.scanner.raw(context.client, search)
+
+
+async def _send(
+    context: Context,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    headers: list[Header],
+    partition: int | None,
+) -> Delivered:
+    await context.client.topics([topic])  # a topic that is not there is not created by a typing error
+    async with Producer(context.client, _AT_ONCE) as producer:
+        return await producer.send(topic, value, key, partition=partition, headers=headers)
+
+
+def _produced(topic: str, delivered: Delivered) -> Produced:
+    partition, offset = delivered.partition.partition, delivered.offset
+    message = f"Written to partition {partition} of {topic} at offset {offset}"
+    return Produced(message, f"/topics/{quote(topic)}/records/{partition}/{offset}", topic, partition, offset)
+
+
+async def _value(context: Context, form: ProduceForm) -> bytes:
+    if form.encoding is not Encoding.SCHEMA:
+        return _bytes(form.value, form.encoding, "value")
+    if not context.cluster.settings.registry:
+        raise BadInputError("No schema registry is configured for this cluster", "encoding")
+    try:
+        value = msgspec.json.decode(form.value)
+    except msgspec.MsgspecError as error:
+        raise BadInputError(f"The value is no JSON: {error}", "value") from None
+    try:
+        settings = context.cluster.settings
+        return await asyncio.to_thread(_by_schema, settings, f"{form.topic}-value", value)
+    except (RegistryError, UnfitValueError) as error:
+        raise BadInputError(str(error), "value") from None
+
+
+def _by_schema(settings: ClusterSettings, subject: str, value: Any) -> bytes:
+    login = settings.registry_login
+    user, password, token = login.user, login.password.text, login.token.text
+    with SchemaClient(settings.registry, user=user, password=password, token=token) as client:
+        return Encoder(client, subject)(value)
+
+
+def _bytes(text: str, encoding: Encoding, field: str) -> bytes:
+    if encoding is Encoding.BASE64:
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise BadInputError(f"The {field} is no base64: {error}", field) from None
+    if encoding is Encoding.JSON:
+        try:
+            msgspec.json.decode(text)
+        except msgspec.MsgspecError as error:
+            raise BadInputError(f"The {field} is no JSON: {error}", field) from None
+    # A browser sends every line's end as two characters.
+    return text.replace("\r\n", "\n").encode()
+
+
+def parse_headers(text: str) -> list[Header]:
+    found: list[Header] = []
+    for line in text.splitlines():
+        if line.strip():
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise BadInputError(f"{line!r} is no header: write `name: value`", "headers")
+            found.append((name.strip(), value.strip().encode()))
+    return found
+
+
+def _fill(page: ProducePage, raw: RawRecord) -> None:
+    page.key, page.key_encoding = _text(raw.key or b"")
+    page.value, page.encoding = _text(raw.value or b"")
+    page.is_null = raw.value is None
+    page.headers = "\n".join(
+        f"{name.decode('utf-8', 'replace')}: {(value or b'').decode('utf-8', 'replace')}"
+        for name, value in raw.headers
+    )
+
+
+def _text(data: bytes) -> tuple[str, Encoding]:
+    """Base64 for what a form would change."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\r"
+    if "\r" in text or "\0" in text:
+        return base64.b64encode(data).decode(), Encoding.BASE64
+    return text, Encoding.TEXT

@@ -1,0 +1,52 @@
+"""What is appended to a topic, as it comes: at most 50 rows a second, what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from barnabas.client.errors import ClientError
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import ConsoleError
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.records.asking import Asked, search_of
+from barnabas.services.console.pages.records.listing import failed
+from barnabas.services.console.routes import Event, Routes
+from barnabas.services.console.scanning.model import Decode, Skipped
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation
+
+routes = Routes()
+
+
+class TailQuery(Asked, kw_only=True):
+    at: str = ""
+    """Where it was paused."""
+
+
+class TailPage(msgspec.Struct):
+    topic: str
+    partitions: int
+    decodes: list[str]
+
+
+@routes.page("/topics/{topic}/tail", needs=topic(Operation.READ), template="records/tail.html")
+async def show_tail(context: Context, query: TailQuery) -> TailPage:
+    """New records of a topic as they come; the records are in `tail/stream`."""
+    await context.cluster.scanner.warm()
+    found = (await context.client.topics([query.topic]))[query.topic]
+    return TailPage(query.topic, len(found.partitions), [each.value for each in Decode])
+
+
+@routes.stream("/topics/{topic}/tail/stream", needs=topic(Operation.READ))
+async def tail_records(context: Context, query: TailQuery) -> AsyncGenerator[Event, None]:
+    """`hits` with the records of the last half second, `skipped` with how many there was no room for."""
+    try:
+        search = await search_of(context, query, 100, query.at)
+        async with aclosing(context.cluster.scanner.tail(context.client, search)) as events:
+            async for event in events:
+                yield Event("skipped" if isinstance(event, Skipped) else "hits", event)
+    except (ConsoleError, KafkaError, ClientError, OSError) as error:
+        yield failed(error)

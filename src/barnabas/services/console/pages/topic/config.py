@@ -1,0 +1,96 @@
+"""The settings of a topic: seen with their defaults, changed after a preview."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.services.console.administration.configuration import (
+    Change,
+    Setting,
+    apply_changes,
+    read_settings,
+    seen_of,
+)
+from barnabas.services.console.administration.rights import may_change_topic
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import topic
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Routes
+from barnabas.security.authz.authorizer import Operation
+
+routes = Routes()
+
+
+class ConfigQuery(msgspec.Struct):
+    topic: str
+    q: str = ""
+    """Only settings with this in their name."""
+    changed: bool = False
+    """Only those that the topic itself has."""
+    changes: str = ""
+    """name=value a line; a name alone goes back to its default. Only the difference is shown."""
+
+
+class ConfigForm(msgspec.Struct):
+    topic: str
+    changes: str
+    seen: str = ""
+    """What the preview showed, as JSON; if it holds no more, nothing is changed."""
+
+
+class ConfigPage(msgspec.Struct):
+    resource: str
+    settings: list[Setting]
+    total: int
+    preview: list[Change] | None
+    """The difference that `changes` would make; the broker has said that it would take it."""
+    seen: str
+    may_alter: bool
+
+
+class ConfigDone(msgspec.Struct):
+    message: str
+    see: str
+    changed: list[Change]
+
+
+@routes.page("/topics/{topic}/config", needs=topic(Operation.DESCRIBE_CONFIGS), template="topic/config.html")
+async def show_config(context: Context, query: ConfigQuery) -> ConfigPage:
+    """The settings of a topic: value, default, source, documentation; with `changes`, what they would change."""
+    may_alter = await may_change_topic(context, Operation.ALTER_CONFIGS, query.topic)
+    settings = await read_settings(context.client, admin.TOPIC, query.topic)
+    preview = None
+    if query.changes.strip() and may_alter:
+        preview = await apply_changes(
+            context.client, admin.TOPIC, query.topic, query.changes, "", validate_only=True
+        )
+    return config_page(query.topic, settings, query, preview, may_alter=may_alter)
+
+
+@routes.action("/topics/{topic}/config", needs=topic(Operation.ALTER_CONFIGS))
+async def change_config(context: Context, form: ConfigForm) -> ConfigDone:
+    """Change settings of a topic. Refused with the difference if they are no longer what the preview showed."""
+    changed = await apply_changes(context.client, admin.TOPIC, form.topic, form.changes, form.seen)
+    return ConfigDone(told(changed, form.topic), f"/topics/{quote(form.topic)}/config", changed)
+
+
+def config_page(
+    resource: str,
+    settings: list[Setting],
+    query: ConfigQuery,
+    preview: list[Change] | None,
+    *,
+    may_alter: bool,
+) -> ConfigPage:
+    shown = [
+        setting
+        for setting in settings
+        if query.q.lower() in setting.name.lower() and (setting.is_set or not query.changed)
+    ]
+    return ConfigPage(resource, shown, len(settings), preview, seen_of(preview or ()), may_alter)
+
+
+def told(changed: list[Change], resource: str) -> str:
+    names = ", ".join(each.name for each in changed)
+    return f"Changed {names} of {resource}." if changed else "Everything was like this already."

@@ -1,0 +1,55 @@
+"""Who reads a topic, and how far behind."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.topic.summary import TopicQuery, find_topic
+from barnabas.services.console.routes import Routes
+from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+
+class Reader(msgspec.Struct):
+    group: str
+    type: str
+    state: str
+    partitions: int
+    """With a commit."""
+    lag: int
+    lag_seconds: float | None
+
+
+class ReadersPage(msgspec.Struct):
+    topic: str
+    readers: list[Reader]
+    age: float
+    """Seconds since this was so."""
+    error: str
+
+
+@routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
+async def show_readers(context: Context, query: TopicQuery) -> ReadersPage:
+    """The groups that have committed offsets in a topic, the one furthest behind first. Groups that the visitor may not
+    describe are left out."""
+    await find_topic(context, query.topic)
+    snapshot = context.cluster.sampler.snapshot
+    found = readers_of(snapshot, query.topic)
+    names = [reader.group for reader in found]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, names)
+    readers = [reader for reader in found if reader.group in allowed]
+    return ReadersPage(query.topic, readers, snapshot.age, snapshot.error)
+
+
+def readers_of(snapshot: Snapshot, name: str) -> list[Reader]:
+    found = [
+        Reader(group.name, group.type, group.state, len(read.indexes), read.lag, read.lag_seconds)
+        for group in snapshot.groups.values()
+        for read in group.topics
+        if read.topic == name
+    ]
+    return sorted(found, key=lambda reader: (-(reader.lag_seconds or 0), -reader.lag, reader.group))

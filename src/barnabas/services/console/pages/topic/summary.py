@@ -1,0 +1,126 @@
+"""A topic at a glance, its partitions, and who reads it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.client.metadata import Topic
+from barnabas.services.console.administration.configuration import read_settings
+from barnabas.services.console.administration.partitions import (
+    MISSING,
+    NO_LEADER,
+    NOT_PREFERRED,
+    PartitionRow,
+    read_partitions,
+)
+from barnabas.services.console.administration.rights import may_change_cluster, may_change_topic
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import topic
+from barnabas.services.console.routes import Routes
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.common.types import uuid_to_text
+
+routes = Routes()
+
+
+class TopicQuery(msgspec.Struct):
+    topic: str
+
+
+class TopicRights(msgspec.Struct):
+    """What the visitor may do, so that the page offers nothing else."""
+
+    read: bool
+    write: bool
+    alter: bool
+    delete: bool
+    see_configs: bool
+
+
+class TopicPage(msgspec.Struct):
+    topic: str
+    id: str
+    internal: bool
+    partitions: int
+    replication_factor: int
+    records: int
+    bytes: int | None
+    """Of all replicas; None if the brokers do not say."""
+    offline: int
+    under_replicated: int
+    not_preferred: int
+    changed: dict[str, str]
+    """Settings of the topic itself."""
+    may: TopicRights
+
+
+class PartitionsPage(msgspec.Struct):
+    topic: str
+    rows: list[PartitionRow]
+    tiered: bool
+    may_elect: bool
+
+
+@routes.page("/topics/{topic}", needs=topic(Operation.DESCRIBE), template="topic/summary.html")
+async def show_topic(context: Context, query: TopicQuery) -> TopicPage:
+    """One topic: partitions, records, bytes, changed settings, and what is wrong with it."""
+    found = await find_topic(context, query.topic)
+    rights = await _rights(context, query.topic)
+    rows = await read_partitions(context.client, found, with_producers=False)
+    return summary_of(found, rows, await _changed(context, rights, query.topic), rights)
+
+
+@routes.page("/topics/{topic}/partitions", needs=topic(Operation.DESCRIBE), template="topic/partitions.html")
+async def show_partitions(context: Context, query: TopicQuery) -> PartitionsPage:
+    """The partitions of a topic: leader, replicas, ISR, offsets, size, producers, what is tiered."""
+    found = await find_topic(context, query.topic)
+    may_read = await context.may(Operation.READ, ResourceType.TOPIC, query.topic)
+    rows = await read_partitions(context.client, found, with_producers=may_read)
+    may_elect = await may_change_cluster(context, Operation.ALTER)
+    return PartitionsPage(query.topic, rows, any(row.tiered is not None for row in rows), may_elect)
+
+
+async def find_topic(context: Context, name: str) -> Topic:
+    return (await context.client.topics([name]))[name]
+
+
+def summary_of(
+    found: Topic, rows: list[PartitionRow], changed: dict[str, str], rights: TopicRights
+) -> TopicPage:
+    sizes = [row.total_bytes for row in rows if row.total_bytes is not None]
+    return TopicPage(
+        found.name,
+        uuid_to_text(found.id),
+        found.internal,
+        len(rows),
+        max((len(row.replicas) for row in rows), default=0),
+        sum(row.records or 0 for row in rows),
+        sum(sizes) if sizes else None,
+        _flagged(rows, NO_LEADER),
+        _flagged(rows, MISSING),
+        _flagged(rows, NOT_PREFERRED),
+        changed,
+        rights,
+    )
+
+
+def _flagged(rows: list[PartitionRow], flag: str) -> int:
+    return sum(flag in row.flags for row in rows)
+
+
+async def _rights(context: Context, name: str) -> TopicRights:
+    return TopicRights(
+        await context.may(Operation.READ, ResourceType.TOPIC, name),
+        await may_change_topic(context, Operation.WRITE, name),
+        await may_change_topic(context, Operation.ALTER, name),
+        await may_change_topic(context, Operation.DELETE, name),
+        await context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name),
+    )
+
+
+async def _changed(context: Context, rights: TopicRights, name: str) -> dict[str, str]:
+    if not rights.see_configs:
+        return {}
+    settings = await read_settings(context.client, admin.TOPIC, name)
+    return {setting.name: setting.shown for setting in settings if setting.is_set}

@@ -1,0 +1,131 @@
+"""The list of topics: what is in them, what goes through them, who is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.pages.shown import Freshness, Paging, freshness, known_first, page_of, sparks
+from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.sampling.series import topic_series
+from barnabas.services.console.sampling.snapshot import Snapshot, TopicSample
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+routes = Routes()
+
+
+class TopicsQuery(msgspec.Struct):
+    q: str = ""
+    """A part of the name."""
+    name: list[str] = []
+    """Only these: how favourites are shown."""
+    internal: bool = False
+    sort: str = "name"
+    """name, partitions, rate, size or lag."""
+    page: int = 1
+
+
+class TopicRow(msgspec.Struct):
+    name: str
+    internal: bool
+    partitions: int
+    offline: int
+    under_replicated: int
+    records_in: float | None
+    """A second."""
+    size: int | None
+    """Bytes of all replicas."""
+    lag: int | None
+    """Records that the group which is furthest behind has before it, if the visitor may see that group."""
+    lag_seconds: float | None
+    group: str
+    """That group."""
+    spark: str
+    """Records in, of two hours: the path of an SVG of 90 by 22."""
+
+
+class TopicsPage(msgspec.Struct):
+    figures: Freshness
+    q: str
+    names: list[str]
+    internal: bool
+    sort: str
+    paging: Paging
+    topics: list[TopicRow]
+
+
+def _lag_key(snapshot: Snapshot) -> Callable[[TopicSample], Any]:
+    def key(topic: TopicSample) -> Any:
+        worst = snapshot.worst.get(topic.name)
+        if worst is None:
+            return known_first(None)
+        return (*known_first(worst.seconds or 0.0), -worst.lag)
+
+    return key
+
+
+_SORTS: dict[str, Callable[[Snapshot], Callable[[TopicSample], Any]]] = {
+    "name": lambda snapshot: lambda topic: topic.name,
+    "partitions": lambda snapshot: lambda topic: -len(topic.layout),
+    "rate": lambda snapshot: lambda topic: known_first(topic.rate_in),
+    "size": lambda snapshot: lambda topic: known_first(topic.size if topic.size >= 0 else None),
+    "lag": _lag_key,
+}
+
+
+@routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=Entry("Topics", "t", 10))
+async def list_topics(context: Context, query: TopicsQuery) -> TopicsPage:
+    """Topics that the visitor may describe, a page of fifty of them."""
+    if query.sort not in _SORTS:
+        raise BadInputError(f"Topics are sorted by {', '.join(_SORTS)}", "sort")
+    snapshot = context.cluster.sampler.snapshot
+    found = await _find(context, snapshot, query)
+    found.sort(key=_SORTS[query.sort](snapshot))
+    shown, paging = page_of(found, query.page)
+    return TopicsPage(
+        *(freshness(snapshot), query.q, query.name, query.internal, query.sort, paging),
+        topics=await _rows(context, snapshot, shown),
+    )
+
+
+async def _find(context: Context, snapshot: Snapshot, query: TopicsQuery) -> list[TopicSample]:
+    part = query.q.strip().lower()
+    wanted = set(query.name)
+    fitting = [
+        topic
+        for topic in snapshot.topics.values()
+        if (query.internal or not topic.internal)
+        and part in topic.name.lower()
+        and (not wanted or topic.name in wanted)
+    ]
+    names = [topic.name for topic in fitting]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    return [topic for topic in fitting if topic.name in allowed]
+
+
+async def _rows(context: Context, snapshot: Snapshot, topics: list[TopicSample]) -> list[TopicRow]:
+    worst = {topic.name: snapshot.worst[topic.name] for topic in topics if topic.name in snapshot.worst}
+    groups = {lag.group for lag in worst.values()}
+    seen = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, groups)
+    series = [topic_series(topic.name, "in") for topic in topics]
+    paths = await sparks(context.cluster.history, series, snapshot.taken_ms)
+    rows = []
+    for topic, name in zip(topics, series, strict=True):
+        lag = worst.get(topic.name)
+        lag = lag if lag is not None and lag.group in seen else None
+        rows.append(
+            TopicRow(
+                *(topic.name, topic.internal, len(topic.layout), topic.offline, topic.under_replicated),
+                *(topic.rate_in, topic.size if topic.size >= 0 else None),
+                lag=lag.lag if lag else None,
+                lag_seconds=lag.seconds if lag else None,
+                group=lag.group if lag else "",
+                spark=paths[name],
+            )
+        )
+    return rows

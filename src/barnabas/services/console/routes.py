@@ -1,0 +1,204 @@
+"""Every page, action, stream and download: its path, who answers, and the right that it needs.
+
+    routes = Routes()
+
+    @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
+    async def show_group(context: Context, query: GroupQuery) -> GroupPage:
+        '''One group: members, lag, curves.'''
+
+Paths are below `/c/{cluster}`, those of `outside=True` below `/`. The JSON API has the same paths below `/api/v1`.
+"""
+
+from __future__ import annotations
+
+import typing
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from barnabas.services.console.errors import NotFoundError, WrongMethodError
+from barnabas.services.console.needs import Needs
+
+Endpoint = Callable[[Any, Any], Any]
+E = TypeVar("E", bound=Callable[..., Any])
+
+API_PREFIX = ["api", "v1"]
+
+
+class Kind(Enum):
+    PAGE = "page"
+    ACTION = "action"
+    STREAM = "stream"
+    DOWNLOAD = "download"
+
+
+class Event(msgspec.Struct):
+    """One of a stream (Server-Sent Events)."""
+
+    name: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    name: str
+    media_type: str
+    chunks: AsyncIterator[bytes]
+
+
+class Done(msgspec.Struct):
+    """What an action answers; an action may answer with a Struct of its own that has `see` and `message`, too."""
+
+    message: str
+    see: str = "/"
+    """Where people are sent afterwards, below the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """In the navigation: a word, the letter that follows `g`, and the place among the others."""
+
+    word: str
+    letter: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    kind: Kind
+    path: str
+    endpoint: Endpoint
+    query: type[Any]
+    needs: Needs
+    template: str = ""
+    entry: Entry | None = None
+    outside: bool = False
+    """Of the console itself, not of a cluster."""
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.kind is Kind.ACTION else "GET"
+
+    @property
+    def segments(self) -> list[str]:
+        inner = [] if self.path == "/" else self.path.strip("/").split("/")
+        return inner if self.outside else ["c", "{cluster}", *inner]
+
+    @property
+    def full_path(self) -> str:
+        return "/" + "/".join(self.segments)
+
+    @property
+    def summary(self) -> str:
+        return (self.endpoint.__doc__ or "").strip()
+
+    @property
+    def answer(self) -> type[Any]:
+        found: type[Any] = typing.get_type_hints(self.endpoint)["return"]
+        return found
+
+
+class UndocumentedRouteError(TypeError):
+    """A route says no right, no type or nothing of what it is for: the console does not start."""
+
+
+class Routes:
+    """The routes of one module."""
+
+    def __init__(self) -> None:
+        self._routes: list[Route] = []
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
+
+    def page(
+        self, path: str, *, needs: Needs, template: str, entry: Entry | None = None, outside: bool = False
+    ) -> Callable[[E], E]:
+        return self._add(Kind.PAGE, path, needs, template, entry, outside)
+
+    def action(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
+        """A change: POST, written to the audit log, refused in read-only mode."""
+        return self._add(Kind.ACTION, path, needs, outside=outside)
+
+    def stream(self, path: str, *, needs: Needs) -> Callable[[E], E]:
+        """An async generator of `Event`s."""
+        return self._add(Kind.STREAM, path, needs)
+
+    def download(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
+        return self._add(Kind.DOWNLOAD, path, needs, outside=outside)
+
+    def _add(
+        self,
+        kind: Kind,
+        path: str,
+        needs: Needs,
+        template: str = "",
+        entry: Entry | None = None,
+        outside: bool = False,
+    ) -> Callable[[E], E]:
+        def add(endpoint: E) -> E:
+            query = _query_of(endpoint)
+            self._routes.append(Route(kind, path, endpoint, query, needs, template, entry, outside))
+            return endpoint
+
+        return add
+
+
+def _query_of(endpoint: Callable[..., Any]) -> type[Any]:
+    hints = [kind for name, kind in typing.get_type_hints(endpoint).items() if name != "return"]
+    if len(hints) != 2 or not issubclass(hints[1], msgspec.Struct):
+        raise UndocumentedRouteError(f"{endpoint.__qualname__} takes a Context and a Struct, both with types")
+    found: type[Any] = hints[1]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    route: Route
+    path: dict[str, str]
+    is_api: bool
+
+
+class RouteTable:
+    def __init__(self, modules: Iterable[Iterable[Route]]) -> None:
+        self.routes = [route for module in modules for route in module]
+        for route in self.routes:
+            if not str(route.needs) or not route.summary:
+                raise UndocumentedRouteError(f"{route.full_path} says no right, or not what it is for")
+
+    def find(self, method: str, raw_path: str) -> Match:
+        """Segments are split before they are unquoted: `%2F` is part of the name of a group."""
+        segments = [each for each in raw_path.split("/") if each]
+        is_api = segments[:2] == API_PREFIX
+        segments = segments[2:] if is_api else segments
+        wanted = "GET" if method == "HEAD" else method
+        fitting = [
+            (route, found) for route in self.routes if (found := _fit(route.segments, segments)) is not None
+        ]
+        for route, found in sorted(fitting, key=lambda each: len(each[1])):  # a word before a name
+            if route.method == wanted:
+                return Match(route, found, is_api)
+        if fitting:
+            raise WrongMethodError(f"{method} is not possible here")
+        raise NotFoundError("There is no such page")
+
+    @property
+    def entries(self) -> list[tuple[Entry, Route]]:
+        found = [(route.entry, route) for route in self.routes if route.entry is not None]
+        return sorted(found, key=lambda each: each[0].place)
+
+
+def _fit(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+    if len(pattern) != len(segments):
+        return None
+    found = {}
+    for want, have in zip(pattern, segments, strict=True):
+        if want.startswith("{"):
+            found[want[1:-1]] = urllib.parse.unquote(have)
+        elif want != have:
+            return None
+    return found

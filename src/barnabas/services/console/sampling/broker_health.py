@@ -1,0 +1,122 @@
+"""How busy brokers are, from the metrics that Barnabas serves over HTTP. Others are not asked."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barnabas.client.addresses import Address
+from barnabas.client.admin import BROKER, describe_configs
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Broker
+from barnabas.common.errors import KafkaError
+
+LISTEN = "barnabas.metrics.listen"
+TLS = "barnabas.metrics.tls.listener"
+PATIENCE = 2.0
+LARGEST_PAGE = 8 * 1024 * 1024
+ASK_AGAIN = 60.0
+"""Seconds after which a broker is asked again where its metrics are."""
+
+_IDLE = re.compile(rb"^kafka_network_socketserver_networkprocessoravgidle_percent ([0-9.e+-]+)", re.MULTILINE)
+_P99 = re.compile(
+    rb'^kafka_network_requestmetrics_totaltimems\{request="Produce",quantile="0.99"\} ([0-9.e+-]+)',
+    re.MULTILINE,
+)
+
+
+class BrokerHealth(NamedTuple):
+    """What is not served is None."""
+
+    loop_busy: float | None = None
+    """Per cent of the time."""
+    produce_p99_ms: float | None = None
+
+
+UNKNOWN_HEALTH = BrokerHealth()
+
+
+class HealthReader:
+    """Remembers where the metrics of each broker are."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._places: dict[int, Address | None] = {}
+        self._asked_at = 0.0
+
+    async def read(self, brokers: Mapping[int, Broker]) -> dict[int, BrokerHealth]:
+        """Of the brokers that serve metrics here, without TLS and without a password."""
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_at > ASK_AGAIN or brokers.keys() - self._places.keys():
+            self._asked_at = now
+            found = await asyncio.gather(*(self._place_of(broker) for broker in brokers.values()))
+            self._places = dict(zip(brokers, found, strict=True))
+        asked = {broker_id: place for broker_id, place in self._places.items() if place is not None}
+        read = await asyncio.gather(*map(_read_page, asked.values()))
+        return {
+            broker_id: health for broker_id, health in zip(asked, read, strict=True) if health is not None
+        }
+
+    async def _place_of(self, broker: Broker) -> Address | None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                settings = await describe_configs(self._client, BROKER, str(broker.id))
+        except (ClientError, KafkaError, TimeoutError, OSError):
+            return None
+        values = {each.name: each.value or "" for each in settings if each.name in (LISTEN, TLS)}
+        return None if values.get(TLS) else reachable(values.get(LISTEN, ""), broker.address.host)
+
+
+def reachable(listen: str, host: str) -> Address | None:
+    """Where metrics are asked for: at the broker's own address and nowhere else, whatever its settings say."""
+    named, _, port = listen.rpartition(":")
+    if not port.isdecimal() or not int(port):
+        return None
+    named = named.strip("[]") or "127.0.0.1"
+    if named == host or _is_wildcard(named) or (_is_loopback(named) and _is_loopback(host)):
+        return Address(host, int(port))
+    return None
+
+
+def _is_wildcard(host: str) -> bool:
+    return host in ("0.0.0.0", "::")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _read_page(place: Address) -> BrokerHealth | None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            page = await _get(place)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
+    return parse_health(page) if page.startswith(b"HTTP/1.1 200") else None
+
+
+async def _get(place: Address) -> bytes:
+    reader, writer = await asyncio.open_connection(*place)
+    try:
+        request = f"GET /metrics HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
+        writer.write(request.encode())
+        parts, size = [], 0
+        while size < LARGEST_PAGE and (part := await reader.read(65536)):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+    finally:
+        writer.close()
+
+
+def parse_health(page: bytes) -> BrokerHealth:
+    idle, p99 = _IDLE.search(page), _P99.search(page)
+    busy = None if idle is None else round(100 * (1 - float(idle[1])), 2)
+    return BrokerHealth(busy, None if p99 is None else float(p99[1]))

@@ -1,0 +1,180 @@
+"""Which groups there are, and where they are: committed offsets of many groups in one request."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
+from barnabas.services.console.sampling.offsets import Failures, ask_brokers, batches
+from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import CLASSIC, SHARE
+from barnabas.services.console.sampling.topology import PATIENCE
+from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest
+from barnabas.protocol.messages.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+from barnabas.protocol.messages.share import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponseGroup,
+)
+from barnabas.common.types import Uuid
+
+GROUPS_A_REQUEST = 100
+OFFSETS_A_REQUEST = 1000
+GUESS = 20  # offsets of a group that was not seen before
+
+MANY_GROUPS = 8  # the first version of OffsetFetch that asks about several groups: Kafka 3.0
+
+
+class GroupPositions(NamedTuple):
+    """Where a group is, by topic and partition."""
+
+    offsets: Mapping[str, Mapping[int, int]]
+    lags: Mapping[str, Mapping[int, int]] = {}
+    """What its coordinator counts itself (share groups)."""
+
+    @property
+    def partitions(self) -> int:
+        return sum(map(len, self.offsets.values()))
+
+
+NOWHERE = GroupPositions({})
+
+
+class ListedGroupAt(NamedTuple):
+    name: str
+    type: str
+    state: str
+    protocol: str
+    coordinator: int
+
+
+class Groups(NamedTuple):
+    listed: Mapping[str, ListedGroupAt]
+    positions: Mapping[str, GroupPositions]
+    failures: Failures
+
+
+NO_GROUPS = Groups({}, {}, {})
+
+
+async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: Groups = NO_GROUPS) -> Groups:
+    """A group whose coordinator does not answer stays as it was."""
+    listed: dict[str, ListedGroupAt] = {}
+    positions: dict[str, GroupPositions] = {}
+
+    async def ask(broker_id: int) -> None:
+        mine = await list_groups_of(client, broker_id)
+        listed.update({group.name: group for group in mine})
+        await _read_positions(client, broker_id, mine, topic_names, before.positions, positions)
+
+    failures = await ask_brokers({broker_id: ask(broker_id) for broker_id in client.metadata.brokers})
+    for name, group in before.listed.items():
+        if group.coordinator in failures and name not in positions:
+            listed.setdefault(name, group)
+            positions[name] = before.positions.get(name, NOWHERE)
+    return Groups({name: listed[name] for name in sorted(listed)}, positions, failures)
+
+
+async def list_groups_of(client: Client, broker_id: int) -> list[ListedGroupAt]:
+    response = await client.send_to_broker(broker_id, ListGroupsRequest(), PATIENCE)
+    raise_for(response.error_code, f"broker {broker_id} does not list its groups")
+    return [_listed(group, broker_id) for group in response.groups]
+
+
+def _listed(group: ListedGroup, coordinator: int) -> ListedGroupAt:
+    kind = group.group_type.lower() or CLASSIC
+    return ListedGroupAt(group.group_id, kind, group.group_state, group.protocol_type, coordinator)
+
+
+async def _read_positions(
+    client: Client,
+    coordinator: int,
+    groups: Iterable[ListedGroupAt],
+    topic_names: Mapping[Uuid, str],
+    before: Mapping[str, GroupPositions],
+    into: dict[str, GroupPositions],
+) -> None:
+    by_question: dict[bool, list[str]] = defaultdict(list)
+    for group in groups:
+        by_question[group.type == SHARE].append(group.name)
+
+    def weight(name: str) -> int:
+        known = before.get(name)
+        count = GUESS if known is None else known.partitions
+        return max(count, OFFSETS_A_REQUEST // GROUPS_A_REQUEST)
+
+    slices = Slices()
+    for is_share, names in by_question.items():
+        ask = share_positions if is_share else committed_positions
+        for batch in batches(names, weight, OFFSETS_A_REQUEST):
+            for name, found in (await ask(client, coordinator, batch, topic_names)).items():
+                into[name] = before.get(name, NOWHERE) if found is None else found
+            await slices.rest()
+
+
+Asking = Callable[[Client, int, list[str], Mapping[Uuid, str]], Awaitable[dict[str, GroupPositions | None]]]
+
+
+async def committed_positions(
+    client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
+) -> dict[str, GroupPositions | None]:
+    """By group; None where the coordinator cannot say now."""
+    connection = await client.connection_to(coordinator)
+    if connection.version_for(OffsetFetchRequest) < MANY_GROUPS:
+        raise UnsupportedApiError(
+            f"the broker at {connection.address} is older than Kafka 3.0: groups cannot be read from it"
+        )
+    wanted = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+    response = await client.send_to_broker(coordinator, OffsetFetchRequest(groups=wanted), PATIENCE)
+    return {group.group_id: _unless_failed(group, _commits, topic_names) for group in response.groups}
+
+
+async def share_positions(
+    client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
+) -> dict[str, GroupPositions | None]:
+    """The same for share groups: where their share partitions start."""
+    wanted = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
+    request = DescribeShareGroupOffsetsRequest(groups=wanted)
+    response = await client.send_to_broker(coordinator, request, PATIENCE)
+    return {group.group_id: _unless_failed(group, _starts, topic_names) for group in response.groups}
+
+
+def _unless_failed(
+    group: Any, read: Callable[[Any, Mapping[Uuid, str]], GroupPositions], topic_names: Mapping[Uuid, str]
+) -> GroupPositions | None:
+    """What passes is waited for; what is refused is not shown."""
+    if not group.error_code:
+        return read(group, topic_names)
+    return None if error_code(group.error_code) in RETRIABLE else NOWHERE
+
+
+def _commits(group: OffsetFetchResponseGroup, topic_names: Mapping[Uuid, str]) -> GroupPositions:
+    found: dict[str, dict[int, int]] = {}
+    for topic in group.topics:
+        name = topic.name or topic_names.get(topic.topic_id)
+        rows = {
+            partition.partition_index: partition.committed_offset
+            for partition in topic.partitions
+            if partition.committed_offset >= 0 and not partition.error_code
+        }
+        if name and rows:
+            found[name] = rows
+    return GroupPositions(found)
+
+
+def _starts(group: DescribeShareGroupOffsetsResponseGroup, topic_names: Mapping[Uuid, str]) -> GroupPositions:
+    offsets: dict[str, dict[int, int]] = {}
+    lags: dict[str, dict[int, int]] = {}
+    for topic in group.topics:
+        begun = [one for one in topic.partitions if one.start_offset >= 0 and not one.error_code]
+        if begun:
+            offsets[topic.topic_name] = {one.partition_index: one.start_offset for one in begun}
+            lags[topic.topic_name] = {one.partition_index: one.lag for one in begun if one.lag >= 0}
+    return GroupPositions(offsets, lags)

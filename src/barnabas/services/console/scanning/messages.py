@@ -1,0 +1,154 @@
+"""What the console and its search processes say to each other: frames of four bytes of length and msgpack.
+
+Logins are pickled inside a job, so that they travel by the pipe alone. Nothing that a process answers is unpickled.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias
+
+import msgspec
+
+from barnabas.services.console.scanning.model import Hit, Search
+
+LENGTH = struct.Struct(">I")
+LARGEST = 256 << 20
+CREDITS = 8
+"""Answers of one job that nobody has taken yet: a slow reader holds up its own job and no other."""
+
+
+class Range(msgspec.Struct, frozen=True, array_like=True):
+    partition: int
+    first: int
+    until: int
+
+
+class SearchJob(msgspec.Struct, frozen=True, tag=True):
+    search: Search
+    ranges: list[Range]
+
+
+class TailJob(msgspec.Struct, frozen=True, tag=True):
+    """What is appended after the ends (by partition), until it is cancelled."""
+
+    search: Search
+    ends: dict[int, int]
+    rows_per_second: int
+
+
+class ExportJob(msgspec.Struct, frozen=True, tag=True):
+    search: Search
+    ranges: list[Range]
+    format: str
+
+
+class ReportJob(msgspec.Struct, frozen=True, tag=True):
+    search: Search
+    ranges: list[Range]
+    most_keys: int
+    points: int
+
+
+class ValueJob(msgspec.Struct, frozen=True, tag=True):
+    """The bytes of one record's value, whole."""
+
+    search: Search
+    ranges: list[Range]
+
+
+class RawJob(msgspec.Struct, frozen=True, tag=True):
+    """One record as it is."""
+
+    search: Search
+    ranges: list[Range]
+
+
+Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob | RawJob
+
+
+class Registry(msgspec.Struct, frozen=True):
+    """A schema registry, and who asks it; without a URL there is none."""
+
+    url: str = ""
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+
+class Run(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    login: bytes
+    registry: Registry
+    job: Job
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    number: int
+
+
+class Taken(msgspec.Struct, frozen=True, tag=True):
+    """An answer was taken: another one may be sent."""
+
+    number: int
+
+
+Request: TypeAlias = Run | Cancel | Taken
+
+
+class Found(msgspec.Struct, frozen=True, tag=True):
+    """Hits in the order of the search within each partition, and what has been read since the last answer.
+
+    `positions`: where each partition goes on; `reached`: the timestamp to which it was read.
+    """
+
+    number: int
+    hits: list[Hit]
+    positions: dict[int, int]
+    reached: dict[int, int]
+    records: int
+    bytes: int
+    failures: int = 0
+    failure: str = ""
+    skipped: int = 0
+
+
+class Chunk(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    data: bytes
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The last answer of a job. `error`: what went wrong, in a sentence."""
+
+    number: int
+    error: str = ""
+    field: str = ""
+    notes: list[str] = []
+
+
+Answer: TypeAlias = Found | Chunk | Done
+
+_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(message: Request | Answer) -> bytes:
+    data = _encoder.encode(message)
+    return LENGTH.pack(len(data)) + data
+
+
+def length_of(prefix: bytes) -> int:
+    (length,) = LENGTH.unpack(prefix)
+    if length > LARGEST:
+        raise ValueError(f"a message of {length} bytes is larger than any of ours")
+    return int(length)
+
+
+def decode_request(data: bytes) -> Request:
+    return _requests.decode(data)
+
+
+def decode_answer(data: bytes) -> Answer:
+    return _answers.decode(data)

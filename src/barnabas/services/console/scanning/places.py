@@ -1,0 +1,32 @@
+"""Where a search goes on: an offset for each partition, as a word that fits into a URL."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+import msgspec
+
+from barnabas.services.console.scanning.model import SearchError
+
+_BAD = "the place to continue at is damaged: begin the search again"
+
+
+def write_places(places: Mapping[int, int]) -> str:
+    """Empty for no places: there is nothing left."""
+    if not places:
+        return ""
+    packed = msgspec.msgpack.encode([number for pair in sorted(places.items()) for number in pair])
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def read_places(word: str) -> dict[int, int]:
+    try:
+        packed = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))
+        numbers = msgspec.msgpack.decode(packed, type=list[int])
+    except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
+        raise SearchError(_BAD, "continue_at") from error
+    if len(numbers) % 2 or any(number < 0 for number in numbers):
+        raise SearchError(_BAD, "continue_at")
+    return dict(zip(numbers[::2], numbers[1::2], strict=True))

@@ -1,0 +1,298 @@
+"""Searches of one cluster: ranges are shared out among the processes of the pool, hits are put in order.
+
+Rights: READ and DESCRIBE on the topic, which brokers check: `client` is that of who asks; processes log in as it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.offsets import end_offsets
+from barnabas.services.console.scanning.bounds import Bounds, find_bounds
+from barnabas.services.console.scanning.login import login_of
+from barnabas.services.console.scanning.merging import Merge
+from barnabas.services.console.scanning.messages import (
+    Chunk,
+    Done,
+    ExportJob,
+    Found,
+    Range,
+    RawJob,
+    Registry,
+    ReportJob,
+    SearchJob,
+    TailJob,
+    ValueJob,
+)
+from barnabas.services.console.scanning.model import (
+    MOST_HITS,
+    Budget,
+    End,
+    Hit,
+    Hits,
+    Progress,
+    RawRecord,
+    Search,
+    SearchError,
+    SearchEvent,
+    Skipped,
+)
+from barnabas.services.console.scanning.places import read_places, write_places
+from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import SearchProcess
+from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.filters import Filter, FilterError
+
+PROGRESS_SECONDS = 0.2
+ROWS_PER_SECOND = 50
+LONGEST_TEXT = 4096
+NO_REGISTRY = Registry()
+MOST_REPORTED = 200_000
+MOST_EXPORTED = 1_000_000
+
+
+class Scanner:
+    def __init__(self, pool: Pool, registry: Registry = NO_REGISTRY, budget: Budget | None = None) -> None:
+        self._pool, self._registry = pool, registry
+        self._budget = budget or Budget()
+
+    async def warm(self) -> None:
+        """Have the processes started: the next search does not wait for that."""
+        await self._pool.start()
+
+    async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
+        """Hits as they are found, progress five times a second, an `End`. Whoever stops asking cancels it."""
+        check(search)
+        bounds = await find_bounds(client, search)
+        ranges = _as_ranges(bounds)
+        run = _Run(search, ranges, self._budget, bounds.notes)
+        if ranges:
+            async with aclosing(self._answers(await login_of(client), search, ranges)) as answers:
+                async for event in run.follow(answers):
+                    yield event
+        for event in run.end():
+            yield event
+
+    async def record(self, client: Client, search: Search) -> Hit | None:
+        """The one record that a search for one offset of one partition finds."""
+        async with aclosing(self.search(client, search)) as events:
+            async for event in events:
+                if isinstance(event, Hits):
+                    return event.rows[0]
+        return None
+
+    async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
+        """What is appended from now on, or from `continue_at`, whose gap is counted and not read."""
+        check(search)
+        places = await client.partitions([search.topic])
+        wanted = [place for place in places if not search.partitions or place.partition in search.partitions]
+        ends = {
+            place.partition: end
+            for place, end in (await end_offsets(client, wanted, int(search.committed))).items()
+        }
+        if gap := _gap(search.continue_at, ends):
+            yield Skipped(gap)
+        job = TailJob(search, ends, ROWS_PER_SECOND)
+        (process,) = self._pool.choose(1)
+        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
+            async for answer in answers:
+                if isinstance(answer, Found):
+                    if answer.skipped:
+                        yield Skipped(answer.skipped)
+                    yield Hits(answer.hits, write_places(answer.positions))
+
+    async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
+        """A file: `json`, `csv` or `parquet`."""
+        check(search, most=MOST_EXPORTED)
+        ranges = await _ranges(client, search)
+        async for data in self._chunks(client, ExportJob(search, ranges, form)):
+            yield data
+
+    async def report(self, client: Client, search: Search, most_keys: int, points: int) -> bytes:
+        """The activity report of a search's records, as JSON (`worker.reporting.Report`)."""
+        check(search, most=MOST_REPORTED)
+        ranges = await _ranges(client, search)
+        return b"".join(
+            [data async for data in self._chunks(client, ReportJob(search, ranges, most_keys, points))]
+        )
+
+    async def raw(self, client: Client, search: Search) -> RawRecord:
+        """The one record that a search for one offset of one partition finds, as it is."""
+        ranges = await _ranges(client, search)
+        packed = b"".join([data async for data in self._chunks(client, RawJob(search, ranges))])
+        return msgspec.msgpack.decode(packed, type=RawRecord)
+
+    async def value(self, client: Client, search: Search) -> AsyncGenerator[bytes, None]:
+        """The bytes of one record's value."""
+        ranges = await _ranges(client, search)
+        async for data in self._chunks(client, ValueJob(search, ranges)):
+            yield data
+
+    async def _chunks(
+        self, client: Client, job: ExportJob | RawJob | ReportJob | ValueJob
+    ) -> AsyncGenerator[bytes, None]:
+        (process,) = self._pool.choose(1)
+        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
+            async for answer in answers:
+                if isinstance(answer, Chunk):
+                    yield answer.data
+
+    async def _answers(
+        self, login: bytes, search: Search, ranges: list[Range]
+    ) -> AsyncGenerator[Found | Done | None, None]:
+        """Of all processes, as they come; None when nothing has come for a while."""
+        shares = _shares(ranges, self._pool.choose(len(ranges)))
+        queue: asyncio.Queue[Found | Done | Exception] = asyncio.Queue(2 * len(shares))
+        tasks = [
+            asyncio.create_task(_pump(process, login, self._registry, SearchJob(search, share), queue))
+            for process, share in shares
+        ]
+        try:
+            running = len(tasks)
+            while running:
+                try:
+                    answer = await asyncio.wait_for(queue.get(), PROGRESS_SECONDS)
+                except TimeoutError:
+                    yield None
+                    continue
+                if isinstance(answer, Exception):
+                    raise answer
+                running -= isinstance(answer, Done)
+                yield answer
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Run:
+    """Where one search is."""
+
+    def __init__(self, search: Search, ranges: list[Range], budget: Budget, notes: list[str]) -> None:
+        self._search, self._budget = search, budget
+        self._merge = Merge(ranges, newest_first=search.newest_first)
+        self._began = self._told = time.monotonic()
+        self._records = self._bytes = self._hits = 0
+        self._failures = 0
+        self._failure = ""
+        self._reason = "done"
+        self._notes = list(notes)
+
+    async def follow(
+        self, answers: AsyncGenerator[Found | Done | None, None]
+    ) -> AsyncGenerator[SearchEvent, None]:
+        async for answer in answers:
+            if isinstance(answer, Found):
+                self._take(answer)
+                if rows := list(self._merge.ready(self._search.limit - self._hits)):
+                    yield self._given(rows)
+            elif isinstance(answer, Done):
+                self._notes += answer.notes
+            if self._hits >= self._search.limit or self._is_spent():
+                return
+            if time.monotonic() - self._told >= PROGRESS_SECONDS:
+                self._told = time.monotonic()
+                yield self._progress()
+
+    def end(self) -> list[SearchEvent]:
+        """What waited for its turn comes now."""
+        rows = list(self._merge.ready(self._search.limit - self._hits, all_of_them=True))
+        events: list[SearchEvent] = [self._given(rows)] if rows else []
+        at = self._merge.continue_at
+        reason = self._reason
+        if reason == "done" and at:
+            reason = "limit"
+        return [*events, End(reason, self._progress(), at, tuple(self._notes))]
+
+    def _take(self, found: Found) -> None:
+        self._merge.add(found)
+        self._records += found.records
+        self._bytes += found.bytes
+        self._failures += found.failures
+        self._failure = self._failure or found.failure
+
+    def _given(self, rows: list[Hit]) -> Hits:
+        self._hits += len(rows)
+        return Hits(rows, self._merge.continue_at)
+
+    def _is_spent(self) -> bool:
+        budget = self._budget
+        spent = (
+            self._records >= budget.records
+            or self._bytes >= budget.bytes
+            or time.monotonic() - self._began >= budget.seconds
+        )
+        if spent:
+            self._reason = "budget"
+        return spent
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self._records, self._bytes, self._merge.offsets, self._merge.size, self._hits,
+            round(time.monotonic() - self._began, 3), self._merge.continue_at, self._failures, self._failure,
+        )  # fmt: skip
+
+
+async def _pump(
+    process: SearchProcess,
+    login: bytes,
+    registry: Registry,
+    job: SearchJob,
+    queue: asyncio.Queue[Found | Done | Exception],
+) -> None:
+    try:
+        async with aclosing(process.run(login, registry, job)) as answers:
+            async for answer in answers:
+                assert not isinstance(answer, Chunk)
+                await queue.put(answer)
+    except Exception as error:
+        await queue.put(error)
+
+
+async def _ranges(client: Client, search: Search) -> list[Range]:
+    return _as_ranges(await find_bounds(client, search))
+
+
+def _as_ranges(bounds: Bounds) -> list[Range]:
+    return [Range(one.place.partition, one.first, one.until) for one in bounds.ranges]
+
+
+def _gap(word: str, ends: dict[int, int]) -> int:
+    """How many offsets a tail that was paused has missed."""
+    places = read_places(word) if word else {}
+    return sum(max(0, ends[one] - at) for one, at in places.items() if one in ends)
+
+
+def _shares(
+    ranges: Iterable[Range], processes: list[SearchProcess]
+) -> list[tuple[SearchProcess, list[Range]]]:
+    """The largest first, each to whoever has the least."""
+    loads: list[list[Range]] = [[] for _ in processes]
+    for one in sorted(ranges, key=lambda one: one.first - one.until):
+        min(loads, key=lambda load: sum(taken.until - taken.first for taken in load)).append(one)
+    return [(process, load) for process, load in zip(processes, loads, strict=True) if load]
+
+
+def check(search: Search, most: int = MOST_HITS) -> None:
+    """SearchError names the field before any process is asked."""
+    if not 1 <= search.limit <= most:
+        raise SearchError(f"a search gives 1 to {most:,} records, not {search.limit:,}", "limit")
+    for name in ("find", "key", "header"):
+        if len(getattr(search, name)) > LONGEST_TEXT:
+            raise SearchError(f"this is longer than {LONGEST_TEXT} characters", name)
+    if search.regex:
+        try:
+            compile_pattern(search.find)
+        except PatternError as error:
+            raise SearchError(f"this is no regular expression of RE2: {error}", "find") from error
+    if search.where:
+        try:
+            Filter(search.where)
+        except FilterError as error:
+            raise SearchError(str(error), "where") from error

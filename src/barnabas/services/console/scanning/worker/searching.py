@@ -1,0 +1,230 @@
+"""One search in one process: sections of partitions in, hits out, in the order that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barnabas.client.cluster import Client
+from barnabas.client.offsets import OffsetRange
+from barnabas.services.console.scanning.messages import Found
+from barnabas.services.console.scanning.model import Hit, Search
+from barnabas.services.console.scanning.worker.masking import Masking
+from barnabas.services.console.scanning.worker.matching import Matcher, begins_with_id
+from barnabas.services.console.scanning.worker.reading import Part, Section, Window, fetching, forwards
+from barnabas.services.console.scanning.worker.showing import Schemas, Viewer
+from barnabas.records.columnar.decode import BITS, Columns
+
+REPORT_SECONDS = 0.1
+WHOLE = frozenset(BITS) - {"timestampType"}
+
+T = TypeVar("T")
+Send = Callable[[Found], Awaitable[None]]
+
+
+class Looked(NamedTuple):
+    """`matched` counts all records that match, `hits` has as many as were wanted."""
+
+    records: int
+    matched: int
+    hits: list[Hit]
+
+
+class Looker:
+    """Finds and shows the records of a part. In a thread if there is a schema registry, which may have to be asked."""
+
+    def __init__(self, search: Search, schemas: Schemas | None) -> None:
+        self._schemas = schemas
+        self._newest = search.newest_first
+        self._masking = Masking(search.masks, self._decode_any)
+        decode = None if schemas is None or self._masking.hides_value else schemas.decode
+        self.matcher = Matcher(search, decode)
+        self.viewer = Viewer(search, schemas, value_is_masked=self._masking.hides_value)
+        self._wanted = WHOLE if self._masking else (self.matcher.sources - {"partition"}) | {"offset"}
+
+    async def look(self, part: Part, partition: int, most: int) -> Looked:
+        return await self._call(self._find, part, partition, most)
+
+    async def take_later(self, part: Part, partition: int, most: int) -> tuple[int, int, Columns]:
+        return await self._call(self.take, part, partition, most)
+
+    async def _call(self, work: Callable[[Part, int, int], T], part: Part, partition: int, most: int) -> T:
+        if self._schemas is not None:
+            return await asyncio.to_thread(work, part, partition, most)
+        found = work(part, partition, most)
+        await asyncio.sleep(0)  # a word from the console is heard between two parts
+        return found
+
+    def take(self, part: Part, partition: int, most: int) -> tuple[int, int, Columns]:
+        """(records, how many match, the first or the newest of those as columns with all that a record has)."""
+        columns = self._masked(part.columns(self._wanted))
+        chosen = self.matcher.rows(columns, partition)
+        matched = len(chosen)
+        chosen = chosen[-most:] if self._newest else chosen[:most]
+        if not matched:
+            return columns.rows, 0, Columns(0)
+        full = columns if columns.arrays.keys() >= WHOLE else self._masked(part.columns(WHOLE))
+        return columns.rows, matched, taken(full, chosen)
+
+    def _find(self, part: Part, partition: int, most: int) -> Looked:
+        records, matched, columns = self.take(part, partition, most)
+        return Looked(records, matched, self.viewer.hits(as_rows(columns), partition) if matched else [])
+
+    def _masked(self, columns: Columns) -> Columns:
+        return self._masking.apply(columns) if self._masking else columns
+
+    def _decode_any(self, data: bytes) -> Any:
+        if self._schemas is not None and begins_with_id(pa.array([data], pa.binary()))[0]:
+            return self._schemas.decode(data)
+        return msgspec.json.decode(data)
+
+
+class Searching:
+    """`send` waits while too many answers are on their way."""
+
+    def __init__(
+        self,
+        client: Client,
+        search: Search,
+        ranges: list[OffsetRange],
+        schemas: Schemas | None,
+        send: Send,
+        number: int,
+    ) -> None:
+        self._client, self._search, self._ranges = client, search, ranges
+        self._send, self._number = send, number
+        self._looker = Looker(search, schemas)
+        self.notes: list[str] = []
+        self._hits: list[Hit] = []
+        self._positions: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
+        self._records = self._bytes = 0
+        self._failed = 0
+        self._left = search.limit
+        self._reported = time.monotonic()
+
+    async def run(self) -> None:
+        await (self._backwards() if self._search.newest_first else self._forwards())
+
+    async def _forwards(self) -> None:
+        async for section in forwards(self._client, self._ranges, self._search.committed, self._lose):
+            await self._take_forwards(section)
+            if self._left <= 0:
+                break
+            await self._report()
+        if self._left > 0:
+            self._positions.update({place.partition: until for place, _, until in self._ranges})
+        await self._report(now=True)
+
+    async def _take_forwards(self, section: Section) -> None:
+        partition = section.place.partition
+        self._bytes += section.bytes
+        for part in section.parts():
+            found = await self._look(part, partition)
+            self._left -= len(found)
+            self._hits += found
+            if self._left <= 0:
+                self._positions[partition] = found[-1].offset + 1
+                return
+            self._positions[partition] = part.next_offset
+        self._reached[partition] = max(section.newest, self._reached.get(partition, -1))
+
+    async def _backwards(self) -> None:
+        windows = {whole.place: Window(whole, len(self._ranges)) for whole in self._ranges}
+        while windows and self._left > 0:
+            found = await self._read_windows(windows)
+            for hit in in_order(found):
+                self._hits.append(hit)
+                self._left -= 1
+                self._positions[hit.partition] = hit.offset
+                if self._left <= 0:
+                    break
+            else:
+                self._positions.update({place.partition: window.first for place, window in windows.items()})
+            for window in windows.values():
+                window.advance()
+            windows = {place: window for place, window in windows.items() if not window.is_done}
+            await self._report(now=bool(self._hits))
+        await self._report(now=True)
+
+    async def _read_windows(self, windows: dict[Any, Window]) -> dict[int, list[Hit]]:
+        """Hits of one window of each partition, the newest first."""
+        found: dict[int, list[Hit]] = {place.partition: [] for place in windows}
+        ranges = [window.range for window in windows.values()]
+        async with fetching(self._client, ranges, self._search.committed, self._lose) as fetcher:
+            while not fetcher.is_done:
+                for fetched in await fetcher.next():
+                    section = windows[fetched.place].take(fetched)
+                    await self._take_backwards(section, found[fetched.place.partition])
+        return {partition: hits[::-1] for partition, hits in found.items()}
+
+    async def _take_backwards(self, section: Section, hits: list[Hit]) -> None:
+        partition = section.place.partition
+        self._bytes += section.bytes
+        for part in section.parts():
+            hits += await self._look(part, partition)
+            del hits[: -self._left]
+        self._reached[partition] = section.oldest
+
+    async def _look(self, part: Part, partition: int) -> list[Hit]:
+        looked = await self._looker.look(part, partition, self._left)
+        self._records += looked.records
+        return looked.hits
+
+    async def _report(self, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self._reported < REPORT_SECONDS:
+            return
+        self._reported = time.monotonic()
+        matcher = self._looker.matcher
+        failed, self._failed = matcher.failures - self._failed, matcher.failures
+        answer = Found(
+            self._number, self._hits, self._positions, self._reached, self._records, self._bytes,
+            failed, matcher.failure,
+        )  # fmt: skip
+        self._hits, self._positions, self._reached = [], {}, {}
+        self._records = self._bytes = 0
+        await self._send(answer)
+
+    def _lose(self, what: str) -> None:
+        self.notes.append(f"{what}.")
+
+
+def in_order(found: dict[int, list[Hit]]) -> Iterator[Hit]:
+    """By time, the newest first; those of one partition stay in the order that they have."""
+    return heapq.merge(*found.values(), key=lambda hit: -hit.timestamp)
+
+
+def taken(columns: Columns, rows: npt.NDArray[np.intp]) -> Columns:
+    indices = pa.array(rows)
+    return Columns(len(rows), {name: array.take(indices) for name, array in columns.arrays.items()})
+
+
+def as_rows(columns: Columns) -> Iterator[dict[str, Any]]:
+    """One record after the other, with milliseconds."""
+    arrays = dict(columns.arrays)
+    arrays["timestamp"] = pa.array(arrays["timestamp"].view(pa.int64()).to_numpy() // 1000)
+    names = [name for name in arrays if name in WHOLE]
+    headers = as_binary(arrays["headers"])
+    lists = [headers if name == "headers" else arrays[name].to_pylist() for name in names]
+    return (dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True))
+
+
+def as_binary(headers: pa.Array) -> list[list[dict[str, Any]]]:
+    """Names of headers need not be UTF-8 either."""
+    pairs = headers.values
+    names = [name.decode("utf-8", "replace") for name in pairs.field("key").view(pa.binary()).to_pylist()]
+    values = pairs.field("value").to_pylist()
+    bounds = headers.offsets.to_pylist()
+    return [
+        [{"key": names[at], "value": values[at]} for at in range(first, until)]
+        for first, until in itertools.pairwise(bounds)
+    ]

@@ -1,0 +1,187 @@
+"""The loop of a search process: jobs come by its input, answers leave by its output; it ends when its input does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from barnabas.client.errors import ClientError
+from barnabas.client.offsets import OffsetRange
+from barnabas.services.console.scanning.messages import (
+    CREDITS,
+    LENGTH,
+    Answer,
+    Cancel,
+    Chunk,
+    Done,
+    ExportJob,
+    Found,
+    Job,
+    Range,
+    RawJob,
+    Registry,
+    ReportJob,
+    Run,
+    SearchJob,
+    TailJob,
+    Taken,
+    decode_request,
+    encode,
+    length_of,
+)
+from barnabas.services.console.scanning.model import SearchError, SearchFailedError
+from barnabas.services.console.scanning.worker.clients import Clients
+from barnabas.services.console.scanning.worker.exporting import export, raw_record, whole_value
+from barnabas.services.console.scanning.worker.reporting import report
+from barnabas.services.console.scanning.worker.searching import Searching
+from barnabas.services.console.scanning.worker.showing import Schemas
+from barnabas.services.console.scanning.worker.tailing import Tail
+from barnabas.common.errors import KafkaError
+from barnabas.filters import FilterError
+from barnabas.common.types import TopicPartition
+
+PIPE_BYTES = 1 << 20
+MOST_JOBS, MOST_EXPORTS = 8, 4
+PATIENCE = 10.0
+_UNLIMITED = asyncio.Semaphore(1 << 30)
+
+
+class Server:
+    """Jobs run side by side, each as far as its answers are taken."""
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._write = write
+        self._clients = Clients()
+        self._registries: dict[Registry, Schemas] = {}
+        self._jobs: dict[int, asyncio.Task[None]] = {}
+        self._credits: dict[int, asyncio.Semaphore] = {}
+        self._others, self._exports = asyncio.Semaphore(MOST_JOBS), asyncio.Semaphore(MOST_EXPORTS)
+
+    def hear(self, message: Run | Cancel | Taken) -> None:
+        number = message.number
+        if isinstance(message, Run):
+            self._credits[number] = asyncio.Semaphore(CREDITS)
+            task = asyncio.get_running_loop().create_task(self._run(message))
+            self._jobs[number] = task
+            task.add_done_callback(lambda _: self._forget(number))
+        elif isinstance(message, Cancel) and number in self._jobs:
+            self._jobs[number].cancel()
+        elif isinstance(message, Taken) and number in self._credits:
+            self._credits[number].release()
+
+    def _forget(self, number: int) -> None:
+        del self._jobs[number], self._credits[number]
+
+    async def _run(self, message: Run) -> None:
+        done = Done(message.number)
+        try:
+            async with self._turn(message.job):
+                notes = await self._work(message)
+            done = Done(message.number, notes=notes)
+        except asyncio.CancelledError:
+            return
+        except FilterError as error:
+            done = Done(message.number, str(error), "where")
+        except SearchError as error:
+            done = Done(message.number, str(error), error.field)
+        except (ClientError, KafkaError, SearchFailedError, ValueError) as error:
+            done = Done(message.number, str(error) or type(error).__name__)
+        except Exception as error:
+            done = Done(message.number, f"the search failed: {type(error).__name__}: {error}")
+        await self._write(encode(done))
+
+    @asynccontextmanager
+    async def _turn(self, job: Job) -> AsyncIterator[None]:
+        """Each job holds what it has fetched, some ten megabytes: only so many run at once. A tail holds nothing."""
+        turns = (
+            _UNLIMITED
+            if isinstance(job, TailJob)
+            else self._exports
+            if isinstance(job, ExportJob)
+            else self._others
+        )
+        try:
+            await asyncio.wait_for(turns.acquire(), PATIENCE)
+        except TimeoutError:
+            raise SearchFailedError(
+                "too many searches and exports are running: try again in a moment"
+            ) from None
+        try:
+            yield
+        finally:
+            turns.release()
+
+    async def _work(self, message: Run) -> list[str]:
+        client = self._clients.borrow(message.login)
+        try:
+            job, send = message.job, self._sender(message.number)
+            schemas = self._schemas(message.registry)
+            if isinstance(job, TailJob):
+                await Tail(client, job, schemas, send, message.number).run()
+                return []
+            ranges = _ranges(job.search.topic, job.ranges)
+            if isinstance(job, SearchJob):
+                searching = Searching(client, job.search, ranges, schemas, send, message.number)
+                await searching.run()
+                return searching.notes
+            if isinstance(job, ReportJob):
+                found = await report(client, job, ranges, schemas)
+                await send(Chunk(message.number, msgspec.json.encode(found)))
+                return []
+            if isinstance(job, ExportJob):
+                pieces = export(client, job, ranges, schemas)
+            elif isinstance(job, RawJob):
+                pieces = raw_record(client, job.search, ranges)
+            else:
+                pieces = whole_value(client, job.search, ranges)
+            async for data in pieces:
+                await send(Chunk(message.number, data))
+            return []
+        finally:
+            self._clients.give_back(message.login)
+
+    def _sender(self, number: int) -> Callable[[Found | Chunk], Awaitable[None]]:
+        async def send(answer: Answer) -> None:
+            await self._credits[number].acquire()
+            await self._write(encode(answer))
+
+        return send
+
+    def _schemas(self, registry: Registry) -> Schemas | None:
+        if registry.url and registry not in self._registries:
+            self._registries[registry] = Schemas(registry)
+        return self._registries.get(registry)
+
+
+def _ranges(topic: str, given: list[Range]) -> list[OffsetRange]:
+    return [OffsetRange(TopicPartition(topic, one.partition), one.first, one.until) for one in given]
+
+
+async def serve() -> None:
+    """Standard input and output; whatever else would be written to the latter goes to standard error."""
+    loop = asyncio.get_running_loop()
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    reader = asyncio.StreamReader(limit=PIPE_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop=loop), answers
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+
+    async def write(data: bytes) -> None:
+        writer.write(data)
+        await writer.drain()
+
+    server = Server(write)
+    try:
+        while True:
+            prefix = await reader.readexactly(LENGTH.size)
+            server.hear(decode_request(await reader.readexactly(length_of(prefix))))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return  # the console has ended

@@ -1,0 +1,155 @@
+"""Keys, values and headers as people read them: JSON, what a schema says, text; hexadecimal for the rest."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from barnabas.client.errors import ClientError
+from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient
+from barnabas.services.console.scanning.messages import Registry
+from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, Shown
+from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
+from barnabas.client.schemas.serdes import Decoder, plain
+
+NULL = Shown("null")
+REGISTRY_TIMEOUT = 3.0
+REGISTRY_PAUSE = 10.0  # seconds without a question to a registry that did not answer
+_json = msgspec.json.Decoder()
+
+
+class Schemas:
+    """A registry that is asked from search processes; one that is away is not asked for every record."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._client = SchemaClient(
+            registry.url,
+            user=registry.user,
+            password=registry.password,
+            token=registry.token,
+            timeout=REGISTRY_TIMEOUT,
+        )
+        self._decoder = Decoder(self._client)
+        self._away_until = 0.0
+        self._problem = ""
+
+    def decode(self, data: bytes) -> Any:
+        """What was written, of bytes that begin with the id of a schema; ValueError says why not."""
+        if time.monotonic() < self._away_until:
+            raise ValueError(self._problem)
+        try:
+            return self._decoder(data)
+        except RegistryError as error:
+            if not error.status:
+                self._away_until, self._problem = time.monotonic() + REGISTRY_PAUSE, str(error)
+            raise ValueError(str(error)) from error
+        except ClientError as error:
+            raise ValueError(str(error)) from error
+
+    def schema(self, schema_id: int) -> tuple[str, str]:
+        """(format, text) of a schema that something was decoded with."""
+        schema = self._client.schema(schema_id)
+        return schema.type.lower(), schema.text
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Viewer:
+    """How one search shows records."""
+
+    def __init__(self, search: Search, schemas: Schemas | None, *, value_is_masked: bool = False) -> None:
+        self._how, self._schemas = search.decode, schemas
+        self._most, self._with_hex = search.shown_bytes, search.with_hex and not search.masks
+        self._with_schema = search.with_hex
+        self._value_is_masked = value_is_masked
+
+    def hits(self, rows: Iterable[dict[str, Any]], partition: int) -> list[Hit]:
+        return [
+            Hit(
+                partition,
+                row["offset"],
+                row["timestamp"],
+                self.show(row["key"]),
+                self._value(row["value"]),
+                tuple((pair["key"], self.header(pair["value"])) for pair in row["headers"] or ()),
+            )
+            for row in rows
+        ]
+
+    def header(self, data: bytes | None) -> Shown:
+        return NULL if data is None else self._cut(*_text_or_hex(data), len(data))
+
+    def show(self, data: bytes | None) -> Shown:
+        if data is None:
+            return NULL
+        if data == HIDDEN_BYTES:
+            return Shown("masked", HIDDEN, len(data))
+        shown = self._shown(data)
+        return msgspec.structs.replace(shown, hex=data[:CUT_BYTES].hex()) if self._with_hex else shown
+
+    def _value(self, data: bytes | None) -> Shown:
+        """A masked value has been decoded, and is JSON now."""
+        if self._value_is_masked and data is not None and data != HIDDEN_BYTES:
+            return self._cut("json", data.decode(), len(data))
+        return self.show(data)
+
+    def _shown(self, data: bytes) -> Shown:
+        size = len(data)
+        if self._how is Decode.HEX:
+            return self._cut("hex", data[: self._most].hex(" "), size)
+        if self._how is Decode.TEXT:
+            return self._cut("text", data.decode("utf-8", "replace"), size)
+        framed = size >= PREFIX and data[0] == 0
+        note = ""
+        if self._how is Decode.REGISTRY or (
+            framed and self._how is Decode.AUTO and self._schemas is not None
+        ):
+            try:
+                return self._by_schema(data)
+            except ValueError as error:
+                note = str(error)
+        form, text = _text_or_hex(data)
+        if form == "text" and _is_json(data):
+            form = "json"
+        elif self._how is Decode.JSON:
+            note = "it is no JSON"
+        return self._cut(form, text, size, note=note)
+
+    def _by_schema(self, data: bytes) -> Shown:
+        if self._schemas is None:
+            raise NotFramedError("no schema registry is configured for this cluster")
+        value = self._schemas.decode(data)
+        schema_id = int.from_bytes(data[1:PREFIX], "big")
+        text = json.dumps(value, ensure_ascii=False, default=plain)
+        form, schema_text = self._schemas.schema(schema_id)
+        shown = self._cut(form, text, len(data), schema=schema_id)
+        return msgspec.structs.replace(shown, schema_text=schema_text) if self._with_schema else shown
+
+    def _cut(self, form: str, text: str, size: int, *, schema: int = 0, note: str = "") -> Shown:
+        most = self._most
+        if most >= WHOLE_BYTES and max(size, len(text)) > most:
+            most = CUT_BYTES
+        cut = len(text) > most or (form == "hex" and 3 * size > len(text) + 1)
+        return Shown(form, text[:most], size, cut, schema, note)
+
+
+def _text_or_hex(data: bytes) -> tuple[str, str]:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "hex", data[:CUT_BYTES].hex(" ")
+    printable = text.isprintable() or all(letter.isprintable() or letter in "\n\r\t" for letter in text)
+    return ("text", text) if printable else ("hex", data[:CUT_BYTES].hex(" "))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""How pipelines, connectors, agents and mirrors stand, by what they report to `__barnabas_status`.
+
+The board reads on every few seconds, so that no page waits; it also remembers the last two hours of each flow, for a
+curve. What was last known is shown with its age when the cluster is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.status import REPORT_SECONDS, Kind, Part, Status, StatusTable
+from barnabas.common.errors import KafkaError
+
+MOST_POINTS = 1440
+"""Of a flow: two hours of a report each five seconds."""
+MOST_TRENDS = 2000
+
+FlowKey = tuple[str, str, str]
+"""Kind, name and part."""
+
+
+class Point(msgspec.Struct):
+    ms: int
+    total: float
+    """Rows or records since the start."""
+    rate: float | None
+    """Of them a second, since the point before."""
+    lag: int | None
+
+
+class StatusBoard:
+    """`start` begins, `close` ends; `current` never waits."""
+
+    def __init__(self, client: Client, interval: float = REPORT_SECONDS) -> None:
+        self._table = StatusTable(client)
+        self._interval = interval
+        self._found: list[Status] = []
+        self._trends: dict[FlowKey, deque[Point]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.looked = asyncio.Event()
+        """Set when reports were read, or could not be."""
+        self._reading = asyncio.Lock()
+        self.taken_ms = 0
+        self.error = ""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="statuses")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def current(self, kind: Kind | None = None) -> list[Status]:
+        now = time.time()
+        return [each.as_seen(now) for each in self._found if kind is None or each.kind == kind]
+
+    def trend(self, status: Status, part: Part) -> list[Point]:
+        return list(self._trends.get((status.kind, status.name, part.name), ()))
+
+    async def refresh(self) -> None:
+        try:
+            async with self._reading:
+                self._found = await self._table.read()
+            self.taken_ms, self.error = time.time_ns() // 1_000_000, ""
+        except (KafkaError, ClientError, TimeoutError, OSError) as error:
+            self.error = f"No newer reports: {error or 'the cluster did not answer in time'}"
+            return
+        self._remember()
+
+    async def _run(self) -> None:
+        while True:
+            await self.refresh()
+            self.looked.set()
+            await asyncio.sleep(self._interval)
+
+    def _remember(self) -> None:
+        seen = dict(_flows(self._found))
+        for key in self._trends.keys() - seen.keys():
+            del self._trends[key]
+        for key, (status, part) in list(seen.items())[:MOST_TRENDS]:
+            _add(self._trends.setdefault(key, deque(maxlen=MOST_POINTS)), status, part)
+
+
+def _flows(statuses: list[Status]) -> Iterator[tuple[FlowKey, tuple[Status, Part]]]:
+    for status in statuses:
+        for part in status.parts:
+            yield (status.kind, status.name, part.name), (status, part)
+
+
+def _add(points: deque[Point], status: Status, part: Part) -> None:
+    if points and points[-1].ms >= status.updated:
+        return
+    total = rows_of(status, part)
+    points.append(Point(status.updated, total, _rate(points, status.updated, total), part.lag))
+
+
+def rows_of(status: Status, part: Part) -> float:
+    """Connectors count for all of themselves, which is one flow."""
+    return part.counts.get("rows", part.counts.get("records", status.counts.get("rows", 0)))
+
+
+def _rate(points: deque[Point], ms: int, total: float) -> float | None:
+    """Nothing is known of a first report, nor of one after a restart, which begins at 0 again."""
+    if not points or total < points[-1].total:
+        return None
+    return (total - points[-1].total) * 1000 / (ms - points[-1].ms)

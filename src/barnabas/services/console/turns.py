@@ -1,0 +1,28 @@
+"""How many answers that take long may be open at once: of all visitors, and of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from barnabas.services.console.errors import BusyError
+
+
+class Turns:
+    """Nobody takes all of them: what one visitor has open is bounded, too."""
+
+    def __init__(self, most: int, most_each: int, sentence: str) -> None:
+        self._most, self._most_each, self._sentence = most, most_each, sentence
+        self._open = Counter[str]()
+
+    @contextmanager
+    def take(self, visitor: str) -> Iterator[None]:
+        if self._open[visitor] >= self._most_each or self._open.total() >= self._most:
+            raise BusyError(self._sentence)
+        self._open[visitor] += 1
+        try:
+            yield
+        finally:
+            self._open[visitor] -= 1
+            self._open += Counter[str]()  # forgets who has none

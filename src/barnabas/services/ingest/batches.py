@@ -1,0 +1,71 @@
+"""Batches of records that come from many senders: each in the partition of its key, none too large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.services.ingest.topics import Topics
+from barnabas.records.batch import HEADER_SIZE
+from barnabas.records.blocks import Block
+from barnabas.records.builder import encode_record, largest_encoded_size
+from barnabas.records.compression import Codec, compress
+from barnabas.records.record import Record
+
+MOST_RECORDS = 8192
+"""Of one batch, as in `records/lines`."""
+USUAL_BYTES = 1024 * 1024
+
+
+def largest_record(topics: Topics, topic: str) -> int:
+    """Of the encoded bytes of one record, so that it fits into a batch by itself."""
+    return topics.most_bytes(topic) - HEADER_SIZE
+
+
+def batches_of(
+    topic: str, records: Sequence[Record], topics: Topics, *, codec: int = Codec.NONE, keyless: int = 0
+) -> list[Block]:
+    """Records without a key go to partition `keyless`, counted around the topic."""
+    most = min(largest_record(topics, topic), USUAL_BYTES)
+    return [
+        _block(topic, partition, group, codec)
+        for partition, those in _by_partition(records, topics.partitions(topic), keyless).items()
+        for group in _groups(those, most)
+    ]
+
+
+def _by_partition(records: Sequence[Record], partitions: int, keyless: int) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    lists: dict[bytes | None, list[Record]] = {None: found.setdefault(keyless % partitions, [])}
+    for record in records:
+        those = lists.get(record.key)
+        if those is None:
+            assert record.key is not None
+            those = lists[record.key] = found.setdefault(partition_for_key(record.key, partitions), [])
+        those.append(record)
+    return {partition: those for partition, those in found.items() if those}
+
+
+def _groups(records: list[Record], most_bytes: int) -> Iterator[list[Record]]:
+    group: list[Record] = []
+    size = 0
+    for record in records:
+        needed = largest_encoded_size(record)
+        if group and (size + needed > most_bytes or len(group) == MOST_RECORDS):
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += needed
+    if group:
+        yield group
+
+
+def _block(topic: str, partition: int, records: list[Record], codec: int) -> Block:
+    base = records[0].timestamp
+    encoded = b"".join(
+        [encode_record(delta, record.timestamp - base, record) for delta, record in enumerate(records)]
+    )
+    data = bytearray(HEADER_SIZE)
+    data += compress(codec, encoded) if codec else encoded
+    newest = max(record.timestamp for record in records)
+    return Block(topic, partition, data, len(records), codec, base, newest)

@@ -1,0 +1,64 @@
+"""Which files there are: what patterns match, and what may have become of a file that is missing."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator
+
+from barnabas.services.ingest.files.contents import FileId
+from barnabas.common.safe_logging import safe_logger
+
+_logger = safe_logger(__name__)
+
+
+class Discovery:
+    """Looks at the names. A file that may not be read is named once."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(os.path.abspath(os.path.expanduser(pattern)) for pattern in patterns)
+        self._refused: set[str] = set()
+
+    def matching(self) -> dict[FileId, str]:
+        """Regular files by identity. Several names of one file count once, the first in order."""
+        return self._identified(
+            path for pattern in self._patterns for path in sorted(glob.iglob(pattern, recursive=True))
+        )
+
+    def relatives(self, path: str) -> dict[FileId, str]:
+        """Files that a rotation may have made of this one: app.log.1, app.log-20261117.gz, app.1.log."""
+        folder, name = os.path.split(path)
+        stem = name.split(".")[0]
+        return self._identified(
+            os.path.join(folder, other) for other in _names(folder) if other.startswith(stem)
+        )
+
+    def _identified(self, paths: Iterable[str]) -> dict[FileId, str]:
+        found: dict[FileId, str] = {}
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue  # it went away between the two looks
+            if stat.S_ISREG(status.st_mode) and self._may_read(path):
+                found.setdefault(FileId(status.st_dev, status.st_ino), path)
+        return found
+
+    def _may_read(self, path: str) -> bool:
+        if os.access(path, os.R_OK):
+            self._refused.discard(path)
+            return True
+        if path not in self._refused:
+            self._refused.add(path)
+            _logger.warning(
+                "%s may not be read by this user: give the agent the right, or change the pattern", path
+            )
+        return False
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        yield from sorted(os.listdir(folder))
+    except OSError:
+        return

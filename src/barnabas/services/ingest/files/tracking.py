@@ -1,0 +1,258 @@
+"""The files of a source: which are open, which are known, and what has become of those that were rotated."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from barnabas.services.ingest.files.contents import Changed, FileId, OpenFile, UnfinishedError, open_contents
+from barnabas.services.ingest.files.discovery import Discovery
+from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, beginning_of, digest, is_same
+from barnabas.services.ingest.files.rotation import Verdict, judge
+from barnabas.common.safe_logging import safe_logger
+
+REMEMBERED_MS = 7 * 24 * 3600 * 1000
+"""How long a file that is gone is known: it may come back compressed, or from another disk."""
+SETTLED_SECONDS = 60.0
+"""A file that no pattern matches any more is closed when nothing was added for so long, and the last line of a replaced
+one ends then, newline or not: programs go on writing to a renamed file until they are told to open a new one."""
+
+_logger = safe_logger(__name__)
+
+
+class TrackedFile:
+    """A file that is known; `contents` is None while there is none of its identity."""
+
+    __slots__ = (
+        "changed", "contents", "damaged", "grown_at", "key", "listed", "position", "replaced", "scanned"
+    )  # fmt: skip
+
+    def __init__(self, key: str, position: FilePosition) -> None:
+        self.key = key
+        self.position = position
+        self.contents: OpenFile | None = None
+        self.changed: Changed | None = None  # as it was seen last
+        self.damaged: Changed | None = None  # as it was when it could not be decompressed
+        self.grown_at = 0.0
+        self.listed = True  # a pattern matches a name of it
+        self.replaced = False  # another file has its name now
+        self.scanned = 0  # how far the end of a line that is too long was looked for
+
+    def close(self) -> None:
+        if self.contents is not None:
+            self.contents.close()
+            self.contents = None
+
+
+class Tracker:
+    """`poll` looks at names and sizes; afterwards `files` are those to read, older ones of a name first."""
+
+    def __init__(self, patterns: list[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._discovery = Discovery(patterns)
+        self._clock = clock
+        self._known: dict[str, TrackedFile] = {}
+        self._forgotten: list[str] = []
+        self.held: dict[FileId, str] = {}
+        """Files that may be copies of others."""
+        self.truncated = 0
+
+    def restore(self, positions: Mapping[str, FilePosition]) -> None:
+        self.close()
+        self._known = {key: TrackedFile(key, position) for key, position in positions.items()}
+
+    def close(self) -> None:
+        for file in self._known.values():
+            file.close()
+
+    @property
+    def files(self) -> Iterator[TrackedFile]:
+        return (file for file in self._known.values() if file.contents is not None)
+
+    def take_forgotten(self) -> list[str]:
+        """Keys of files that are no longer worth remembering."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
+
+    def poll(self) -> list[TrackedFile]:
+        """Returns the files that are gone since the last time."""
+        seen = self._discovery.matching()
+        for file in list(self.files):
+            self._look_at(file, seen)
+        self._reopen(seen)
+        missing = [
+            file for file in self._known.values() if file.contents is None and not file.position.gone_ms
+        ]
+        self._admit(seen, missing)
+        self._forget_old()
+        return self._settle(missing)
+
+    def _look_at(self, file: TrackedFile, seen: Mapping[FileId, str]) -> None:
+        """Sizes, and whether the file still is what was read."""
+        contents = file.contents
+        assert contents is not None
+        changed = contents.changed
+        if changed != file.changed:
+            file.grown_at, file.changed = self._clock(), changed
+            if not contents.compressed and not self._is_unchanged(file, changed.size):
+                self.lose(file)
+                return
+        name = seen.get(contents.id)
+        file.listed = name is not None
+        file.replaced = name != file.position.path and self._is_taken(file)
+
+    def _is_taken(self, file: TrackedFile) -> bool:
+        return any(
+            other is not file and other.position.path == file.position.path and other.contents is not None
+            for other in self._known.values()
+        )
+
+    def _is_unchanged(self, file: TrackedFile, size: int) -> bool:
+        assert file.contents is not None
+        if size < file.position.offset:
+            return False
+        return not file.position.offset or is_same(file.contents, file.position)
+
+    def lose(self, file: TrackedFile) -> None:
+        """It was truncated, or written again from the beginning: what was not read is in a copy, or nowhere."""
+        file.close()
+        self.truncated += 1
+        file.position = msgspec.structs.replace(file.position, inode=0)
+        self._drop_unread([file])
+
+    def _reopen(self, seen: Mapping[FileId, str]) -> None:
+        """Known files that are where they were, and those that were renamed."""
+        by_inode = {
+            FileId(*file.position.inode_key): file for file in self._known.values() if file.contents is None
+        }
+        for file_id in by_inode.keys() & seen.keys():
+            self._resume(by_inode[file_id], seen[file_id])
+        for file_id, file in by_inode.items():
+            if file.contents is None and file.position.inode and not file.position.gone_ms:
+                path = self._discovery.relatives(file.position.path).get(file_id)
+                if path is not None:
+                    self._resume(file, path)
+
+    def _resume(self, file: TrackedFile, path: str) -> None:
+        contents = _opened(path)
+        if contents is None:
+            return
+        try:
+            alike = is_same(contents, file.position)
+        except UnfinishedError:
+            alike = False
+        if alike and FileId(*file.position.inode_key) == contents.id:
+            self._open(file, contents)
+        else:
+            contents.close()
+
+    def _admit(self, seen: Mapping[FileId, str], missing: list[TrackedFile]) -> None:
+        """Files that were not known: new ones, and such that a known one has become."""
+        known = {file.contents.id for file in self.files if file.contents is not None}
+        self.held = {}
+        for file_id, path in seen.items():
+            if file_id not in known:
+                self._consider(path, may_be_new=True)
+        for file in missing:
+            if file.contents is None:
+                for file_id, path in self._discovery.relatives(file.position.path).items():
+                    if file_id not in seen and file_id not in known:
+                        self._consider(path, may_be_new=False)
+
+    def _consider(self, path: str, *, may_be_new: bool) -> None:
+        contents = _opened(path)
+        if contents is None:
+            return
+        verdict, file = self._judge(contents)
+        if verdict is Verdict.SAME and file is not None:
+            self._open(file, contents)
+            return
+        if verdict is Verdict.ANOTHER and may_be_new and contents.size:
+            self._begin(contents, path)
+            return
+        if verdict is Verdict.HELD:
+            self.held[contents.id] = path
+        contents.close()
+
+    def _judge(self, contents: OpenFile) -> tuple[Verdict, TrackedFile | None]:
+        try:
+            head = contents.read(0, HEAD_BYTES)
+        except UnfinishedError:
+            return Verdict.HELD, None
+        worst: tuple[Verdict, TrackedFile | None] = (Verdict.ANOTHER, None)
+        for file in self._alike(head):
+            verdict = judge(contents, file.position, file.contents)
+            if verdict is Verdict.SAME:
+                return verdict, file
+            if verdict is Verdict.HELD:
+                worst = (verdict, file)
+        return worst
+
+    def _alike(self, head: bytes) -> list[TrackedFile]:
+        digests = {
+            length: digest(head[:length])
+            for length in {file.position.head_length for file in self._known.values()}
+            if 0 < length <= len(head)
+        }
+        return [
+            file
+            for file in self._known.values()
+            if digests.get(file.position.head_length) == file.position.head
+            or (len(head) < file.position.head_length and file.contents is not None)
+        ]
+
+    def _open(self, file: TrackedFile, contents: OpenFile) -> None:
+        file.contents, file.changed, file.grown_at = contents, contents.changed, self._clock()
+        file.position = msgspec.structs.replace(
+            file.position,
+            device=contents.id.device,
+            inode=contents.id.inode,
+            compressed=contents.compressed,
+            gone_ms=0,
+        )
+
+    def _begin(self, contents: OpenFile, path: str) -> None:
+        key = os.urandom(8).hex()
+        file = TrackedFile(key, beginning_of(contents, path))
+        self._known[key] = file
+        self._open(file, contents)
+
+    def _settle(self, missing: list[TrackedFile]) -> list[TrackedFile]:
+        """Files that are at their end and will not grow are closed; those that are nowhere are gone."""
+        gone = [file for file in missing if file.contents is None]
+        for file in list(self.files):
+            contents = file.contents
+            assert contents is not None
+            ended = not contents.has_a_name or (
+                not file.listed and self._clock() - file.grown_at >= SETTLED_SECONDS
+            )
+            if ended and not contents.compressed and file.position.offset >= contents.size:
+                file.close()
+                gone.append(file)
+        for file in gone:
+            file.position = msgspec.structs.replace(file.position, gone_ms=int(time.time() * 1000))
+        self._drop_unread(gone)
+        return [file for file in gone if file.position.offset]
+
+    def _drop_unread(self, files: list[TrackedFile]) -> None:
+        """Nothing is known of a file of which nothing was read: kept, it would take any other for itself."""
+        for file in files:
+            if not file.position.offset:
+                del self._known[file.key]
+
+    def _forget_old(self) -> None:
+        before = int(time.time() * 1000) - REMEMBERED_MS
+        for key, file in list(self._known.items()):
+            if 0 < file.position.gone_ms < before:
+                del self._known[key]
+                self._forgotten.append(key)
+
+
+def _opened(path: str) -> OpenFile | None:
+    try:
+        return open_contents(path)
+    except OSError as error:
+        _logger.warning("%s cannot be opened: %s", path, error.strerror)
+        return None

@@ -1,0 +1,116 @@
+"""Prometheus pages, read by threads: a program that does not answer must not hold the agent up."""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from barnabas.services.ingest.host.counters import Counters, parse_counters, rates
+from barnabas.common.safe_logging import safe_logger
+
+TIMEOUT = 5.0
+MOST_BYTES = 16 * 1024 * 1024
+_PIECE = 64 * 1024
+_logger = safe_logger(__name__)
+
+
+class Page(NamedTuple):
+    """Where it is, and of which service it tells."""
+
+    service: str
+    url: str
+
+
+class PageError(Exception):
+    """The page could not be read; the text says why."""
+
+
+def page_of(text: str, service: str) -> Page:
+    """`http://...`, or `NAME=http://...`; ValueError for anything else."""
+    name, equals, url = text.partition("=") if not text.startswith("http") else ("", "", text)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(
+            f"{text!r} is no page; write http://127.0.0.1:9100/metrics or checkout=http://127.0.0.1:8000/metrics"
+        )
+    return Page(name if equals else service, url)
+
+
+class Look(NamedTuple):
+    at: float
+    counters: Counters
+
+
+def read_page(url: str) -> Look:
+    request = urllib.request.Request(url, headers={"Accept": "text/plain;version=0.0.4"})
+    try:
+        with _opener.open(request, timeout=TIMEOUT) as answer:
+            text = _bounded(answer, time.monotonic() + 2 * TIMEOUT)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise PageError(str(getattr(error, "reason", error))) from None
+    return Look(time.monotonic(), parse_counters(text))
+
+
+def _bounded(answer: http.client.HTTPResponse, deadline: float) -> str:
+    pieces, size = [], 0
+    while piece := answer.read(_PIECE):
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise ValueError(f"the page is larger than {MOST_BYTES} bytes")
+        if time.monotonic() > deadline:
+            raise ValueError(f"the page took longer than {2 * TIMEOUT:.0f} s")
+        pieces.append(piece)
+    return b"".join(pieces).decode(errors="replace")
+
+
+# Without the environment's proxies: pages are those of programs near by, and where they are is not for others to know.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Pages:
+    """`ask` begins to read those that are not being read; `answers` are rates of those that were read since."""
+
+    def __init__(self, pages: list[Page]) -> None:
+        self._pages = pages
+        self._last: dict[Page, Look] = {}
+        self._asked: dict[Page, Future[Look]] = {}
+        self._silent: set[Page] = set()
+        self._threads = ThreadPoolExecutor(min(8, len(pages)), "pages") if pages else None
+        self.failures = 0
+
+    def ask(self) -> None:
+        for page in self._pages:
+            if page not in self._asked and self._threads is not None:
+                self._asked[page] = self._threads.submit(read_page, page.url)
+
+    def answers(self) -> list[tuple[Page, dict[str, float]]]:
+        found = []
+        for page in [page for page, asked in self._asked.items() if asked.done()]:
+            look, before = self._taken(page), self._last.get(page)
+            if look is None:
+                continue
+            self._last[page] = look
+            if before is not None and look.at > before.at:
+                found.append((page, rates(before.counters, look.counters, look.at - before.at)))
+        return found
+
+    def _taken(self, page: Page) -> Look | None:
+        try:
+            look = self._asked.pop(page).result()
+        except PageError as error:
+            self.failures += 1
+            if page not in self._silent:
+                _logger.warning("%s has no counters for us, and is asked again: %s", page.url, error)
+                self._silent.add(page)
+            return None
+        self._silent.discard(page)
+        return look
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)

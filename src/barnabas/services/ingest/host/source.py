@@ -1,0 +1,96 @@
+"""A machine as a source: a sample every few seconds, as the template `operations` reads them.
+
+Samples have no positions: what was measured while the broker was away is left out, and the next rate is over that time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.delivery import Collected, RecordBatch
+from barnabas.services.ingest.host.pages import Page, Pages
+from barnabas.services.ingest.host.proc import Machine, read_machine
+from barnabas.services.ingest.host.samples import sample
+from barnabas.services.ingest.topics import Topics
+from barnabas.records.record import Header, Record
+from barnabas.common.types import TopicPartition
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    topic: str
+    host: str
+    service: str
+    """What samples are counted for; the key of their records."""
+    every: float = 5.0
+    pages: tuple[Page, ...] = ()
+    tps: str | None = None
+    """The counter whose rate is the transactions per second."""
+    headers: tuple[Header, ...] = ()
+    proc: str = "/proc"
+
+
+class HostSource:
+    kind: ClassVar[str] = "host"
+
+    def __init__(
+        self, name: str, settings: HostSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.samples = 0
+        self._clock = clock
+        self._pages = Pages(list(settings.pages))
+        self._topics: Topics | None = None
+        self._last: tuple[float, Machine] = (clock(), read_machine(Path(settings.proc)))
+        self._pages.ask()
+
+    @property
+    def topics(self) -> list[str]:
+        return [self.settings.topic]
+
+    def observe(self) -> Observed:
+        return Observed(counts={"samples": self.samples, "errors": self._pages.failures})
+
+    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+        self._topics = topics
+
+    def close(self) -> None:
+        self._pages.close()
+
+    def collect(self, room: int) -> Collected:
+        collected = Collected()
+        for page, rates in self._pages.answers():
+            self._add(collected, page.service, self._counters(rates))
+        at, before = self._last
+        now = self._clock()
+        if now - at >= self.settings.every:
+            machine = read_machine(Path(self.settings.proc))
+            self._add(collected, self.settings.service, sample(before, machine, now - at))
+            self._last = (now, machine)
+            self._pages.ask()
+        return collected
+
+    def _counters(self, rates: dict[str, float]) -> dict[str, Any]:
+        report: dict[str, Any] = {"kind": "counters", "rates": rates}
+        if self.settings.tps in rates:
+            report["tps"] = rates[self.settings.tps]
+        return report
+
+    def _add(self, collected: Collected, service: str, report: dict[str, Any]) -> None:
+        assert self._topics is not None, "begin first"
+        topic, now = self.settings.topic, int(time.time() * 1000)
+        value = msgspec.json.encode({"time": now, "service": service, "host": self.settings.host, **report})
+        key = service.encode()
+        place = TopicPartition(topic, partition_for_key(key, self._topics.partitions(topic)))
+        record = Record(0, now, key, value, (*self.settings.headers, ("host", self.settings.host.encode())))
+        collected.batches.append(RecordBatch(place, [record]))
+        collected.records += 1
+        collected.bytes += len(value)
+        self.samples += 1

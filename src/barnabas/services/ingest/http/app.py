@@ -1,0 +1,165 @@
+"""Endpoints of the door: `POST /` (or `/topics/TOPIC`) and `GET /health`.
+
+The right: who may post is said by the token file or the authority of clients' certificates; what is written is written
+by the agent's own principal, which needs Write on the topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from barnabas.services.ingest.http import errors
+from barnabas.services.ingest.http.bodies import key_reader, media_of, plain_body, read_values
+from barnabas.services.ingest.http.door import Door, Share
+from barnabas.services.ingest.http.errors import DoorError
+from barnabas.services.ingest.http.keys import digests
+from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.common.safe_logging import limited_logger
+from barnabas.web.credentials import CredentialFile
+from barnabas.web.server import (
+    BodyEndedError,
+    BodyTooLargeError,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_answer,
+)
+from barnabas.records.builder import largest_encoded_size
+from barnabas.records.record import Header, Record
+
+HEALTH = "/health"
+LONGEST_KEY = 255
+REPLAY = ("idempotent-replay", "true")
+Answer = tuple[int, Mapping[str, object], Sequence[tuple[str, str]]]
+
+_logger = limited_logger(__name__)
+
+
+class Body(NamedTuple):
+    data: bytes
+    media: str
+
+
+class ProduceApp:
+    def __init__(self, settings: HttpSettings, door: Door) -> None:
+        """ConfigError if the file of tokens cannot be used."""
+        self._settings = settings
+        self._door = door
+        self._paths = ("/", f"/topics/{settings.topic}")
+        self._key_of = key_reader(settings.key_field)
+        self._key = None if settings.key is None else settings.key.encode()
+        self._wanted = {name.lower() for name in settings.http_headers}
+        self._tokens = (
+            None if settings.token_file is None else CredentialFile(settings.token_file, "token_file")
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        counts = self._door.counts
+        counts.requests += 1
+        try:
+            status, document, more = await self._answer(scope, receive)
+        except DoorError as error:
+            status, document, more = error.status, error.document, error.headers
+        except Exception:
+            _logger.exception("a request could not be answered")
+            status, document, more = 500, DoorError(500, "the log of the agent says more").document, ()
+        counts.dropped += status == 429
+        counts.refused += 400 <= status < 500
+        counts.failed += status >= 500
+        await send_answer(send, status, msgspec.json.encode(document), "application/json", more)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        path, method, headers = scope["path"], scope["method"], headers_of(scope)
+        if path == HEALTH:
+            return self._health()
+        if path not in self._paths:
+            raise DoorError(404, f"records are posted to / or {self._paths[1]}; there is {HEALTH}, too")
+        if method != "POST":
+            raise DoorError(405, "records are posted", headers=(("allow", "POST"),))
+        self._let_in(headers)
+        self._door.check_open()
+        return await self._produce(headers, receive)
+
+    def _health(self) -> Answer:
+        """For everybody: up or down, and nothing else."""
+        if self._door.closed is None:
+            return 200, {"status": "up"}, ()
+        return 503, {"status": "down"}, ()
+
+    def _let_in(self, headers: Mapping[str, str]) -> None:
+        if "origin" in headers:
+            raise DoorError(403, "pages in browsers may not write here")
+        if self._tokens is None:
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not self._tokens.knows(token.strip().encode("latin-1")):
+            text = "a token is needed: Authorization: Bearer TOKEN, with one of the lines of the token file"
+            raise DoorError(401, text, headers=(("www-authenticate", "Bearer"),))
+
+    async def _produce(self, headers: Mapping[str, str], receive: Receive) -> Answer:
+        share = Share(self._door)
+        try:
+            body = await self._body(headers, receive, share)
+            records = self._records(body, headers)
+            key = _idempotency_key(headers)
+            used = None if key is None else digests(key, body.data, len(records))
+            is_replay = await self._door.post(records, used)
+        finally:
+            share.release()
+        self._door.counts.replayed += is_replay
+        return 200, {"accepted": len(records), "topic": self._settings.topic}, [REPLAY] if is_replay else ()
+
+    async def _body(self, headers: Mapping[str, str], receive: Receive, share: Share) -> Body:
+        most, seconds = self._settings.max_body_bytes, self._settings.body_timeout
+        media = media_of(headers.get("content-type", ""))
+        try:
+            async with asyncio.timeout(seconds):
+                sent = await read_body(headers, receive, most, share.grow)
+        except TimeoutError:
+            raise errors.too_slow(seconds) from None
+        except BodyEndedError:
+            raise errors.half_there() from None
+        except BodyTooLargeError:
+            raise errors.too_large("the body is larger", most, "max_body_bytes") from None
+        data = plain_body(sent, headers.get("content-encoding", ""), most)
+        if data is not sent:
+            share.grow(len(data))
+        return Body(data, media)
+
+    def _records(self, body: Body, headers: Mapping[str, str]) -> list[Record]:
+        values = read_values(body.data, body.media, self._settings.max_records)
+        now, said = int(time.time() * 1000), self._headers(headers)
+        records = [
+            Record(0, now, self._key if self._key is not None else self._key_of(value), value, said)
+            for value in values
+        ]
+        most = self._door.largest_record
+        for number, record in enumerate(records, 1):
+            if most and largest_encoded_size(record) > most:
+                text = f"record {number} is larger than the topic takes (max.message.bytes)"
+                raise DoorError(413, f"{text}; nothing of this body was written", line=number)
+        return records
+
+    def _headers(self, headers: Mapping[str, str]) -> tuple[Header, ...]:
+        if not self._wanted:
+            return self._settings.headers
+        found = [(name, headers[name].encode("latin-1")) for name in sorted(self._wanted) if name in headers]
+        return (*self._settings.headers, *found)
+
+
+def _idempotency_key(headers: Mapping[str, str]) -> str | None:
+    key = headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+        raise DoorError(400, f"an Idempotency-Key has 1 to {LONGEST_KEY} characters of ASCII")
+    return key

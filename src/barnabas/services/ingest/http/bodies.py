@@ -1,0 +1,146 @@
+"""From the bytes of a body to values and keys of records. All of a body is good, or nothing of it is taken.
+
+Values stay the text that was sent. JSON is checked without making objects of it: a small body could become large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from barnabas.services.ingest.http.errors import DoorError, bad_json, too_large
+from barnabas.records.compression import BeyondLimitError, Codec, CompressionError, unpack
+
+JSON = "application/json"
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+_GZIP = ("gzip", "x-gzip")
+
+Raw = msgspec.Raw
+_one = msgspec.json.Decoder(Raw)
+_many = msgspec.json.Decoder(list[Raw])
+
+
+def media_of(content_type: str) -> str:
+    """JSON or LINES[0]; 415 for everything else: what a form of a web page can send is not taken."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == JSON or kind.endswith("+json"):
+        return JSON
+    if kind in LINES:
+        return LINES[0]
+    text = f"the Content-Type is {kind or 'missing'}; send {JSON} or {LINES[0]}"
+    raise DoorError(415, text)
+
+
+def plain_body(body: bytes, encoding: str, most: int) -> bytes:
+    """Decompressed, to at most so many bytes."""
+    word = encoding.strip().lower()
+    if word in ("", "identity"):
+        return body
+    if word not in _GZIP:
+        raise DoorError(415, f"the Content-Encoding is {word}; send gzip, or leave it out")
+    try:
+        return bytes(unpack(Codec.GZIP, body, most))
+    except BeyondLimitError:
+        raise too_large("the body decompresses to more bytes", most, "max_body_bytes") from None
+    except CompressionError as error:
+        raise DoorError(400, f"the body is no whole gzip: {error}; nothing of it was written") from None
+
+
+def read_values(body: bytes, media: str, most: int) -> list[bytes]:
+    """One value, each of an array, or each line; 400 names the line that is wrong."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise bad_json(_line_of(body, error.start), "it is no UTF-8") from None
+    values = _lines(body, most) if media == LINES[0] else _document(body)
+    if len(values) > most:
+        raise too_large(f"the body has {len(values)} records", most, "max_records")
+    if not values:
+        raise DoorError(400, "the body has no record")
+    return values
+
+
+def _document(body: bytes) -> list[bytes]:
+    if not body.strip():
+        return []
+    try:
+        if body.lstrip().startswith(b"["):
+            return [bytes(value) for value in _many.decode(body)]
+        return [bytes(_one.decode(body)).strip()]
+    except msgspec.DecodeError as error:
+        raise bad_json(_line_of(body, _place_of(error, len(body))), _reason(error)) from None
+    except RecursionError:
+        raise bad_json(1, "it is nested too deeply") from None
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    values: list[bytes] = []
+    for number, line in _numbered(body):
+        try:
+            _one.decode(line)
+        except msgspec.DecodeError as error:
+            raise bad_json(number, _reason(error)) from None
+        except RecursionError:
+            raise bad_json(number, "it is nested too deeply") from None
+        values.append(line)
+        if len(values) > most:
+            break
+    return values
+
+
+def _numbered(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty."""
+    start, number = 0, 0
+    while start < len(body):
+        end = body.find(b"\n", start)
+        end = len(body) if end < 0 else end
+        number += 1
+        if line := body[start:end].strip():
+            yield number, line
+        start = end + 1
+
+
+def _line_of(body: bytes, place: int) -> int:
+    return body.count(b"\n", 0, place) + 1
+
+
+def _place_of(error: Exception, end: int) -> int:
+    """msgspec says `(byte 12)` at the end; of what is cut off it says nothing."""
+    digits = str(error).rpartition("(byte ")[2].removesuffix(")")
+    return int(digits) if digits.isdecimal() else end
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    return "it ends in the middle" if "truncated" in text else text
+
+
+def key_reader(field: str | None) -> Callable[[bytes], bytes | None]:
+    """Finds the field of a value: the text of a string, JSON of anything else, None if it is missing or null."""
+    if field is None:
+        return lambda value: None
+    kind: Any = Raw
+    for name in reversed(field.split(".")):
+        default = Raw(b"") if kind is Raw else None
+        inner = kind if kind is Raw else kind | None
+        kind = msgspec.defstruct("Level", [("field", inner, default)], rename={"field": name})
+    decode = msgspec.json.Decoder(kind).decode
+
+    def key_of(value: bytes) -> bytes | None:
+        try:
+            found = decode(value)
+            while found is not None and not isinstance(found, Raw):
+                found = found.field
+            return None if found is None else _key(bytes(found))
+        except msgspec.DecodeError:  # it is no object, or one of those on the way is none
+            return None
+
+    return key_of
+
+
+def _key(raw: bytes) -> bytes | None:
+    if not raw or raw == b"null":
+        return None
+    return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw

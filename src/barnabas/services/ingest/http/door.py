@@ -1,0 +1,189 @@
+"""The door: requests come in on one side, transactions are made of them on the other.
+
+    app  ->  admit (429) -> post -> waits                           -> 200, or 503
+    agent         begin -> take a parcel of posts -> commit -> arrived
+
+A request holds its bytes from the first until it is answered, and there is a bound on all of them. A post that waits
+too long is withdrawn if nobody has taken it; if it was taken, nobody knows yet, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.services.ingest.http import errors
+from barnabas.services.ingest.http.keys import KeyStore, Used
+from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.records.record import Record
+
+NOT_KNOWN = (
+    "the broker did not confirm in time, and it is not known whether it was written: send it again with the "
+    "Idempotency-Key that it had"
+)
+NOT_WRITTEN = "the broker is not reachable; nothing was written"
+
+
+@dataclass(slots=True)
+class HttpCounts:
+    received: int = 0
+    """Records that were committed."""
+    bytes: int = 0
+    requests: int = 0
+    refused: int = 0
+    """Requests that were answered with 4xx."""
+    failed: int = 0
+    """Requests that were answered with 5xx."""
+    replayed: int = 0
+    dropped: int = 0
+    """Requests that were told to wait (429)."""
+    keys: int = 0
+    waiting_bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Post:
+    """One request, which is in one transaction."""
+
+    records: Sequence[Record]
+    used: Used | None
+    done: asyncio.Future[None]
+    size: int = field(init=False)
+    is_taken: bool = False
+
+    def __post_init__(self) -> None:
+        self.size = sum(len(record.value or b"") for record in self.records)
+
+
+class Parcel(NamedTuple):
+    posts: Sequence[Post]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for post in self.posts for record in post.records]
+
+    @property
+    def used(self) -> list[Used]:
+        return [post.used for post in self.posts if post.used is not None]
+
+
+class Share:
+    """The bytes that one request holds."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._held = 0
+
+    def grow(self, size: int) -> None:
+        """DoorError 429 if there is no room."""
+        counts = self._door.counts
+        if counts.waiting_bytes + size > self._door.settings.queue_bytes:
+            raise errors.full()
+        counts.waiting_bytes += size
+        self._held += size
+
+    def release(self) -> None:
+        self._door.counts.waiting_bytes -= self._held
+        self._held = 0
+
+
+class Door:
+    def __init__(self, settings: HttpSettings, now: Callable[[], float] = time.time) -> None:
+        self.settings = settings
+        self.counts = HttpCounts()
+        self.closed: str | None = "it has not reached a broker yet"
+        """Why nothing is taken; None: it is."""
+        self.largest_record = 0
+        self.arrived: Callable[[], None] = lambda: None
+        self._now = now
+        self._keys = KeyStore(settings.idempotency_keys, settings.idempotency_ttl)
+        self._waiting: deque[Post] = deque()
+        self._under_way: dict[bytes, Post] = {}
+        """Posts that are not committed yet, by their key."""
+
+    def check_open(self) -> None:
+        if self.closed is not None:
+            raise errors.unavailable(f"{NOT_WRITTEN}: {self.closed}")
+
+    async def post(self, records: Sequence[Record], used: Used | None) -> bool:
+        """Returns when they are committed; True if an earlier request had written them."""
+        self.check_open()
+        if used is not None:
+            known = self._keys.find(used.key, self._now())
+            if known is not None:
+                return _same(known, used)
+            if (other := self._under_way.get(used.key)) is not None and other.used is not None:
+                _same(other.used, used)
+                await self._settled(other)
+                return True
+        post = Post(records, used, asyncio.get_running_loop().create_future())
+        self._waiting.append(post)
+        if used is not None:
+            self._under_way[used.key] = post
+        self.arrived()
+        await self._settled(post)
+        return False
+
+    async def _settled(self, post: Post) -> None:
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                await asyncio.shield(post.done)
+        except TimeoutError:
+            if post.is_taken:
+                raise errors.unavailable(NOT_KNOWN) from None
+            self._withdraw(post)
+            raise errors.unavailable(NOT_WRITTEN) from None
+
+    def _withdraw(self, post: Post) -> None:
+        if post in self._waiting:
+            self._waiting.remove(post)
+            self._forget(post)
+
+    def _forget(self, post: Post) -> None:
+        if post.used is not None and self._under_way.get(post.used.key) is post:
+            del self._under_way[post.used.key]
+
+    # What the agent calls.
+
+    def begin(self, positions: Mapping[str, bytes], largest_record: int) -> None:
+        self._keys.load(positions)
+        self.counts.keys = len(self._keys)
+        self.largest_record = largest_record
+        self.closed = None
+
+    def take(self, room: int) -> Parcel | None:
+        """At least one post, if any waits."""
+        posts: list[Post] = []
+        size = 0
+        while self._waiting and (not posts or size + self._waiting[0].size <= room):
+            post = self._waiting.popleft()
+            post.is_taken = True
+            posts.append(post)
+            size += post.size
+        return Parcel(posts) if posts else None
+
+    def keys_of(self, parcel: Parcel) -> tuple[int, dict[str, bytes | None]]:
+        """The number of the entry with its keys, and what is to be stored with it."""
+        return self._keys.store(parcel.used, self._now())
+
+    def committed(self, parcel: Parcel, entry: int | None = None) -> None:
+        """`entry` None: the keys were read again meanwhile, and these are among them."""
+        if entry is not None:
+            self._keys.stored(entry, parcel.used, self._now())
+            self.counts.keys = len(self._keys)
+        for post in parcel.posts:
+            self._forget(post)
+            self.counts.received += len(post.records)
+            self.counts.bytes += post.size
+            if not post.done.done():
+                post.done.set_result(None)
+
+
+def _same(known: Used, used: Used) -> bool:
+    if known.body != used.body:
+        raise errors.DoorError(422, "this Idempotency-Key was used for another body; take a new one")
+    return True

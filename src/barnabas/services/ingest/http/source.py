@@ -1,0 +1,101 @@
+"""The HTTP door as a source of an agent: what is posted is committed with the keys that it was posted under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import ClassVar
+
+from barnabas.client.addresses import Address
+from barnabas.services.ingest.http.door import Door, HttpCounts, Parcel
+from barnabas.services.ingest.http.server import ProduceServer
+from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.batches import batches_of, largest_record
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.outbox import Outbox
+from barnabas.services.ingest.topics import Topics
+from barnabas.records.compression import CODEC_BY_NAME
+
+STOPPING = "the agent is being stopped"
+
+
+class HttpSource:
+    kind: ClassVar[str] = "http"
+
+    def __init__(self, name: str, settings: HttpSettings) -> None:
+        """Refuses settings that cannot be meant, or that would let everybody write."""
+        self.name = name
+        self.settings = settings
+        self.door = Door(settings)
+        self._server = ProduceServer(settings, self.door)
+        self._outbox: Outbox[Parcel] = Outbox()
+        self._topics: Topics | None = None
+        self._is_ending = False
+
+    @property
+    def topics(self) -> list[str]:
+        return [self.settings.topic]
+
+    @property
+    def counts(self) -> HttpCounts:
+        return self.door.counts
+
+    @property
+    def endpoints(self) -> list[Address]:
+        """Where it listens, once it does."""
+        return [] if self._server.address is None else [self._server.address]
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    async def open(self, arrived: Callable[[], None]) -> None:
+        self.door.arrived = arrived
+        await self._server.start()
+
+    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+        self._topics = topics
+        for parcel in self._outbox.begin(positions):
+            self.door.committed(parcel)
+        if not self._is_ending:
+            self.door.begin(positions, largest_record(topics, self.settings.topic))
+
+    def interrupted(self, error: Exception) -> None:
+        self.door.closed = str(error)
+
+    def stop_taking(self) -> None:
+        self._is_ending = True
+        self.door.closed = STOPPING
+        self._server.stop_accepting()
+
+    async def shut(self) -> None:
+        self.door.closed = STOPPING
+        await self._server.stop()
+
+    def close(self) -> None:
+        """Everything is closed by `shut`."""
+
+    def observe(self) -> Observed:
+        return Observed(None, {**asdict(self.counts), "errors": self.counts.failed})
+
+    def collect(self, room: int) -> Collected:
+        parcel = self._outbox.again() or self.door.take(room)
+        if parcel is None:
+            return Collected()
+        assert self._topics is not None, "begin first"
+        number, positions = self._outbox.send(parcel)
+        entry, keys = self.door.keys_of(parcel)
+        records = parcel.records
+        codec = CODEC_BY_NAME[self.settings.compression]
+        return Collected(
+            list(batches_of(self.settings.topic, records, self._topics, codec=codec, keyless=number)),
+            {**positions, **keys},
+            len(records),
+            sum(post.size for post in parcel.posts),
+            committed=lambda: self._committed(number, parcel, entry),
+        )
+
+    def _committed(self, number: int, parcel: Parcel, entry: int) -> None:
+        self._outbox.arrived(number)
+        self.door.committed(parcel, entry)

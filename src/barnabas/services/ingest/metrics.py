@@ -1,0 +1,103 @@
+"""What monitoring sees of an agent, computed when the page is read. docs/ingest.md has the list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from barnabas.client.status import Part, Status
+from barnabas.services.ingest.agent import Agent, Source, SourceCounts
+from barnabas.metrics import catalogue
+from barnabas.metrics.declarations import Metric, counter, gauge
+from barnabas.metrics.process import open_files, resident_memory
+from barnabas.metrics.registry import Registry, Sample
+
+RECORDS = counter("barnabas_ingest_records_total", "Records in the topics, dead letters included.", "source")
+BYTES = counter("barnabas_ingest_bytes_total", "Bytes that were read, and are in the topics.", "source")
+TRANSACTIONS = counter("barnabas_ingest_transactions_total", "Transactions that were committed.")
+RESTARTS = counter(
+    "barnabas_ingest_restarts_total", "Times that the agent began again from stored positions."
+)
+LAST_COMMIT = gauge(
+    "barnabas_ingest_last_commit_seconds", "When a transaction was committed last, since 1970."
+)
+LAG = gauge("barnabas_ingest_lag_bytes", "Bytes that are there and were not read.", "source")
+OBSERVED = {
+    "connections": gauge("barnabas_ingest_connections", "Connections of senders that are open.", "source"),
+    "dead_letters": counter(
+        "barnabas_ingest_dead_letters_total", "Records that did not fit, or were not understood.", "source"
+    ),
+    "dropped": counter("barnabas_ingest_dropped_total", "What came and was not taken.", "source"),
+    "errors": counter("barnabas_ingest_errors_total", "Files, pages or messages that were bad.", "source"),
+    "files": gauge("barnabas_ingest_files", "Files that are open.", "source"),
+    "received": counter(
+        "barnabas_ingest_received_total", "Messages and records that others have sent.", "source"
+    ),
+    "refused": counter("barnabas_ingest_refused_total", "Connections and requests refused.", "source"),
+    "replayed": counter(
+        "barnabas_ingest_replayed_total", "Requests that had been written before (Idempotency-Key).", "source"
+    ),
+    "truncations": counter("barnabas_ingest_truncations_total", "Files that were truncated.", "source"),
+}
+"""By the name that sources give them."""
+METRICS: tuple[Metric, ...] = (RECORDS, BYTES, TRANSACTIONS, RESTARTS, LAST_COMMIT, LAG, *OBSERVED.values())
+
+
+def declare_agent_metrics(registry: Registry, agent: Agent) -> None:
+    counts = agent.counts
+    registry.read_by(TRANSACTIONS, lambda: counts.transactions)
+    registry.read_by(RESTARTS, lambda: counts.restarts)
+    registry.read_by(LAST_COMMIT, lambda: counts.last_commit)
+    registry.computed(RECORDS, lambda: _committed(agent, lambda each: each.records))
+    registry.computed(BYTES, lambda: _committed(agent, lambda each: each.bytes))
+    registry.computed(LAG, lambda: _observed(agent, lambda source: source.observe().lag))
+    for name, metric in OBSERVED.items():
+        registry.computed(
+            metric,
+            lambda name=name: _observed(agent, lambda source: source.observe().counts.get(name)),  # type: ignore[misc]
+        )
+    registry.read_by(catalogue.CPU_SECONDS, time.process_time)
+    registry.read_by(catalogue.RESIDENT_MEMORY, resident_memory)
+    registry.read_by(catalogue.OPEN_FILES, open_files)
+
+
+def _committed(agent: Agent, read: Callable[[SourceCounts], int]) -> Iterator[Sample]:
+    for name, counts in agent.by_source.items():
+        yield Sample("", (("source", name),), read(counts))
+
+
+def _observed(agent: Agent, read: Callable[[Source], int | None]) -> Iterator[Sample]:
+    for source in agent.sources:
+        value = read(source)
+        if value is not None:
+            yield Sample("", (("source", source.name),), value)
+
+
+def status_of(agent: Agent) -> Status:
+    """For `__barnabas_status`."""
+    counts = agent.counts
+    return Status(
+        "agent",
+        agent.name,
+        agent.state,
+        error=counts.last_error if agent.state in ("retrying", "failed") else "",
+        counts={"transactions": counts.transactions, "restarts": counts.restarts},
+        parts=[_part(agent, source) for source in agent.sources],
+    )
+
+
+def _part(agent: Agent, source: Source) -> Part:
+    committed, observed = agent.by_source[source.name], source.observe()
+    return Part(
+        source.name,
+        agent.state,
+        lag=observed.lag,
+        counts={
+            "records": committed.records,
+            "bytes": committed.bytes,
+            "last_commit": round(committed.last_commit * 1000),
+            **observed.counts,
+        },
+        kind=source.kind,
+        topics=list(source.topics),
+    )

@@ -1,0 +1,110 @@
+"""Where messages begin and end in a TCP connection (RFC 6587). Bytes in, frames out.
+
+Senders count octets (`57 <34>1 ...`) or end each message with a newline, and some do both in one connection. Which it
+is shows in the first byte of each frame: a count begins with 1 to 9, and no message does. A count that cannot be right
+leaves no way to find the next message, so the connection must be closed.
+"""
+
+from __future__ import annotations
+
+from barnabas.services.ingest.sockets.frames import BETWEEN, Frame, FramingError
+
+SPACE = 0x20
+_FIRST_DIGITS, _DIGITS = frozenset(b"123456789"), frozenset(b"0123456789")
+
+
+class FrameDecoder:
+    """Of one connection. Keeps at most one message, and of that at most `longest` bytes."""
+
+    def __init__(self, longest: int, *, counted: bool = True) -> None:
+        """Not `counted`: messages are lines, whatever they begin with."""
+        self._longest = longest
+        self._counts = _FIRST_DIGITS if counted else frozenset[int]()
+        self._buffer = b""
+        self._skipping = False  # the rest of a line that is too long
+        self.error: FramingError | None = None
+        """After it nothing more is found."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of a message that is not complete."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        frames: list[Frame] = []
+        if self.error is not None:
+            return frames
+        data = self._buffer + data if self._buffer else data
+        place, end = 0, len(data)
+        try:
+            while place < end:
+                after = self._next(data, place, frames)
+                if after == place:
+                    break
+                place = after
+        except FramingError as error:
+            self.error = error
+            place = end
+        self._buffer = data[place:]
+        return frames
+
+    def end(self) -> list[Frame]:
+        """The connection has ended: what is there of the last message."""
+        rest, self._buffer = self._buffer, b""
+        if not rest or self.error is not None:
+            return []
+        if rest[0] in self._counts:
+            rest = rest.partition(b" ")[2]
+            return [Frame(rest, is_whole=False)] if rest else []
+        return [Frame(rest)] if (rest := rest.rstrip(BETWEEN)) else []
+
+    def _next(self, data: bytes, place: int, frames: list[Frame]) -> int:
+        """Where to go on; the same place if more bytes are needed."""
+        if self._skipping:
+            return self._skip(data, place)
+        first = data[place]
+        if first in self._counts:
+            return self._counted(data, place, frames)
+        if first in BETWEEN:
+            return place + 1
+        return self._line(data, place, frames)
+
+    def _line(self, data: bytes, place: int, frames: list[Frame]) -> int:
+        newline = data.find(b"\n", place, place + self._longest + 1)
+        if newline >= 0:
+            if line := data[place:newline].rstrip(BETWEEN):
+                frames.append(Frame(line))
+            return newline + 1
+        if len(data) - place <= self._longest:
+            return place
+        frames.append(Frame(data[place : place + self._longest], is_whole=False))
+        self._skipping = True
+        return place + self._longest
+
+    def _skip(self, data: bytes, place: int) -> int:
+        newline = data.find(b"\n", place)
+        if newline < 0:
+            return len(data)
+        self._skipping = False
+        return newline + 1
+
+    def _counted(self, data: bytes, place: int, frames: list[Frame]) -> int:
+        most = len(str(self._longest))
+        here = place
+        while here < len(data) and here - place <= most and data[here] in _DIGITS:
+            here += 1
+        if here - place > most:
+            raise FramingError(f"a count of octets has more than {most} digits")
+        if here == len(data):
+            return place
+        if data[here] != SPACE:
+            raise FramingError("a message begins with a digit, and what follows is no count of octets")
+        count = int(data[place:here])
+        if count > self._longest:
+            raise FramingError(f"a message of {count} octets is announced, and {self._longest} are allowed")
+        begin, end = here + 1, here + 1 + count
+        if end > len(data):
+            return place
+        if message := data[begin:end].rstrip(BETWEEN):
+            frames.append(Frame(message))
+        return end

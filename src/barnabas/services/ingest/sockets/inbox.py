@@ -1,0 +1,76 @@
+"""Messages that came and wait for a transaction. When it is full nobody is read from: TCP makes senders wait, and what
+the kernel cannot keep of UDP it drops and counts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barnabas.services.ingest.sockets.frames import Frame
+
+LIMIT = 8 * 1024 * 1024
+FRAME_OVERHEAD = 200
+"""Bytes of memory that a message takes beside its text."""
+
+
+class Received(NamedTuple):
+    frame: Frame
+    peer: str
+    at: int
+    """Milliseconds."""
+
+
+@dataclass(slots=True)
+class ListenCounts:
+    received: int = 0
+    bytes: int = 0
+    unparsed: int = 0
+    truncated: int = 0
+    framing_errors: int = 0
+    refused: int = 0
+    """Connections, because there were too many, and handshakes that failed."""
+    connections: int = 0
+    """That are open."""
+    dropped: int = 0
+    """Datagrams that the kernel had no room for."""
+
+
+class Inbox:
+    def __init__(self, counts: ListenCounts, limit: int = LIMIT) -> None:
+        self.counts = counts
+        self.size = 0
+        self._limit = limit
+        self._waiting: deque[Received] = deque()
+        self.on_change: Callable[[bool], None] = lambda is_full: None
+        """Called with True when it has become full, with False when there is room again."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= self._limit
+
+    def put(self, peer: str, frames: list[Frame], at: int) -> None:
+        was_full = self.is_full
+        for frame in frames:
+            self._waiting.append(Received(frame, peer, at))
+            self.size += len(frame.data) + FRAME_OVERHEAD
+            self.counts.bytes += len(frame.data)
+        self.counts.received += len(frames)
+        if self.is_full and not was_full:
+            self.on_change(True)
+
+    def take(self, room: int) -> list[Received]:
+        """Up to `room` bytes, at least one message."""
+        was_full, taken, size = self.is_full, [], 0
+        while self._waiting and size < room:
+            received = self._waiting.popleft()
+            taken.append(received)
+            size += len(received.frame.data) + FRAME_OVERHEAD
+        self.size -= size
+        if was_full and not self.is_full:
+            self.on_change(False)
+        return taken

@@ -1,0 +1,221 @@
+"""Sockets: each transport has a few lines, and all of them fill one inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import cast
+
+from barnabas.client.addresses import Address
+from barnabas.services.ingest.sockets.datagrams import DatagramSocket, bind
+from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
+from barnabas.services.ingest.sockets.frames import Decoder, Frame
+from barnabas.services.ingest.sockets.inbox import Inbox
+from barnabas.common.safe_logging import limited_logger
+from barnabas.security.tls.of_files import context_of_files
+
+HANDSHAKE_SECONDS = 10.0
+SWEEP_SECONDS = 1.0
+"""Between two looks for connections that are idle."""
+BACKLOG = 128
+
+_logger = limited_logger(__name__)
+
+
+class SocketListener:
+    def __init__(
+        self, name: str, settings: ListenSettings, inbox: Inbox, decoder: Callable[[], Decoder]
+    ) -> None:
+        """`name` is what errors call it; each connection has a decoder of its own."""
+        self.name = name
+        self.settings = settings
+        self.decoder = decoder
+        self.inbox = inbox
+        self.counts = inbox.counts
+        self.endpoints: list[Endpoint] = []
+        """Where it listens, with the ports that it got."""
+        self.connections: set[Connection] = set()
+        self._datagrams: list[DatagramSocket] = []
+        self._servers: list[asyncio.Server] = []
+        self._sweep: asyncio.TimerHandle | None = None
+        inbox.on_change = self._hold
+
+    async def open(self) -> None:
+        """OSError if an address cannot be had."""
+        tls, opened = self._tls(), list[Endpoint]()
+        try:
+            for transport, address in endpoints_of(self.settings):
+                if transport == "udp":
+                    reached = self._open_datagrams(address)
+                else:
+                    reached = await self._open_stream(address, tls if transport == "tls" else None)
+                opened.append(Endpoint(transport, reached))
+        except BaseException:
+            self.close()
+            raise
+        self.endpoints = opened  # all at once: whoever looks from another thread sees all of them or none
+        self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
+
+    def stop_accepting(self) -> None:
+        """What the kernel still has of UDP is read; connections are closed, and their senders know."""
+        for datagrams in self._datagrams:
+            datagrams.read_all()
+            datagrams.close()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.finish()
+
+    def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for datagrams in self._datagrams:
+            datagrams.close()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.abort()
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self.connections) >= self.settings.connections:
+            self.counts.refused += 1
+            _logger.warning(
+                "a connection from %s was closed: there are %d, and more are not allowed (connections)",
+                *(connection.peer, len(self.connections)),
+            )
+            return False
+        self.connections.add(connection)
+        self.counts.connections = len(self.connections)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self.counts.connections = len(self.connections)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        settings = self.settings
+        if settings.tls_certificate is None:
+            return None
+        return context_of_files(self.name, settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+
+    def _open_datagrams(self, address: Address) -> Address:
+        datagrams = DatagramSocket(
+            bind(address, socket.SOCK_DGRAM), self.inbox, self.settings.max_message_bytes
+        )
+        self._datagrams.append(datagrams)
+        datagrams.resume()
+        return Address(address.host, datagrams.port)
+
+    async def _open_stream(self, address: Address, tls: ssl.SSLContext | None) -> Address:
+        listening = bind(address, socket.SOCK_STREAM)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(self, tls), sock=listening, backlog=BACKLOG)
+        self._servers.append(server)
+        return Address(address.host, listening.getsockname()[1])
+
+    def _hold(self, is_full: bool) -> None:
+        everybody: list[DatagramSocket | Connection] = [*self._datagrams, *self.connections]
+        for each in everybody:
+            if is_full:
+                each.pause()
+            else:
+                each.resume()
+
+    def _close_idle(self) -> None:
+        oldest = time.monotonic() - self.settings.idle_timeout
+        for connection in [each for each in self.connections if each.heard_at < oldest]:
+            _logger.info("the connection from %s was closed: nothing came for a while", connection.peer)
+            connection.finish()
+        self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
+
+
+class Connection(asyncio.Protocol):
+    """Of one sender. With TLS it is counted before the handshake, which somebody may never finish."""
+
+    def __init__(self, listener: SocketListener, tls: ssl.SSLContext | None) -> None:
+        self.peer = ""
+        self.heard_at = time.monotonic()
+        self._listener = listener
+        self._tls = tls
+        self._decoder = listener.decoder()
+        self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._is_ready = False  # the handshake is done
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast(asyncio.Transport, transport)
+        self.peer = str(stream.get_extra_info("peername", ("",))[0])
+        if not self._listener.admit(self):
+            stream.abort()
+            return
+        self._transport = stream
+        if self._tls is not None:
+            stream.pause_reading()  # the first bytes are for the handshake
+            self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(stream, self._tls))
+        else:
+            self._begin()
+
+    async def _shake_hands(self, stream: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                stream, self, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+            )
+        except (OSError, TimeoutError) as error:  # an SSLError is an OSError
+            self._listener.counts.refused += 1
+            _logger.warning("no TLS with %s: %s", self.peer, error)
+            self._transport = None
+            self._listener.leave(self)
+            stream.abort()
+            return
+        self._transport = secured
+        self._begin()
+
+    def _begin(self) -> None:
+        self._is_ready = True
+        if self._listener.inbox.is_full:
+            self.pause()
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        self.heard_at = time.monotonic()
+        self._put(self._decoder.feed(data))
+        if self._decoder.error is not None:
+            self._listener.counts.framing_errors += 1
+            _logger.warning("the connection from %s was closed: %s", self.peer, self._decoder.error)
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._transport is not None:
+            self._put(self._decoder.end())
+            self._transport = None
+            self._listener.leave(self)
+
+    def pause(self) -> None:
+        if self._is_ready and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._is_ready and self._transport is not None and not self._transport.is_closing():
+            self.heard_at = time.monotonic()  # it was we who did not listen
+            self._transport.resume_reading()
+
+    def finish(self) -> None:
+        """What has come is kept, then the connection is closed."""
+        self._put(self._decoder.end())
+        self.abort()
+
+    def abort(self) -> None:
+        transport, self._transport = self._transport, None
+        self._listener.leave(self)
+        if self._handshake is not None:
+            self._handshake.cancel()
+        if transport is not None:
+            transport.abort()
+
+    def _put(self, frames: list[Frame]) -> None:
+        if frames:
+            self._listener.inbox.put(self.peer, frames, int(time.time() * 1000))

@@ -1,0 +1,121 @@
+"""A source that others send to over sockets: what syslog and statsd have in common.
+
+Nobody sends a message again: what was taken is kept until it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import ClassVar, Protocol
+
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.batches import batches_of
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.outbox import Outbox
+from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
+from barnabas.services.ingest.sockets.frames import Decoder
+from barnabas.services.ingest.sockets.inbox import Inbox, ListenCounts
+from barnabas.services.ingest.sockets.listener import SocketListener
+from barnabas.services.ingest.topics import Topics
+from barnabas.common.safe_logging import safe_logger
+from barnabas.records.compression import CODEC_BY_NAME
+from barnabas.records.record import Record
+from barnabas.security.endpoints import is_this_machine
+
+_logger = safe_logger(__name__)
+
+
+class SocketSettings(ListenSettings, Protocol):
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def compression(self) -> str: ...
+
+
+class SocketSource:
+    """A kind says by `_taken` which records are due."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, settings: SocketSettings, decoder: Callable[[], Decoder]) -> None:
+        endpoints_of(settings)  # refuses what cannot be meant before anything is opened
+        self.name = name
+        self.counts = ListenCounts()
+        self._listening = settings
+        self._inbox = Inbox(self.counts)
+        self.listener = SocketListener(self.kind, settings, self._inbox, decoder)
+        self._outbox: Outbox[list[Record]] = Outbox()
+        self._topics: Topics | None = None
+        self._is_ending = False
+
+    def _taken(self, room: int) -> list[Record]:
+        """What is due now, of about `room` bytes."""
+        raise NotImplementedError
+
+    @property
+    def topics(self) -> list[str]:
+        return [self._listening.topic]
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """Where it listens, once it does."""
+        return self.listener.endpoints
+
+    async def open(self, arrived: Callable[[], None]) -> None:
+        await self.listener.open()
+        _logger.info("%s is taken on %s", self.kind, ", ".join(map(str, self.endpoints)))
+        for endpoint in self.endpoints:
+            if not is_this_machine(endpoint.address.host) and not (
+                endpoint.transport == "tls" and self._listening.tls_client_ca
+            ):
+                _logger.warning(
+                    "%s can be reached from other machines and asks nobody for a name: whoever reaches it can write to "
+                    "%s. Listen on 127.0.0.1, let a firewall keep others away, or use TLS with tls_client_ca",
+                    *(endpoint, self._listening.topic),
+                )
+
+    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+        self._topics = topics
+        self._outbox.begin(positions)
+
+    def interrupted(self, error: Exception) -> None:
+        """Messages are taken until the inbox is full."""
+
+    def stop_taking(self) -> None:
+        self._is_ending = True
+        self.listener.stop_accepting()
+
+    async def shut(self) -> None:
+        self.listener.close()
+        if lost := len(self._inbox) + sum(map(len, self._outbox.unsettled)):
+            _logger.error("%d messages were taken and are lost: the broker did not take them in time", lost)
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def observe(self) -> Observed:
+        return Observed(
+            None, {**asdict(self.counts), "errors": self.counts.framing_errors + self.counts.unparsed}
+        )
+
+    def collect(self, room: int) -> Collected:
+        records = self._outbox.again()
+        if records is None:
+            records = self._taken(room)
+        if not records:
+            return Collected()
+        assert self._topics is not None, "begin first"
+        number, positions = self._outbox.send(records)
+        codec = CODEC_BY_NAME[self._listening.compression]
+        return Collected(
+            list(batches_of(self._listening.topic, records, self._topics, codec=codec)),
+            dict(positions),
+            len(records),
+            sum(len(record.value or b"") for record in records),
+            committed=lambda: self._arrived(number),
+        )
+
+    def _arrived(self, number: int) -> None:
+        self._outbox.arrived(number)

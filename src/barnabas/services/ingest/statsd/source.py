@@ -1,0 +1,64 @@
+"""statsd as a source of an agent: what programs send is added up, and reported every few seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.sockets.framing import FrameDecoder
+from barnabas.services.ingest.sockets.source import SocketSource
+from barnabas.services.ingest.statsd.aggregation import Aggregation
+from barnabas.services.ingest.statsd.parsing import parse_line
+from barnabas.services.ingest.statsd.settings import StatsdSettings
+from barnabas.records.record import Record
+
+
+class StatsdSource(SocketSource):
+    kind: ClassVar[str] = "statsd"
+
+    def __init__(
+        self, name: str, settings: StatsdSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if settings.every <= 0:
+            raise ValueError("every is more than 0")
+        super().__init__(name, settings, lambda: FrameDecoder(settings.max_message_bytes, counted=False))
+        self.settings = settings
+        self._clock = clock
+        self._aggregation = Aggregation()
+        self._reported = clock()
+
+    def collect(self, room: int) -> Collected:
+        self._add_up(room)  # also while a report is on its way
+        return super().collect(room)
+
+    def _taken(self, room: int) -> list[Record]:
+        is_due = self._is_ending or self._clock() - self._reported >= self.settings.every
+        return self._report() if is_due else []
+
+    def _add_up(self, room: int) -> None:
+        """A datagram may have many lines, and what was cut is not taken for a measurement."""
+        for received in self._inbox.take(room):
+            lines = received.frame.data.decode(errors="replace").splitlines()
+            whole = lines if received.frame.is_whole else lines[:-1]
+            self.counts.truncated += len(lines) - len(whole)
+            for line in filter(None, whole):
+                measured = parse_line(line)
+                if measured is None:
+                    self.counts.unparsed += 1
+                elif not self._aggregation.add(measured):
+                    self.counts.dropped += 1
+
+    def _report(self) -> list[Record]:
+        now = self._clock()
+        seconds, self._reported = max(now - self._reported, 0.001), now
+        at = int(time.time() * 1000)
+        records = []
+        for report in self._aggregation.report(seconds):
+            value = msgspec.json.encode({"time": at, "host": self.settings.host, **report})
+            key = report["name"] if self.settings.key is None else self.settings.key
+            records.append(Record(0, at, key.encode(errors="replace"), value, self.settings.headers))
+        return records

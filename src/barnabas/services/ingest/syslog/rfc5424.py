@@ -1,0 +1,130 @@
+"""RFC 5424: `<34>1 2026-10-11T22:14:15.003Z host app procid msgid [id name="value"] message`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from barnabas.services.ingest.syslog.message import FACILITIES, SEVERITIES, Message, StructuredData, text_of
+
+NIL = "-"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+VERSION = b"1 "
+_HEADER_WORDS = 5  # time, host, app, procid, msgid
+
+
+class NotSyslogError(ValueError):
+    """It does not read as what it begins like."""
+
+
+def parse(priority: int, frame: bytes, place: int) -> Message:
+    """`place` is behind the version. NotSyslogError if it is something else."""
+    words = frame[place:].split(b" ", _HEADER_WORDS)
+    if len(words) <= _HEADER_WORDS:
+        raise NotSyslogError("a header of RFC 5424 has five fields, and structured data follow")
+    time, host, app, procid, msgid = (_field(word) for word in words[:_HEADER_WORDS])
+    rest = words[_HEADER_WORDS]
+    data, end = read_structured_data(rest)
+    if rest[end : end + 1] not in (b"", b" "):
+        raise NotSyslogError("structured data are followed by a space")
+    return Message(
+        time=None if time is None else check_time(time),
+        host=host,
+        facility=FACILITIES[priority >> 3],
+        severity=SEVERITIES[priority & 7],
+        app=app,
+        procid=procid,
+        msgid=msgid,
+        data=data,
+        message=text_of(rest[end + 1 :].removeprefix(BYTE_ORDER_MARK)),
+    )
+
+
+def check_time(text: str) -> str:
+    """As it was written, if it is RFC 3339."""
+    if "T" not in text or not (text.endswith("Z") or text[-6:-5] in ("+", "-")):
+        raise NotSyslogError(f"{text!r} is no time of RFC 3339")
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise NotSyslogError(f"{text!r} is no time of RFC 3339") from None
+    return text
+
+
+def read_structured_data(text: bytes) -> tuple[StructuredData, int]:
+    """What stands at the beginning, and where it ends."""
+    if text.startswith(b"-"):
+        return {}, 1
+    found: StructuredData = {}
+    place = 0
+    while text[place : place + 1] == b"[":
+        place = _element(text, place + 1, found)
+    if not place:
+        raise NotSyslogError("structured data are - or begin with [")
+    return found, place
+
+
+def _element(text: bytes, place: int, found: StructuredData) -> int:
+    end = _end_of_name(text, place)
+    parameters = found.setdefault(_name(text[place:end]), {})
+    place = end
+    while text[place : place + 1] == b" ":
+        equals = text.find(b'="', place)
+        if equals < 0:
+            raise NotSyslogError('a parameter is NAME="VALUE"')
+        name = _name(text[place + 1 : equals])
+        value, place = _value(text, equals + 2)
+        _add(parameters, name, value)
+    if text[place : place + 1] != b"]":
+        raise NotSyslogError("an element ends with ]")
+    return place + 1
+
+
+def _value(text: bytes, place: int) -> tuple[str, int]:
+    """Up to the quote; a backslash before one, before another or before ] is not part of the value."""
+    end = place
+    while (end := text.find(b'"', end)) >= 0:
+        before = end
+        while text[before - 1 : before] == b"\\" and before > place:
+            before -= 1
+        if (end - before) % 2 == 0:
+            return text_of(_unescaped(text[place:end])), end + 1
+        end += 1
+    raise NotSyslogError("a value has no end")
+
+
+def _unescaped(value: bytes) -> bytes:
+    if b"\\" not in value:
+        return value
+    parts = value.split(b"\\\\")
+    return b"\\".join([part.replace(b'\\"', b'"').replace(b"\\]", b"]") for part in parts])
+
+
+def _end_of_name(text: bytes, place: int) -> int:
+    bracket = text.find(b"]", place)
+    if bracket < 0:
+        raise NotSyslogError("an element has no end")
+    space = text.find(b" ", place, bracket)
+    return bracket if space < 0 else space
+
+
+def _name(text: bytes) -> str:
+    if not text or not text.isascii() or any(one in b' ="]' for one in text):
+        raise NotSyslogError(f"{text_of(text)!r} is no name")
+    return text.decode()
+
+
+def _add(parameters: dict[str, str | list[str]], name: str, value: str) -> None:
+    before = parameters.get(name)
+    if before is None:
+        parameters[name] = value
+    elif isinstance(before, list):
+        before.append(value)
+    else:
+        parameters[name] = [before, value]
+
+
+def _field(word: bytes) -> str | None:
+    if not word:
+        raise NotSyslogError("a field of the header is empty")
+    text = text_of(word)
+    return None if text == NIL else text

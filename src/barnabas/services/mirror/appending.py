@@ -1,0 +1,156 @@
+"""Batches to a Barnabas target as they are: offsets, epochs, CRCs and markers of the source (AppendMirrored).
+
+The target's log end is the position, so nothing is remembered here. Whatever fails is asked for again from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError, error_code
+from barnabas.client.producing.batch_sender import MOST_BYTES
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.services.mirror.partition import Payload, Standing
+from barnabas.services.mirror.targets import MirroredTopicIds
+from barnabas.protocol.messages.mirror import (
+    AppendedPartition,
+    AppendMirroredRequest,
+    AppendMirroredResponse,
+    MirroredPartition,
+    MirroredTopic,
+)
+from barnabas.common.types import TopicPartition
+
+STALE = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The target has changed: its metadata say how."""
+
+
+class AppendingTarget:
+    """`topics`: by the source's name; whoever plans keeps it up to date."""
+
+    def __init__(
+        self, client: Client, topics: Mapping[str, MirroredTopicIds], *, keep_deleted: bool = False
+    ) -> None:
+        self._client = client
+        self._topics = topics
+        self._keep_deleted = keep_deleted
+        self._empty: set[TopicPartition] = set()
+        self.bytes = 0
+
+    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+        """Appends nothing and hears where the logs end."""
+        empty = memoryview(b"")
+        await self._client.refresh({self._topics[place.topic].target for place in places})
+        found = await self.append([Payload(place, empty, -1, -1, -1, -1, -1, 0.0) for place in places])
+        self._empty |= {place for place, standing in found.items() if standing.is_empty}
+        return found
+
+    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
+        """To all leaders at once, in requests of about a MiB, which the broker receives into memory that it has."""
+        found: dict[TopicPartition, Standing] = {}
+        requests = await self._requests(payloads, found)
+        for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):
+            found |= answer
+        self._empty -= {place for place, standing in found.items() if not standing.is_empty}
+        stale = {self._topics[place.topic].target for place, each in found.items() if each.error in STALE}
+        if stale:
+            await self._client.refresh_quietly(stale)
+        return found
+
+    async def _requests(
+        self, payloads: Iterable[Payload], failed: dict[TopicPartition, Standing]
+    ) -> list[tuple[int, list[Payload]]]:
+        parts: dict[int, list[list[Payload]]] = defaultdict(lambda: [[]])
+        sizes: dict[int, int] = defaultdict(int)
+        for payload in payloads:
+            try:
+                leader, size = (
+                    await self._client.leader(self._target_place(payload.place)),
+                    len(payload.records),
+                )
+            except KafkaError as error:
+                failed[payload.place] = Standing(-1, -1, False, error.code, str(error))
+                continue
+            if sizes[leader] + size > MOST_BYTES and parts[leader][-1]:
+                parts[leader].append([])
+                sizes[leader] = 0
+            parts[leader][-1].append(payload)
+            sizes[leader] += size
+        return [(leader, part) for leader, lists in parts.items() for part in lists]
+
+    async def _send(self, leader: int, payloads: Sequence[Payload]) -> dict[TopicPartition, Standing]:
+        request = AppendMirroredRequest(
+            timeout_ms=int(self._client.request_timeout * 1000), topics=self._request_topics(payloads)
+        )
+        try:
+            response: AppendMirroredResponse = await self._client.send_to_broker(leader, request)
+        except ClientError as error:
+            await self._client.refresh_quietly({self._topics[each.place.topic].target for each in payloads})
+            lost = Standing(-1, -1, False, ErrorCode.NETWORK_EXCEPTION, str(error))
+            return {each.place: lost for each in payloads}
+        self.bytes += sum(len(each.records) for each in payloads)
+        names = {self._target_id(each.place): each.place.topic for each in payloads}
+        return {
+            TopicPartition(names[topic.topic_id], answer.index): _standing(answer)
+            for topic in response.topics
+            if topic.topic_id in names
+            for answer in topic.partitions
+        }
+
+    def _request_topics(self, payloads: Iterable[Payload]) -> list[MirroredTopic]:
+        topics: dict[str, MirroredTopic] = {}
+        for payload in payloads:
+            name = payload.place.topic
+            if name not in topics:
+                source_id = self._topics[name].source_id
+                topics[name] = MirroredTopic(
+                    topic_id=self._target_id(payload.place), source_topic_id=source_id
+                )
+            topics[name].partitions.append(self._request_partition(payload))
+        return list(topics.values())
+
+    def _request_partition(self, payload: Payload) -> MirroredPartition:
+        metadata = self._client.metadata.partition(self._target_place(payload.place))
+        follows = not self._keep_deleted or payload.place in self._empty
+        return MirroredPartition(
+            index=payload.place.partition,
+            leader_epoch=metadata.leader_epoch,
+            source_high_watermark=payload.high_watermark,
+            source_log_start_offset=payload.log_start if follows else -1,
+            truncate_to=payload.truncate_to,
+            truncate_epoch=payload.truncate_epoch,
+            expected_log_end=payload.expected_end,
+            records=payload.records if len(payload.records) else None,
+        )
+
+    def _target_place(self, place: TopicPartition) -> TopicPartition:
+        topic = self._topics.get(place.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{place} is not mirrored any more")
+        return TopicPartition(topic.target, place.partition)
+
+    def _target_id(self, place: TopicPartition) -> bytes:
+        return self._client.metadata.topics[self._topics[place.topic].target].id
+
+
+def _standing(answer: AppendedPartition) -> Standing:
+    return Standing(
+        answer.log_end_offset,
+        answer.last_epoch,
+        answer.last_epoch < 0 and answer.log_start_offset == answer.log_end_offset,
+        error_code(answer.error_code),
+        answer.error_message or "",
+    )

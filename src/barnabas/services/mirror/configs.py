@@ -1,0 +1,88 @@
+"""Settings and partitions of topics follow those of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.client.admin import DELETE, TOPIC, ConfigChange, alter_configs
+from barnabas.client.cluster import Client, raise_for
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+
+DYNAMIC_TOPIC_CONFIG = 1  # a setting of this very topic, not of its broker
+AT_ONCE = 200  # topics in one request
+
+LEFT_ALONE = frozenset(
+    {
+        # They name brokers, or say how a cluster keeps its replicas: both are the target's own matter.
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        # Where old segments lie is too.
+        "remote.storage.enable",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "local.retention.ms",
+        "local.retention.bytes",
+    }
+)
+
+Settings = dict[str, str]
+
+
+async def own_settings(client: Client, topics: Iterable[str]) -> dict[str, Settings]:
+    """What was set for each topic itself, by its name; a topic that is gone is left out."""
+    names, found = sorted(topics), dict[str, Settings]()
+    for start in range(0, len(names), AT_ONCE):
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=None)
+            for name in names[start : start + AT_ONCE]
+        ]
+        response: DescribeConfigsResponse = await client.send_to_any(DescribeConfigsRequest(resources))
+        for result in response.results:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            raise_for(result.error_code, result.error_message or result.resource_name)
+            found[result.resource_name] = {
+                config.name: config.value
+                for config in result.configs
+                if config.config_source == DYNAMIC_TOPIC_CONFIG and config.value is not None
+            }
+    return found
+
+
+def to_follow(settings: Mapping[str, str]) -> Settings:
+    return {name: value for name, value in settings.items() if name not in LEFT_ALONE}
+
+
+def changes(source: Mapping[str, str], target: Mapping[str, str]) -> list[ConfigChange]:
+    """What makes the target's settings those of the source."""
+    wanted = to_follow(source)
+    differing = [ConfigChange(name, value) for name, value in wanted.items() if target.get(name) != value]
+    surplus = [ConfigChange(name, None, DELETE) for name in to_follow(target) if name not in wanted]
+    return differing + surplus
+
+
+async def follow_settings(target: Client, name: str, wanted: Sequence[ConfigChange]) -> list[str]:
+    """Sentences about settings that the target does not know, or refuses; the others are changed."""
+    if not wanted:
+        return []
+    try:
+        await alter_configs(target, TOPIC, name, wanted)
+        return []
+    except KafkaError as error:
+        if len(wanted) == 1:
+            return [f"the setting {wanted[0].name} of {name} is refused by the target: {error}"]
+    refused: list[str] = []
+    for change in wanted:
+        refused += await follow_settings(target, name, [change])
+    return refused
+
+
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    return "compact" in settings.get("cleanup.policy", "")

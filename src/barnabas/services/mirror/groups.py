@@ -1,0 +1,185 @@
+"""Offsets of groups follow those of the source.
+
+A group of the target goes on at max(log start, min(source's commit, log end)) of the target. One that has members
+there, or offsets that the mirror did not write, is left alone: it is somebody's who has moved already.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.groups import Commit, commit_offsets, find_coordinator, list_groups
+from barnabas.client.mirrors.store import GROUP, MirrorStore
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.services.mirror.checkpoints import Checkpoint
+from barnabas.protocol.messages.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from barnabas.common.types import TopicPartition
+
+AT_ONCE = 200  # groups in one request
+WITHOUT_OFFSETS = "share"
+"""The type of groups whose members share partitions: their place is not one offset."""
+HAS_MEMBERS = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
+
+Commits = dict[TopicPartition, Commit]
+
+
+class Bounds(NamedTuple):
+    """Of a partition of the target."""
+
+    log_start: int
+    log_end: int
+
+
+@dataclass(slots=True)
+class GroupReport:
+    """What became of the groups of one round."""
+
+    followed: int = 0
+    left_alone: dict[str, str] = field(default_factory=dict)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+
+
+def target_commit(commit: Commit, bounds: Bounds) -> Commit:
+    """Never outside the log: a consumer there would start over, at whatever auto.offset.reset says."""
+    return commit._replace(offset=max(bounds.log_start, min(commit.offset, bounds.log_end)))
+
+
+def foreign(
+    current: Mapping[TopicPartition, Commit], written: Mapping[TopicPartition, list[int]]
+) -> list[TopicPartition]:
+    """Where the target has another offset than the mirror wrote, or was about to write when it died."""
+    return [place for place, commit in current.items() if commit.offset not in written.get(place, ())]
+
+
+async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[str, Commits]:
+    """What groups have committed, by (coordinator, group); those that have moved meanwhile are left out."""
+    names = {topic.id: name for name, topic in client.metadata.topics.items()}
+    by_coordinator: dict[int, list[str]] = defaultdict(list)
+    for coordinator, group in groups:
+        by_coordinator[coordinator].append(group)
+    found: dict[str, Commits] = {}
+    for coordinator, wanted in by_coordinator.items():
+        for start in range(0, len(wanted), AT_ONCE):
+            asked = [OffsetFetchRequestGroup(group_id=group) for group in wanted[start : start + AT_ONCE]]
+            for each in asked:
+                each.topics = None
+            request = OffsetFetchRequest(groups=asked)
+            response: OffsetFetchResponse = await client.send_to_broker(coordinator, request)
+            for answer in response.groups:
+                if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                    raise_for(answer.error_code, f"no right to read the offsets of group {answer.group_id}")
+                if not answer.error_code:
+                    found[answer.group_id] = _commits(answer, names)
+    return found
+
+
+def _commits(answer: OffsetFetchResponseGroup, names: Mapping[bytes, str]) -> Commits:
+    return {
+        TopicPartition(name, each.partition_index): Commit(
+            each.committed_offset, each.metadata or "", each.committed_leader_epoch
+        )
+        for topic in answer.topics
+        for name in [topic.name or names.get(topic.topic_id, "")]
+        for each in topic.partitions
+        if name and each.committed_offset >= 0 and not each.error_code
+    }
+
+
+class GroupFollower:
+    """Keeps the groups of one link up to date, and remembers what it has written."""
+
+    def __init__(
+        self, source: Client, target: Client, store: MirrorStore, wanted: Callable[[str], bool]
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._store = store
+        self._wanted = wanted
+        self._done: dict[str, Commits] = {}
+
+    async def follow(
+        self,
+        translate: Callable[[TopicPartition, Commit], tuple[TopicPartition, Commit] | None],
+        *,
+        commit: bool,
+    ) -> GroupReport:
+        """`translate` gives place and commit in the target; None: not of this mirror, or not known yet.
+
+        Without `commit` (with `--merge`, where one offset cannot stand for many sources) only checkpoints come of it.
+        """
+        report = GroupReport()
+        await self._source.all_topics()
+        listed = [
+            (coordinator, group.group_id)
+            for coordinator, group in await list_groups(self._source)
+            if group.group_type.lower() != WITHOUT_OFFSETS and self._wanted(group.group_id)
+        ]
+        for group, commits in (await commits_of(self._source, listed)).items():
+            wanted: Commits = {}
+            for place, theirs in commits.items():
+                if (ours := translate(place, theirs)) is not None:
+                    wanted[ours[0]] = ours[1]
+                    report.checkpoints.append(
+                        Checkpoint(group, ours[0], theirs.offset, ours[1].offset, theirs.metadata)
+                    )
+            if wanted and commit:
+                await self._follow_one(group, wanted, report)
+        return report
+
+    async def _follow_one(self, group: str, wanted: Commits, report: GroupReport) -> None:
+        if self._done.get(group) == wanted:
+            report.followed += 1
+            return
+        current = await self._current(group)
+        written = self._written(group)
+        others = foreign({place: each for place, each in current.items() if place in wanted}, written)
+        if others:
+            report.left_alone[group] = f"it has offsets that the mirror did not write, of {others[0]}"
+            return
+        differing = {place: each for place, each in wanted.items() if current.get(place) != each}
+        if differing:
+            await self._remember(group, current, wanted)
+        try:
+            if differing:
+                await commit_offsets(self._target, group, differing)
+        except KafkaError as error:
+            if error.code not in HAS_MEMBERS:
+                raise
+            report.left_alone[group] = "it has members on the target"
+            return
+        self._done[group] = wanted
+        report.followed += 1
+
+    async def _current(self, group: str) -> Commits:
+        await self._target.all_topics()
+        coordinator = await find_coordinator(self._target, group)
+        return (await commits_of(self._target, [(coordinator, group)])).get(group, {})
+
+    def _written(self, group: str) -> dict[TopicPartition, list[int]]:
+        stored = self._store.get(GROUP, group) or []
+        return {TopicPartition(topic, index): offsets for topic, index, offsets in stored}
+
+    async def _remember(self, group: str, current: Commits, wanted: Commits) -> None:
+        """Both: what is there, in case this process dies before the commit, and what will be."""
+        stored = [
+            [*place, sorted({each.offset, current[place].offset} if place in current else {each.offset})]
+            for place, each in wanted.items()
+        ]
+        await self._store.put({(GROUP, group): stored})

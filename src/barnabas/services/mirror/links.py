@@ -1,0 +1,252 @@
+"""One link: from a source to the target. What it mirrors, and how that stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Topic
+from barnabas.client.mirrors.requests import describe_mirrors, has_mirrors
+from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.services.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
+from barnabas.services.mirror.lanes import Book
+from barnabas.services.mirror.partition import Following, MirrorPartition
+from barnabas.services.mirror.plan import Origin, Plan, PlannedTopic, Planner
+from barnabas.services.mirror.targets import MirroredTopicIds
+from barnabas.protocol.messages.mirror import MirrorState
+from barnabas.common.types import TopicPartition
+
+_logger = safe_logger(__name__)
+
+
+class Administration(Protocol):
+    """Topics of the target: `mirror_topics` or `plain_topics`."""
+
+    async def ensure(
+        self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
+    ) -> dict[str, str]: ...
+
+    async def orders(self) -> dict[str, State]: ...
+
+    async def known_failures(self, names: Sequence[str]) -> dict[TopicPartition, str]: ...
+
+    async def failed(self, names: Sequence[str]) -> set[TopicPartition]: ...
+
+    async def report_failed(self, reasons: Mapping[TopicPartition, str]) -> None: ...
+
+    async def report_source(self, names: Sequence[str], *, available: bool) -> None: ...
+
+    async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None: ...
+
+
+@dataclass(slots=True)
+class Notices:
+    """What a person should know: by what it is about."""
+
+    refused: dict[str, str] = field(default_factory=dict)
+    settings: list[str] = field(default_factory=list)
+    acls: str = ""
+    groups: dict[str, str] = field(default_factory=dict)
+    groups_followed: int = 0
+    error: str = ""
+
+
+class LinkTopics:
+    """Keeps the book of a link in step with the topics of the source, and with what the target's metadata order."""
+
+    def __init__(
+        self,
+        source: Client,
+        target: Client,
+        planner: Planner,
+        administration: Administration,
+        following: Following,
+    ) -> None:
+        self.book = Book()
+        self.notices = Notices()
+        self.plan = Plan()
+        self._source = source
+        self._target = target
+        self._planner = planner
+        self._administration = administration
+        self._following = following
+        self._reported: set[TopicPartition] = set()
+        self._missing: set[str] = set()
+        self._entered: set[str] = set()
+        """Topics of the target that are new here: an earlier process may have left them FAILED."""
+
+    async def refresh(self) -> None:
+        """Once every few seconds: new topics, partitions and settings; topics that are gone or others now."""
+        topics = await self._source.all_topics()
+        origins = await origins_of(self._source, topics)
+        self.plan = self._planner.plan(topics.values(), origins)
+        settings = await own_settings(self._source, [each.source.name for each in self.plan.topics])
+        fresh = [each for each in self.plan.topics if not self._is_another(each)]
+        refused = await self._administration.ensure(self._growing(fresh), settings)
+        self.notices.refused = {**self.plan.refused, **refused}
+        self._note_vanished(topics)
+        for each in fresh:
+            if each.target not in refused or each.source.name in self.book.topics:
+                self._enter(each, compacted=is_compacted(settings.get(each.source.name, {})))
+        await self._follow_settings(settings)
+        self.book.suspects.clear()
+
+    def _growing(self, planned: Sequence[PlannedTopic]) -> list[PlannedTopic]:
+        """Those that the target may not have yet as they are now."""
+        return [
+            each
+            for each in planned
+            if any(
+                TopicPartition(each.source.name, index) not in self.book.partitions
+                for index in each.source.partitions
+            )
+        ]
+
+    def _is_another(self, planned: PlannedTopic) -> bool:
+        known = self.book.topics.get(planned.source.name)
+        if known is None or known.source_id == planned.source.id:
+            return False
+        self._fail_topic(
+            planned.source.name,
+            f"topic {planned.source.name} was deleted and created again at the source; delete {planned.target} in the "
+            "target, or rename it, to mirror the new one",
+        )
+        return True
+
+    def _note_vanished(self, topics: Mapping[str, Topic]) -> None:
+        for name in self.book.topics:
+            if name not in topics:
+                self._fail_topic(
+                    name, f"topic {name} was deleted at the source; the target keeps what was mirrored"
+                )
+
+    def _fail_topic(self, name: str, reason: str) -> None:
+        for place, partition in self.book.partitions.items():
+            if place.topic == name:
+                partition.fail(reason)
+
+    def _enter(self, planned: PlannedTopic, *, compacted: bool) -> None:
+        name = planned.source.name
+        if name not in self.book.topics:
+            self._entered.add(planned.target)
+        self.book.topics[name] = MirroredTopicIds(name, planned.source.id, planned.target)
+        for index in planned.source.partitions:
+            place = TopicPartition(name, index)
+            partition = self.book.partitions.get(place)
+            if partition is None:
+                self.book.partitions[place] = MirrorPartition(
+                    place, compacted=compacted, following=self._following
+                )
+            else:
+                # One that was compacted once has gaps for ever.
+                partition.compacted |= compacted
+
+    async def _follow_settings(self, settings: Mapping[str, Settings]) -> None:
+        live = [each for each in self.book.topics.values() if self._is_live(each.source)]
+        ours = await own_settings(self._target, [each.target for each in live])
+        said: list[str] = []
+        for each in live:
+            if each.source in settings and each.target in ours:
+                wanted = changes(settings[each.source], ours[each.target])
+                said += await follow_settings(self._target, each.target, wanted)
+        self.notices.settings = said
+
+    def _is_live(self, name: str) -> bool:
+        """Whether the target's topic still follows: one that was promoted is its owner's again."""
+        partition = self.book.partitions.get(TopicPartition(name, 0))
+        return partition is not None and partition.state not in (State.PROMOTING, State.STOPPED)
+
+    def live_names(self) -> dict[str, str]:
+        """From the source's names to the target's."""
+        return {each.source: each.target for each in self.book.topics.values() if self._is_live(each.source)}
+
+    # -- what the target orders, and what it is told --------------------------------------------------------------
+
+    async def obey(self) -> None:
+        """Every second: pause, resume, promote."""
+        orders = await self._administration.orders()
+        missing = {name for name, each in self.book.topics.items() if each.target not in orders}
+        self._forget(missing & self._missing)  # one that was just created is not known to every broker yet
+        self._missing = missing
+        await self._take_over_failures()
+        for place, partition in self.book.partitions.items():
+            state = orders.get(self.target_place(place).topic)
+            if state is not None:
+                partition.ordered(state)
+        await self._report_failures()
+        await self._report_source(orders)
+
+    def _forget(self, names: set[str]) -> None:
+        """Topics that somebody has deleted in the target; they are mirrored anew."""
+        for name in names:
+            del self.book.topics[name]
+        for place in [place for place in self.book.partitions if place.topic in names]:
+            del self.book.partitions[place]
+
+    async def _take_over_failures(self) -> None:
+        known = await self._administration.known_failures(sorted(self._entered)) if self._entered else {}
+        self._entered.clear()
+        for place, partition in self.book.partitions.items():
+            if (reason := known.get(self.target_place(place))) is not None:
+                partition.fail(reason)
+                self._reported.add(self.target_place(place))
+
+    async def _report_failures(self) -> None:
+        failed = {self.target_place(each.place): each for each in self.book.of(State.FAILED)}
+        self._reported &= failed.keys()
+        news = {place: each.reason for place, each in failed.items() if place not in self._reported}
+        for reason in sorted(set(news.values())):
+            _logger.error("a partition is not mirrored any more: %s", reason)
+        if news:
+            await self._administration.report_failed(news)
+            self._reported |= news.keys()
+        standing = await self._administration.failed(sorted({place.topic for place in failed}))
+        for place in failed.keys() - news.keys() - standing:
+            failed[place].resume()
+
+    async def _report_source(self, orders: Mapping[str, State]) -> None:
+        away = {each.place.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
+        names = {self.book.topics[name].target for name in away}
+        lost = sorted(name for name in names if orders.get(name) is State.ACTIVE)
+        # To activate a topic would activate its failed partitions too, which is a person's to do.
+        names |= {self.target_place(each.place).topic for each in self.book.of(State.FAILED)}
+        back = sorted(
+            name for name, state in orders.items() if state is State.SOURCE_UNAVAILABLE and name not in names
+        )
+        if lost:
+            await self._administration.report_source(lost, available=False)
+        if back:
+            await self._administration.report_source(back, available=True)
+
+    async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        wanted = {self.target_place(place): epoch for place, epoch in epochs.items()}
+        try:
+            await self._administration.raise_epochs(wanted)
+        except (ClientError, KafkaError) as error:
+            _logger.warning("the target's leader epoch was not raised: %s", error)
+            await asyncio.sleep(0.1)
+
+    def target_place(self, place: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.book.topics[place.topic].target, place.partition)
+
+
+async def origins_of(source: Client, topics: Mapping[str, Topic]) -> dict[str, Origin]:
+    """Topics of the source that are mirrors themselves, and the clusters that their records come through."""
+    found: dict[str, Origin] = {}
+    if await has_mirrors(source):
+        for topic in await describe_mirrors(source, partitions=False):
+            if topic.state != MirrorState.STOPPED:
+                found[topic.name] = Origin((*reversed(topic.path), topic.source_cluster_id))
+    if MIRROR_TOPIC in topics and not topics[MIRROR_TOPIC].error:
+        store = MirrorStore(source, None)
+        await store.catch_up()
+        for _, note in store.notes(TOPIC):
+            found.setdefault(note["target"], Origin(tuple(note["path"])))
+    return found

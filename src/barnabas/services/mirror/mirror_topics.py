@@ -1,0 +1,111 @@
+"""Topics of a Barnabas target: mirrors by its metadata, which tell the mirror what to do as well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from barnabas.client.cluster import Client
+from barnabas.client.mirrors.requests import (
+    LinkName,
+    act_on_mirrors,
+    alter_mirrors,
+    describe_mirrors,
+    fail_partitions,
+    raise_leader_epochs,
+)
+from barnabas.client.mirrors.states import State
+from barnabas.common.errors import ErrorCode
+from barnabas.services.mirror.configs import Settings, to_follow
+from barnabas.services.mirror.plan import PlannedTopic
+from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
+from barnabas.common.types import TopicPartition
+
+STATES = {
+    MirrorState.ACTIVE: State.ACTIVE,
+    MirrorState.PAUSED: State.PAUSED,
+    MirrorState.SOURCE_UNAVAILABLE: State.SOURCE_UNAVAILABLE,
+    MirrorState.FAILED: State.FAILED,
+    MirrorState.PROMOTING: State.PROMOTING,
+    MirrorState.STOPPED: State.STOPPED,
+    MirrorState.REVERSING: State.PAUSED,  # until the logs are cut
+}
+AT_ONCE = 100  # topics in one request
+
+
+class MirrorTopics:
+    """Of one link. Places are those of the target."""
+
+    def __init__(self, client: Client, link: str, source_cluster: str, replication_factor: int = -1) -> None:
+        self._client = client
+        self._link = LinkName(link, source_cluster)
+        self._factor = replication_factor
+
+    async def ensure(
+        self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
+    ) -> dict[str, str]:
+        """Create those that are missing, and partitions that are; by the target's name, why not."""
+        refused: dict[str, str] = {}
+        for path, topics in groupby(sorted(planned, key=lambda each: each.path), key=lambda each: each.path):
+            wanted = [self._wanted(topic, settings.get(topic.source.name, {})) for topic in topics]
+            link = LinkName(self._link.name, self._link.source_cluster, tuple(reversed(path[:-1])))
+            for start in range(0, len(wanted), AT_ONCE):
+                altered = await alter_mirrors(self._client, link, wanted[start : start + AT_ONCE])
+                for name, error in altered.refused.items():
+                    if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                        raise error  # no topic at all can be mirrored
+                    refused[name] = str(error)
+        return refused
+
+    def _wanted(self, topic: PlannedTopic, settings: Settings) -> AlteredMirrorTopic:
+        return AlteredMirrorTopic(
+            name=topic.target,
+            action=int(MirrorAction.CREATE),
+            source_name=topic.source.name,
+            source_topic_id=topic.source.id,
+            num_partitions=len(topic.source.partitions),
+            replication_factor=self._factor,
+            configs=[MirrorConfig(name=name, value=value) for name, value in to_follow(settings).items()],
+        )
+
+    async def orders(self) -> dict[str, State]:
+        """By the target's name: what the metadata say about topics of this link."""
+        return {
+            topic.name: STATES[MirrorState(topic.state)]
+            for topic in await describe_mirrors(self._client, partitions=False)
+            if topic.link == self._link.name
+        }
+
+    async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
+        """Partitions that the metadata call FAILED; a person who resumes takes them out."""
+        return set(await self.known_failures(names))
+
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """The same with the reasons."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        return {
+            TopicPartition(topic.name, partition.index): partition.reason or topic.reason
+            for topic in await describe_mirrors(self._client, wanted)
+            for partition in topic.partitions
+            if MirrorState.FAILED in (partition.state, topic.state)
+        }
+
+    async def report_failed(self, reasons: Mapping[TopicPartition, str]) -> None:
+        by_topic: dict[str, dict[int, str]] = defaultdict(dict)
+        for (name, index), reason in reasons.items():
+            by_topic[name][index] = reason
+        (await fail_partitions(self._client, self._link, by_topic)).raise_first()
+
+    async def report_source(self, names: Sequence[str], *, available: bool) -> None:
+        action = MirrorAction.ACTIVATE if available else MirrorAction.SOURCE_UNAVAILABLE
+        await act_on_mirrors(self._client, self._link, action, names)
+
+    async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        by_topic: dict[str, dict[int, int]] = defaultdict(dict)
+        for (name, index), epoch in epochs.items():
+            by_topic[name][index] = epoch
+        (await raise_leader_epochs(self._client, self._link, by_topic)).raise_first()
+        await self._client.refresh_quietly(by_topic)

@@ -1,0 +1,107 @@
+"""Topics of a target that knows no mirrors: Apache Kafka, and merged topics. Orders come in `__barnabas_mirror`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from barnabas.client.admin import create_partitions, create_topic
+from barnabas.client.cluster import Client
+from barnabas.client.mirrors.states import ALL, State
+from barnabas.client.mirrors.store import CONTROL, TOPIC, MirrorStore
+from barnabas.client.offsets import end_offsets
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.services.mirror.configs import Settings, to_follow
+from barnabas.services.mirror.plan import PlannedTopic
+from barnabas.common.types import TopicPartition
+
+
+class PlainTopics:
+    """Of one link; with `merge`, topics may be of others as well."""
+
+    def __init__(
+        self, client: Client, store: MirrorStore, *, merge: bool = False, replication_factor: int = -1
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._merge = merge
+        self._factor = replication_factor
+        self._names: dict[str, str] = {}
+
+    async def ensure(
+        self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
+    ) -> dict[str, str]:
+        """Create those that are missing, and partitions that are; by the target's name, why not."""
+        there, refused = await self._client.all_topics(), dict[str, str]()
+        for topic in planned:
+            self._names[topic.target] = topic.source.name
+            known, note = there.get(topic.target), self._store.get(TOPIC, topic.source.name)
+            try:
+                if known is None or known.error:
+                    await self._create(topic, settings.get(topic.source.name, {}))
+                elif note is None and not self._merge and not await self._is_empty(topic.target):
+                    refused[topic.target] = (
+                        f"topic {topic.target} is there and no mirror made it: rename (--rename), or merge (--merge)"
+                    )
+                    continue
+                elif len(known.partitions) < len(topic.source.partitions):
+                    await create_partitions(self._client, topic.target, len(topic.source.partitions))
+                await self._note(topic, note)
+            except KafkaError as error:
+                refused[topic.target] = str(error)
+        return refused
+
+    async def _create(self, topic: PlannedTopic, settings: Settings) -> None:
+        try:
+            await create_topic(
+                self._client,
+                topic.target,
+                partitions=len(topic.source.partitions),
+                replication_factor=self._factor,
+                configs=to_follow(settings),
+            )
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        await self._client.topics([topic.target])
+
+    async def _is_empty(self, name: str) -> bool:
+        """A mirror that died between creating a topic and noting it down may go on with it."""
+        ends = await end_offsets(self._client, await self._client.partitions([name]))
+        return not any(ends.values())
+
+    async def _note(self, topic: PlannedTopic, note: Any) -> None:
+        """From where its records come: what finds loops, here and at those who mirror this cluster."""
+        wanted = {"target": topic.target, "id": topic.source.id.hex(), "path": list(topic.path)}
+        if note is None:
+            await self._store.put({(TOPIC, topic.source.name): wanted})
+
+    async def orders(self) -> dict[str, State]:
+        """By the target's name."""
+        await self._store.catch_up()
+        everything = self._store.get(CONTROL, ALL)
+        return {
+            target: State(self._store.get(CONTROL, target) or everything or State.ACTIVE)
+            for target in self._names
+        }
+
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """Nobody remembers them."""
+        return {}
+
+    async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
+        """What failed stays so until the mirror is started again."""
+        return {
+            TopicPartition(name, index)
+            for name in names
+            for index in self._client.metadata.topics[name].partitions
+        }
+
+    async def report_failed(self, reasons: Mapping[TopicPartition, str]) -> None:
+        """The status tells of them."""
+
+    async def report_source(self, names: Sequence[str], *, available: bool) -> None:
+        """The status tells of it."""
+
+    async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """A target that numbers for itself has epochs of its own."""

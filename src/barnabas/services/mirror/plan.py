@@ -1,0 +1,124 @@
+"""Which topics of a source are mirrored, and under which names. Nothing here asks a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.client.metadata import Topic
+from barnabas.common.regex import compile_pattern
+
+IDENTITY = "{topic}"
+MAX_NAME = 249  # Kafka's limit on the name of a topic
+OWN_PREFIX = "__barnabas_"
+# What MirrorMaker 2 keeps its books in.
+_FOREIGN_ENDS = (".checkpoints.internal", ".heartbeats")
+_FOREIGN_STARTS = ("mm2-offset-syncs.", "mm2-offsets.", "mm2-configs.", "mm2-status.")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class PlanError(ValueError):
+    """The mirror that was asked for cannot be; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a person asked for."""
+
+    alias: str
+    topics: str = ".*"
+    rename: str = IDENTITY
+    merge: bool = False
+
+    def check(self) -> None:
+        """Raises PlanError for a name that no topic can have."""
+        if not self.alias or not set(self.alias) <= _LETTERS:
+            raise PlanError(f"the alias {self.alias!r} must consist of letters, digits, '.', '_' and '-'")
+        if "{topic}" not in self.rename:
+            raise PlanError(f"--rename {self.rename!r} must contain {{topic}}, as in '{{alias}}.{{topic}}'")
+        self.target_name("probe")
+
+    def target_name(self, topic: str) -> str:
+        try:
+            name = self.rename.format(alias=self.alias, topic=topic)
+        except (KeyError, IndexError, ValueError):
+            raise PlanError(
+                f"--rename {self.rename!r} may contain {{alias}} and {{topic}} and no other braces"
+            ) from None
+        if len(name) > MAX_NAME or not set(name) <= _LETTERS:
+            raise PlanError(
+                f"topic {topic!r} would be called {name!r}, which no topic can be: letters, digits, '.', '_' and '-' "
+                f"only, at most {MAX_NAME} of them"
+            )
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of a source's topic that is a mirror itself: the clusters that its records came through, the first one first."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    source: Topic
+    target: str
+    path: tuple[str, ...]
+    """Cluster ids that the records come through, the source's own last."""
+
+
+@dataclass(slots=True)
+class Plan:
+    topics: list[PlannedTopic] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """By the source's name: why not."""
+
+
+class Planner:
+    """Compiles the pattern once."""
+
+    def __init__(self, rules: Rules, source_cluster: str, target_cluster: str) -> None:
+        rules.check()
+        if source_cluster == target_cluster:
+            raise PlanError(
+                f"source and target are the same cluster, {source_cluster}: a mirror of itself would never end"
+            )
+        self.rules = rules
+        self.source_cluster = source_cluster
+        self._target_cluster = target_cluster
+        self._pattern: Any = compile_pattern(rules.topics)
+
+    def plan(self, topics: Iterable[Topic], origins: Mapping[str, Origin]) -> Plan:
+        """`origins`: by name, those topics of the source that are mirrors."""
+        plan, taken = Plan(), dict[str, str]()
+        for topic in sorted(topics, key=lambda each: each.name):
+            if not self.is_wanted(topic):
+                continue
+            why = self._add(plan, topic, origins.get(topic.name), taken)
+            if why:
+                plan.refused[topic.name] = why
+        return plan
+
+    def is_wanted(self, topic: Topic) -> bool:
+        """Internal topics and everybody's books are left out, whatever the pattern says."""
+        if topic.error or topic.internal or topic.name.startswith(OWN_PREFIX):
+            return False
+        if topic.name.endswith(_FOREIGN_ENDS) or topic.name.startswith(_FOREIGN_STARTS):
+            return False
+        return bool(self._pattern.fullmatch(topic.name))
+
+    def _add(self, plan: Plan, topic: Topic, origin: Origin | None, taken: dict[str, str]) -> str:
+        path = (*(origin.path if origin else ()), self.source_cluster)
+        if self._target_cluster in path:
+            return f"a loop: its records come from the target, by way of {' > '.join(path)}"
+        try:
+            name = self.rules.target_name(topic.name)
+        except PlanError as error:
+            return str(error)
+        if name in taken:
+            return f"its name in the target, {name}, is taken by {taken[name]}"
+        taken[name] = topic.name
+        plan.topics.append(PlannedTopic(topic, name, path))
+        return ""

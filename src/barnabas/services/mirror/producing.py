@@ -1,0 +1,199 @@
+"""Records to a target that numbers for itself: Apache Kafka, and `--merge`.
+
+A transaction holds records, the position behind them and the runs of the offset map: all are there, or none is. The
+transactional id is that of the link, so a second mirror of the link shuts the first one out, and what an earlier
+process had open is aborted before positions are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.mirrors.store import PLACE, POSITION, RUNS, MirrorStore, key_of, record_of
+from barnabas.client.producing.batch_producer import Placed, TransactionalBatchProducer
+from barnabas.client.producing.transactional import FENCED, Transactions
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.services.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
+from barnabas.services.mirror.partition import Payload, Standing
+from barnabas.services.mirror.recoding import RecodedBatch, recode
+from barnabas.services.mirror.targets import MirroredTopicIds
+from barnabas.records.record import Record
+from barnabas.common.types import TopicPartition
+
+TRANSACTION_TIMEOUT_MS = 60_000
+MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
+NOTHING = Standing(0, -1, True)
+
+
+class Position(msgspec.Struct):
+    """How far a partition of the source was mirrored."""
+
+    offset: int
+    epoch: int
+    topic_id: str
+
+
+class ProducingTarget:
+    """One term: from the initialization of the transactional id to the first thing that goes wrong."""
+
+    def __init__(
+        self, client: Client, store: MirrorStore, source_cluster: str, topics: Mapping[str, MirroredTopicIds]
+    ) -> None:
+        assert store.link is not None
+        self._client = client
+        self._store = store
+        self._link = store.link
+        self._cluster = source_cluster
+        self._topics = topics
+        self._producer: TransactionalBatchProducer | None = None
+        self._turn = asyncio.Lock()
+        self._positions: dict[TopicPartition, Position] = {}
+        self._stored: dict[TopicPartition, deque[tuple[int, int]]] = defaultdict(deque)
+        """Of each value of runs: the source offset in its key, and the target offset where it ends."""
+        self.maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
+        self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
+        self._has_twin = False
+        self.bytes = 0
+
+    async def begin(self) -> None:
+        transactions, name = Transactions(self._client), f"mirror.{self._link}"
+        identity = await transactions.initialize(name, TRANSACTION_TIMEOUT_MS)
+        self._producer = TransactionalBatchProducer(transactions, identity, name)
+        await self._store.open()
+        self._positions = {
+            TopicPartition(words[2], int(words[3])): msgspec.json.decode(value, type=Position)
+            for words, value in self._store.of_kind(POSITION)
+        }
+        self.maps.clear()
+        self._stored.clear()
+        found = ((words, decode_runs(value)) for words, value in self._store.of_kind(RUNS))
+        for words, runs in sorted(found, key=lambda each: each[1][0]):
+            self._remember(TopicPartition(words[2], int(words[3])), runs)
+
+    def _note_fencing(self, error: Exception) -> None:
+        """A mirror whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
+        if not isinstance(error, KafkaError) or error.code not in FENCED:
+            return
+        self._fencings.append(time.monotonic())
+        self._has_twin = (
+            len(self._fencings) == MOST_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
+        )
+
+    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+        if self._has_twin:
+            text = f"another mirror of the link {self._link} runs: stop it, or give this one another alias (--from)"
+            raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
+        if self._producer is None:
+            await self.begin()
+        return {place: self._standing(place) for place in places}
+
+    def _standing(self, place: TopicPartition) -> Standing:
+        position, topic = self._positions.get(place), self._topics[place.topic]
+        if position is None:
+            return NOTHING
+        if position.topic_id != topic.source_id.hex():
+            text = f"topic {place.topic} was deleted and created again at the source"
+            return Standing(-1, -1, False, ErrorCode.INCONSISTENT_TOPIC_ID, text)
+        return Standing(position.offset, position.epoch, False)
+
+    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
+        """One transaction. Whatever fails, all of it is fetched again, from the positions that are stored."""
+        async with self._turn:
+            if self._producer is None:
+                return {each.place: Standing(-1, -1, False, ErrorCode.NETWORK_EXCEPTION) for each in payloads}
+            refused: dict[TopicPartition, Standing] = {}
+            batches = self._recoded(payloads, refused)
+            taken = [each for each in payloads if each.place not in refused]
+            try:
+                await self._commit(self._producer, taken, batches)
+            except (ClientError, KafkaError) as error:
+                self._producer = None
+                self._note_fencing(error)
+                code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
+                lost = Standing(-1, -1, False, code, str(error))
+                return {**{each.place: lost for each in taken}, **refused}
+            return {**{each.place: self._standing(each.place) for each in taken}, **refused}
+
+    def _recoded(
+        self, payloads: Iterable[Payload], refused: dict[TopicPartition, Standing]
+    ) -> dict[TopicPartition, list[RecodedBatch]]:
+        found: dict[TopicPartition, list[RecodedBatch]] = {}
+        for payload in payloads:
+            place = payload.place
+            if payload.truncate_to >= 0:
+                text = "the source was cut, and what was mirrored from it cannot be taken back out of this target"
+                refused[place] = Standing(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
+                continue
+            try:
+                target = TopicPartition(self._topics[place.topic].target, place.partition)
+                found[place] = list(recode(payload, target, self._cluster))
+            except KafkaError as error:
+                standing = self._standing(place)
+                refused[place] = standing._replace(error=ErrorCode.CORRUPT_MESSAGE, message=str(error))
+        return found
+
+    async def _commit(
+        self,
+        producer: TransactionalBatchProducer,
+        payloads: Sequence[Payload],
+        batches: Mapping[TopicPartition, list[RecodedBatch]],
+    ) -> None:
+        placed = await producer.send([batch for each in batches.values() for batch in each])
+        runs = {place: self._runs(each, placed) for place, each in batches.items() if each}
+        positions = {each.place: self._position(each) for each in payloads if len(each.records)}
+        entries = [
+            *(self._position_record(place, position) for place, position in positions.items()),
+            *(self._runs_record(place, found) for place, found in runs.items()),
+        ]
+        if not entries:
+            return
+        await producer.send([RecodedBatch(PLACE, entries, 0)])
+        await producer.end(committed=True)
+        self._positions.update(positions)
+        for place, found in runs.items():
+            self._remember(place, found)
+        self.bytes += sum(len(each.records) for each in payloads)
+
+    def _runs(self, batches: Sequence[RecodedBatch], placed: Placed) -> list[Run]:
+        where = placed[batches[0].place]
+        runs: list[Run] = []
+        for batch, appended in zip(batches, where, strict=True):
+            if appended.base_offset < 0:
+                raise KafkaError(
+                    ErrorCode.NETWORK_EXCEPTION, f"{batch.place} does not say where a batch was appended"
+                )
+            runs += runs_of((record.offset for record in batch.records), appended.base_offset)
+        return runs
+
+    def _position(self, payload: Payload) -> Position:
+        topic_id = self._topics[payload.place.topic].source_id
+        return Position(payload.next_offset, payload.last_epoch, topic_id.hex())
+
+    def _position_record(self, place: TopicPartition, position: Position) -> Record:
+        return record_of(key_of(self._link, POSITION, *place), msgspec.json.encode(position))
+
+    def _runs_record(self, place: TopicPartition, runs: Sequence[Run]) -> Record:
+        return record_of(key_of(self._link, RUNS, *place, runs[0].source), encode_runs(runs))
+
+    def _remember(self, place: TopicPartition, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self.maps[place].add(run)
+        self._stored[place].append((runs[0].source, runs[-1].target + runs[-1].length))
+
+    async def forget_below(self, starts: Mapping[TopicPartition, int]) -> None:
+        """`starts`: by the source's place, where the target's log begins. Runs before it are needed no more."""
+        gone: list[bytes] = []
+        for place, start in starts.items():
+            stored = self._stored.get(place)
+            while stored and len(stored) > 1 and stored[0][1] <= start:
+                gone.append(key_of(self._link, RUNS, *place, stored.popleft()[0]))
+            self.maps[place].forget_below(start)
+        if gone:
+            await self._store.write((key, None) for key in gone)

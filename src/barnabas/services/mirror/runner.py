@@ -1,0 +1,290 @@
+"""The process: links of one or several sources to a target, until it is told to stop.
+
+Three loops for each link: topics, settings, ACLs and groups every few seconds; orders and failures every second; and
+the lanes, which carry the batches. A failure of one of the first two is reported and tried again; no lane stops for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from barnabas.client.admin import describe_cluster
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Topic
+from barnabas.client.mirrors.requests import has_mirrors
+from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import MirrorStore
+from barnabas.client.retry import Patience, retry
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.status import StatusReporter
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.services.mirror.acls import follow_acls
+from barnabas.services.mirror.appending import AppendingTarget
+from barnabas.services.mirror.fetching import FetchLimits, check_speaks_topic_ids
+from barnabas.services.mirror.following import Followers
+from barnabas.services.mirror.lanes import Lane, Lanes, locate
+from barnabas.services.mirror.links import LinkTopics
+from barnabas.services.mirror.mirror_topics import MirrorTopics
+from barnabas.services.mirror.partition import FORBIDDEN
+from barnabas.services.mirror.plain_topics import PlainTopics
+from barnabas.services.mirror.plan import Planner
+from barnabas.services.mirror.producing import ProducingTarget
+from barnabas.services.mirror.reporting import status_of
+from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
+
+ORDERS_SECONDS = 1.0
+LOCATE_SECONDS = 0.1
+LEADERS_SECONDS = 0.5
+AGAIN_SECONDS = 60.0
+"""How often it is said again that a cluster cannot be reached."""
+CLIENT_ID = "barnabas-mirror"
+FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
+"""A right is missing, or another mirror of the same link runs."""
+
+_logger = safe_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Fetches and appends wait long, so administration has connections of its own."""
+
+    source: Client
+    target: Client
+    fetching: Client
+    appending: Client
+
+    @classmethod
+    def of(cls, source: SourceAddress, target: str, security: Security) -> Self:
+        def client(bootstrap: str, wanted: Security) -> Client:
+            return Client(bootstrap, client_id=CLIENT_ID, security=wanted)
+
+        return cls(
+            client(source.bootstrap, source.security),
+            client(target, security),
+            client(source.bootstrap, source.security),
+            client(target, security),
+        )
+
+    async def close(self) -> None:
+        for client in (self.source, self.target, self.fetching, self.appending):
+            await client.close()
+
+
+class LinkRunner:
+    """One link; `open_link` makes it."""
+
+    def __init__(
+        self, name: str, settings: MirrorSettings, clients: Clients, planner: Planner, *, produces: bool
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._errors: dict[str, str] = {}
+        self.clients = clients
+        self.produces = produces
+        self._store = MirrorStore(clients.target, name)
+        self._followers = Followers(clients.source, clients.target, self._store, settings, name)
+        factor, cluster = settings.replication_factor, planner.source_cluster
+        plain = PlainTopics(clients.target, self._store, merge=settings.merge, replication_factor=factor)
+        administration = plain if produces else MirrorTopics(clients.target, name, cluster, factor)
+        self.topics = LinkTopics(clients.source, clients.target, planner, administration, settings.following)
+        topics, store = self.topics.book.topics, MirrorStore(clients.appending, name)
+        self._producing = ProducingTarget(clients.appending, store, cluster, topics) if produces else None
+        self.data = self._producing or AppendingTarget(
+            clients.appending, topics, keep_deleted=settings.keep_deleted
+        )
+        self._limits = FetchLimits(committed_only=produces)
+        self._lanes = Lanes(self._lane)
+
+    @property
+    def error(self) -> str:
+        """What went wrong last, and is not over."""
+        return next((text for text in self._errors.values() if text), "")
+
+    def _lane(self, leader: int) -> Lane:
+        topics = self.topics
+        return Lane(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        try:
+            await unless_stopped(self._work(), stop)
+        finally:
+            await self._lanes.stop()
+
+    async def _work(self) -> None:
+        await self._store.open()
+        # The first time whatever is wrong is the caller's to see, unless a cluster cannot be reached.
+        await retry(self._refresh, Patience(math.inf), self._note_start)
+        await self._attempt("orders", self.topics.obey)
+        loops = [
+            asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
+            asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
+            asyncio.create_task(self._carry()),
+        ]
+        try:
+            done, _ = await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def _note_start(self, error: Exception) -> None:
+        self._survive("refresh", error)
+
+    async def _refresh(self) -> None:
+        await self.topics.refresh()
+        if self.settings.acls:
+            clients, names = self.clients, self.topics.live_names()
+            said = await follow_acls(clients.source, clients.target, self._store, names)
+            self.topics.notices.acls = said
+        await self._followers.follow(self.topics, self._producing)
+
+    async def _carry(self) -> None:
+        """Lanes for the leaders of now; partitions whose place in the target is not known are looked up."""
+        book, fetching, due, entered = self.topics.book, self.clients.fetching, 0.0, 0
+        while True:
+            try:
+                if len(book.partitions) != entered or (self._is_leaderless() and time.monotonic() > due):
+                    due = time.monotonic() + LEADERS_SECONDS
+                    await fetching.refresh(list(book.topics))
+                    entered = len(book.partitions)
+                await locate(fetching, book, self.data)
+                self._errors["carry"] = ""
+            except (ClientError, KafkaError) as error:
+                self._survive("carry", error)
+                await asyncio.sleep(0.5)
+                await fetching.refresh_quietly(list(book.topics))
+            self._lanes.follow(self._leaders())
+            await asyncio.sleep(LOCATE_SECONDS)
+
+    def _is_leaderless(self) -> bool:
+        """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
+        topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
+        return any(
+            each.state is State.SOURCE_UNAVAILABLE
+            or (each.is_fetching and not _has_leader(topics.get(name), index))
+            for (name, index), each in states.items()
+        )
+
+    def _leaders(self) -> set[int]:
+        topics = self.clients.fetching.metadata.topics
+        return {
+            partition.leader
+            for name in self.topics.book.topics
+            if name in topics
+            for partition in topics[name].partitions.values()
+            if partition.leader >= 0
+        }
+
+    async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self._attempt(name, work)
+
+    async def _attempt(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await work()
+            self._errors[name] = ""
+        except (ClientError, KafkaError, TimeoutError) as error:
+            self._survive(name, error)
+
+    def _survive(self, name: str, error: Exception) -> None:
+        """Raises what another attempt does not mend."""
+        if isinstance(error, KafkaError) and error.code in FINAL:
+            raise error
+        if self._errors.get(name) != str(error):
+            _logger.warning("link %s tries again: %s", self.name, error)
+        self._errors[name] = str(error)
+
+    def give_up(self, error: Exception) -> None:
+        self._errors = {"": str(error)}
+
+
+def _has_leader(topic: Topic | None, index: int) -> bool:
+    return topic is not None and index in topic.partitions and topic.partitions[index].leader >= 0
+
+
+async def open_link(
+    source: SourceAddress,
+    target: str,
+    settings: MirrorSettings,
+    security: Security = PLAINTEXT,
+    say: Callable[[str], None] = _logger.warning,
+) -> LinkRunner:
+    """Finds out what both sides are, when they can be reached; raises what a person must put right."""
+    clients = Clients.of(source, target, security)
+    try:
+        source_cluster = await _cluster_id(clients.source, f"the source {source.alias}", say)
+        target_cluster = await _cluster_id(clients.target, "the target", say)
+        await check_speaks_topic_ids(clients.source)
+        planner = Planner(settings.rules(source.alias), source_cluster, target_cluster)
+        produces = settings.merge or not await has_mirrors(clients.target)
+        return LinkRunner(source.alias, settings, clients, planner, produces=produces)
+    except BaseException:
+        await clients.close()
+        raise
+
+
+async def _cluster_id(client: Client, side: str, say: Callable[[str], None]) -> str:
+    """Waits for the cluster, and says so."""
+    due = 0.0
+
+    async def tell(error: Exception) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + AGAIN_SECONDS
+            say(f"Waiting for {side}: {error}")
+
+    cluster = await retry(lambda: describe_cluster(client), Patience(math.inf), tell)
+    return cluster.cluster_id
+
+
+async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T | None:
+    """What the work gives; None if `stop` was set before, and the work is cancelled."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working in done else None
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def run_links(links: Sequence[LinkRunner], stop: asyncio.Event) -> None:
+    """Until `stop` is set. The first link that cannot go on ends all of them, with its error."""
+    tasks = [asyncio.create_task(_run_and_report(link, stop)) for link in links]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for link in links:
+            await link.clients.close()
+
+
+async def _run_and_report(link: LinkRunner, stop: asyncio.Event) -> None:
+    reporter = StatusReporter(link.clients.target, lambda: status_of(link, time.time()))
+    reporting = asyncio.create_task(reporter.run())
+    try:
+        await link.run(stop)
+        await reporter.report("stopped")
+    except (ClientError, KafkaError) as error:
+        link.give_up(error)
+        await reporter.report("failed")
+        raise
+    finally:
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)

@@ -1,0 +1,59 @@
+"""What a mirror is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.client.addresses import parse_addresses
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.services.mirror.partition import Following
+from barnabas.services.mirror.plan import IDENTITY, PlanError, Rules
+
+REFRESH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAddress:
+    """`alias` names the link: states, positions and renamed topics are known by it."""
+
+    alias: str
+    bootstrap: str
+    security: Security = PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    topics: str = ".*"
+    groups: str = ".*"
+    rename: str = IDENTITY
+    merge: bool = False
+    keep_deleted: bool = False
+    acls: bool = True
+    replication_factor: int = -1
+    refresh: float = REFRESH_SECONDS
+    following: Following = field(default_factory=Following)
+
+    def rules(self, alias: str) -> Rules:
+        return Rules(alias, self.topics, self.rename, self.merge)
+
+
+def parse_source(text: str, security: Security = PLAINTEXT) -> SourceAddress:
+    """`[ALIAS=]HOST:PORT[,HOST:PORT]`; without an alias the first host is it."""
+    alias, equals, addresses = text.rpartition("=")
+    try:
+        first = parse_addresses(addresses)[0]
+    except ValueError as error:
+        raise PlanError(f"--from {text}: {error}") from None
+    if equals and not alias:
+        raise PlanError(f"--from {text} has no alias before the equals sign, as in a={addresses}")
+    name = alias or first.host.strip("[]").replace(":", "-")
+    Rules(name).check()
+    return SourceAddress(name, addresses, security)
+
+
+def check_sources(sources: list[SourceAddress]) -> None:
+    """Two links of one name would take each other's topics and positions."""
+    names = [source.alias for source in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f"two sources are called {name}: give them aliases, as in --from a=HOST:PORT")

@@ -1,0 +1,123 @@
+"""An ASGI application: one request in, one answer out. Starlette's router would unquote `%2F` before it looks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from barnabas.common.safe_logging import safe_logger
+from barnabas.web.server import (
+    BodyEndedError,
+    BodyTooLargeError,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_answer,
+)
+from barnabas.services.registry import errors
+from barnabas.services.registry.access import Access
+from barnabas.services.registry.api import media
+from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
+from barnabas.services.registry.api.request import RawText, Request, read_query
+from barnabas.services.registry.api.routes import Match, check_right, find_route
+from barnabas.services.registry.errors import RegistryError
+from barnabas.services.registry.formats.documents import SchemaSyntaxError, check_depth
+from barnabas.services.registry.service import SchemaService
+from barnabas.services.registry.store import NotLeadingError
+
+logger = safe_logger(__name__)
+
+LARGEST_BODY = 1024 * 1024
+_WITH_BODY = ("POST", "PUT")
+
+
+class RegistryApp:
+    def __init__(self, service: SchemaService, access: Access, forwarder: Forwarder) -> None:
+        self.service = service
+        self.access = access
+        self.forwarder = forwarder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = headers_of(scope)
+        kind = media.JSON
+        try:
+            kind = media.answered(headers.get("accept", ""))
+            status, body = await self._answer(scope, headers, receive)
+        except RegistryError as error:
+            status, body = error.status, _error_body(error)
+        except Exception:
+            logger.exception("a request could not be answered")
+            status, body = 500, _error_body(errors.store_error("the registry's log says more"))
+        await _send(send, status, body, kind)
+
+    async def _answer(self, scope: Scope, headers: dict[str, str], receive: Receive) -> tuple[int, bytes]:
+        method = scope["method"]
+        raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+        match = find_route("GET" if method == "HEAD" else method, raw_path)
+        body = await _read(headers, receive) if method in _WITH_BODY else b""
+        if method in _WITH_BODY:
+            media.check_content_type(headers.get("content-type", ""))
+        request = await self._request(match, scope, headers, body)
+        try:
+            answer = await match.route.endpoint(request)
+        except NotLeadingError as elsewhere:
+            if elsewhere.leader is None or FORWARDED in headers:
+                raise errors.unknown_leader() from None
+            query = scope["query_string"].decode("latin-1")
+            target = f"{raw_path}?{query}" if query else raw_path
+            forwarded = await self.forwarder.forward(elsewhere.leader, method, target, headers, body)
+            await self.service.store.catch_up()
+            return forwarded
+        return 200, _encoded(answer)
+
+    async def _request(self, match: Match, scope: Scope, headers: dict[str, str], body: bytes) -> Request:
+        visitor = await self.access.visitor(headers.get("authorization", ""))
+        repeated = read_query(scope["query_string"].decode("latin-1"))
+        query = {name: values[-1] for name, values in repeated.items()}
+        new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
+        request = Request(self.service, visitor, match.path, query, repeated, None, match.context, new_fields)
+        await check_right(match.route, request)
+        if scope["method"] in _WITH_BODY:
+            request.body = _decoded(body)
+        return request
+
+
+async def _read(headers: dict[str, str], receive: Receive) -> bytes:
+    try:
+        return await read_body(headers, receive, LARGEST_BODY)
+    except BodyTooLargeError:
+        raise errors.http_error(413) from None
+    except BodyEndedError:
+        raise errors.bad_request("the request ended before its body") from None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        value = json.loads(body)
+        check_depth(value)
+    except RecursionError:
+        raise errors.bad_request("the body is nested too deeply") from None
+    except SchemaSyntaxError as error:
+        raise errors.bad_request(f"the body cannot be read: {error}") from None
+    except ValueError as error:
+        raise errors.bad_request(f"the body is no JSON: {error}") from None
+    return value
+
+
+def _encoded(answer: Any) -> bytes:
+    if isinstance(answer, RawText):
+        return answer.text.encode("utf-8", "surrogatepass")
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _error_body(error: RegistryError) -> bytes:
+    return _encoded({"error_code": error.code, "message": error.message})
+
+
+async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
+    challenge = [("www-authenticate", 'Basic realm="schema registry", Bearer')] if status == 401 else []
+    await send_answer(send, status, body, kind, challenge)

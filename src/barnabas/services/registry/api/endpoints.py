@@ -1,0 +1,286 @@
+"""What each endpoint answers. Which right it needs is said beside its path, in `routes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.services.registry import errors, settings, subjects
+from barnabas.services.registry.api.request import RawText, Request
+from barnabas.services.registry.model import Json, Mode, SchemaText, SchemaType, Version, context_of
+from barnabas.services.registry.subjects import Shown
+from barnabas.security.authz.authorizer import Operation
+
+Answer = Any
+
+
+async def root(request: Request) -> Answer:
+    return {}
+
+
+async def leader_available(request: Request) -> Answer:
+    """Karapace's question for health checks: could a change be written now?"""
+    leadership = request.service.store.leadership
+    return {"master_available": leadership is not None and leadership.leader is not None}
+
+
+# Subjects.
+
+
+async def list_subjects(request: Request) -> Answer:
+    prefix = request.query.get("subjectPrefix", "")
+    if request.context != ".":
+        prefix = f":{request.context}:{prefix}"
+    found = subjects.subjects_in(request.state, prefix, request.shown)
+    return request.page(await request.visitor.readable(found))
+
+
+async def list_versions(request: Request) -> Answer:
+    found = subjects.versions_of(request.state, request.subject, request.shown)
+    return request.page([one.version for one in found])
+
+
+async def get_version(request: Request) -> Answer:
+    version = subjects.find_version(request.state, request.subject, request.path["version"], request.shown)
+    return await _shown(request, version)
+
+
+async def get_version_text(request: Request) -> Answer:
+    version = subjects.find_version(request.state, request.subject, request.path["version"], request.shown)
+    return RawText((await _shown(request, version))["schema"])
+
+
+async def get_referenced_by(request: Request) -> Answer:
+    version = subjects.find_version(request.state, request.subject, request.path["version"])
+    found = [one.id for one in request.state.referrers(version.subject, version.version)]
+    return request.page(sorted(set(found)))
+
+
+async def get_by_metadata(request: Request) -> Answer:
+    """The newest version whose metadata has these properties: `key=a&value=1&key=b&value=2` comes as two lists."""
+    from barnabas.services.registry.merging import properties
+
+    wanted = dict(zip(request.query_list("key"), request.query_list("value"), strict=False))
+    versions = subjects.versions_of(request.state, request.subject, request.shown)
+    for version in reversed(versions):
+        if wanted.items() <= properties(version.schema).items():
+            return await _shown(request, version)
+    raise errors.schema_not_found()
+
+
+async def register(request: Request) -> Answer:
+    schema, given = await _schema(request)
+    submitted = await request.service.submit(
+        request.subject, schema, normalize=request.flag("normalize"), given=given
+    )
+    version = await request.service.register(request.subject, submitted)
+    if request.wants_guid:
+        return {"id": version.id, "version": version.version, "guid": version.guid}
+    return {"id": version.id}
+
+
+async def lookup(request: Request) -> Answer:
+    schema, _ = await _schema(request)
+    shown = Shown(request.flag("deleted"))
+    subjects.versions_of(
+        request.state, request.subject, shown
+    )  # an unknown subject says so before anything else
+    submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
+    return await _shown(request, await request.service.lookup(request.subject, submitted, shown))
+
+
+async def delete_subject(request: Request) -> Answer:
+    return await request.service.delete_subject(request.subject, permanent=request.flag("permanent"))
+
+
+async def delete_version(request: Request) -> Answer:
+    return await request.service.delete_version(
+        request.subject, request.path["version"], permanent=request.flag("permanent")
+    )
+
+
+# Schemas.
+
+
+async def list_schemas(request: Request) -> Answer:
+    prefix = request.query.get("subjectPrefix", "") or ":*:"
+    names = await request.visitor.readable(subjects.subjects_in(request.state, prefix, request.shown))
+    found = []
+    for name in names:
+        versions = subjects.versions_of(request.state, name, request.shown)
+        shown = versions[-1:] if request.flag("latestOnly") else versions
+        found += [one.to_json(with_guid=request.wants_guid) for one in shown]
+    return request.page(found)
+
+
+async def get_types(request: Request) -> Answer:
+    return [str(SchemaType.JSON), str(SchemaType.PROTOBUF), str(SchemaType.AVRO)]
+
+
+async def get_by_id(request: Request) -> Answer:
+    version = await _with_id(request)
+    answer = await _shown(request, version)
+    for name in ("subject", "version", "id", "deleted"):
+        answer.pop(name, None)
+    if request.flag("includeSubjects"):  # Karapace's
+        answer["subjects"] = await get_subjects_of_id(request)
+    if request.flag("fetchMaxId"):
+        answer["maxId"] = request.state.highest_id(context_of(version.subject))
+    return answer
+
+
+async def get_text_by_id(request: Request) -> Answer:
+    return RawText((await _shown(request, await _with_id(request)))["schema"])
+
+
+async def get_subjects_of_id(request: Request) -> Answer:
+    found = await _users(request)
+    return request.page(sorted({one.subject for one in found}))
+
+
+async def get_versions_of_id(request: Request) -> Answer:
+    found = [{"subject": one.subject, "version": one.version} for one in await _users(request)]
+    return request.page(sorted(found, key=lambda one: (one["subject"], one["version"])))
+
+
+async def get_by_guid(request: Request) -> Answer:
+    answer = await _shown(request, (await _with_guid(request))[0])
+    for name in ("subject", "version", "id", "deleted"):
+        answer.pop(name, None)
+    return answer
+
+
+async def get_ids_of_guid(request: Request) -> Answer:
+    found = await _with_guid(request)
+    pairs = sorted({(context_of(one.subject), one.id) for one in found})
+    return [{"context": context, "id": number} for context, number in pairs]
+
+
+# Compatibility, configuration, modes, contexts.
+
+
+async def check_all(request: Request) -> Answer:
+    older = request.state.live(request.subject)
+    return await _check(request, older)
+
+
+async def check_version(request: Request) -> Answer:
+    """Nothing is compatible with a version that is not there; with the latest of none, everything."""
+    number = subjects.parse_version(request.path["version"])
+    if not request.state.live(request.subject):
+        if number is not None:
+            raise errors.version_not_found(number)
+        return await _check(request, [])
+    version = subjects.find_version(request.state, request.subject, request.path["version"])
+    return await _check(request, [version])
+
+
+async def get_config(request: Request) -> Answer:
+    return settings.get_config(
+        request.state, request.scope, default_to_global=request.flag("defaultToGlobal")
+    )
+
+
+async def set_config(request: Request) -> Answer:
+    return await request.service.set_config(request.scope, request.document())
+
+
+async def delete_config(request: Request) -> Answer:
+    return await request.service.delete_config(request.scope)
+
+
+async def get_mode(request: Request) -> Answer:
+    return settings.get_mode(request.state, request.scope, default_to_global=request.flag("defaultToGlobal"))
+
+
+async def set_mode(request: Request) -> Answer:
+    """Ids are shared by all subjects of a context: importing some, even to one subject, is a right on the cluster."""
+    wanted = request.document().get("mode")
+    if str(wanted).upper() == Mode.IMPORT and not await request.visitor.may_with_cluster(
+        Operation.ALTER_CONFIGS
+    ):
+        raise errors.forbidden(Operation.ALTER_CONFIGS.name, "the cluster")
+    return await request.service.set_mode(request.scope, wanted, force=request.flag("force"))
+
+
+async def delete_mode(request: Request) -> Answer:
+    return await request.service.delete_mode(request.scope)
+
+
+async def list_contexts(request: Request) -> Answer:
+    names = await request.visitor.readable(list(request.state.subjects()))
+    seen = {".", *map(context_of, names)}
+    return request.page([one for one in request.state.contexts() if one in seen])
+
+
+async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int | None]]:
+    """The schema in the body. What it refers to must be readable: errors would tell of it."""
+    schema, given = request.schema()
+    named = [one.subject for one in schema.references]
+    readable = set(await request.visitor.readable(named))
+    for subject in named:
+        if subject not in readable:
+            raise errors.forbidden(Operation.READ.name, f"subject {subject}")
+    return schema, given
+
+
+async def _check(request: Request, older: list[Version]) -> Json:
+    schema, _ = await _schema(request)
+    submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
+    await request.service.check_new(request.subject, submitted)
+    found = await request.service.problems(request.subject, submitted, older, None)
+    answer: Json = {"is_compatible": not found}
+    if found or request.flag("verbose"):
+        answer["messages"] = found
+    return answer
+
+
+async def _shown(request: Request, version: Version) -> Json:
+    answer = version.to_json(with_guid=request.wants_guid)
+    wanted = request.query.get("format", "")
+    if wanted:
+        answer["schema"] = (await request.service.parsed(version)).rendered(wanted)
+    return answer
+
+
+async def _users(request: Request) -> list[Version]:
+    """Versions with the id that the visitor may read; 40403 if there is no such id."""
+    number = _id(request)
+    found = request.state.users_of(request.context_of_query(), number)
+    if not found:
+        raise errors.schema_not_found(number)
+    readable = set(await request.visitor.readable([one.subject for one in found]))
+    if not readable:
+        raise errors.forbidden("READ", f"the subjects of schema {number}")
+    return [one for one in found if request.shown(one) and one.subject in readable]
+
+
+async def _with_id(request: Request) -> Version:
+    """A soft-deleted schema is still found by its id: records that were written with it are still there."""
+    number, context = _id(request), request.context_of_query()
+    found = request.state.users_of(context, number)
+    if not found:
+        raise errors.schema_not_found(number)
+    readable = set(await request.visitor.readable([one.subject for one in found]))
+    if not readable:
+        raise errors.forbidden("READ", f"the subjects of schema {number}")
+    first: SchemaText | None = request.state.schema(context, number)
+    allowed = [one for one in found if one.subject in readable]
+    return next((one for one in allowed if one.schema == first), allowed[0])
+
+
+async def _with_guid(request: Request) -> list[Version]:
+    guid = request.path["guid"]
+    found = request.state.with_guid(guid)
+    if not found:
+        raise errors.schema_not_found(guid)
+    readable = set(await request.visitor.readable([one.subject for one in found]))
+    if not readable:
+        raise errors.forbidden("READ", f"the subjects of schema {guid}")
+    return [one for one in found if one.subject in readable]
+
+
+def _id(request: Request) -> int:
+    text = request.path["id"]
+    if not text.isascii() or not text.isdecimal():
+        raise errors.http_error(404)
+    return int(text)

@@ -1,0 +1,387 @@
+"""JSON Schema: a reader must accept every document that a writer's schema accepts, as far as it can be seen.
+
+As with Confluent, an optional property that is added to an open object is incompatible: writers may have put anything
+there. What cannot be seen (a changed pattern, `not`) counts as incompatible unless it is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from barnabas.common.regex import PatternError, compile_for_long_texts
+from barnabas.services.registry.compatibility.json_values import number_problems, size_problems, value_problems
+from barnabas.services.registry.errors import invalid_schema
+from barnabas.services.registry.formats.json_schema import JsonSchema, Node
+
+MOST_STEPS = 200_000  # comparisons of two nodes
+SUMS, PRODUCT = ("oneOf", "anyOf"), "allOf"
+ANNOTATIONS = frozenset(
+    {
+        *(
+            "$schema",
+            "$id",
+            "id",
+            "$comment",
+            "title",
+            "description",
+            "default",
+            "examples",
+            "$defs",
+            "definitions",
+        ),
+        *(
+            "readOnly",
+            "writeOnly",
+            "deprecated",
+            "$anchor",
+            "$vocabulary",
+            "contentEncoding",
+            "contentMediaType",
+        ),
+    }
+)
+
+Problems = list[str]
+
+
+def problems(reader: JsonSchema, writer: JsonSchema) -> Problems:
+    return _Comparison(reader, writer).between(reader.root, writer.root, "#")
+
+
+def problem(kind: str, where: str, text: str) -> str:
+    return f'{{errorType:"{kind}", description:"The {text} at path \'{where}\'"}}'
+
+
+class _Comparison:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
+        self.reader, self.writer = reader, writer
+        self.steps = 0
+        self._known: dict[tuple[int, int], Problems] = {}
+        self._kept: list[Any] = []  # objects whose ids are keys above
+        self._derived: dict[Hashable, Node] = {}
+
+    def between(self, reader: Any, writer: Any, where: str) -> Problems:
+        """What the writer's node accepts and the reader's does not. In a circle, what is asked already is right."""
+        reader, writer = _node(self.reader.resolved(reader)), _node(self.writer.resolved(writer))
+        pair = (id(reader), id(writer))
+        if pair not in self._known:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise invalid_schema("it is too complex to be compared with the version before it")
+            self._kept += [reader, writer]
+            self._known[pair] = []
+            self._known[pair] = self._compare(reader, writer, where)
+        return self._known[pair]
+
+    def _derive(self, key: Hashable, make: Callable[[], Node]) -> Node:
+        """A node that is made of another one, the same each time: recursive schemas come back to it."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def _without(self, node: Node, word: str) -> Node:
+        return self._derive((id(node), word), lambda: {key: node[key] for key in node if key != word})
+
+    def _compare(self, reader: Node, writer: Node, where: str) -> Problems:
+        reader = self._derive((id(reader), ""), lambda node=reader: _bare(node))  # type: ignore[misc]
+        writer = self._derive((id(writer), ""), lambda node=writer: _bare(node))  # type: ignore[misc]
+        if not reader or (reader == writer and not _has_ref(reader)) or _is_false(writer):
+            return []
+        if _is_false(reader):
+            return [problem("TYPE_NARROWED", where, "reader accepts nothing")]
+        for word in (*SUMS, PRODUCT):  # {"anyOf": [x]} is x
+            if len(reader.get(word, ())) == 1 and len(reader) == 1:
+                return self.between(reader[word][0], writer, where)
+            if len(writer.get(word, ())) == 1 and len(writer) == 1:
+                return self.between(reader, writer[word][0], where)
+        return self._combined(reader, writer, where)
+
+    def _combined(self, reader: Node, writer: Node, where: str) -> Problems:
+        """Writer's alternatives first: each must be read. Then reader's parts: each must read."""
+        for word in SUMS:
+            if word in writer and not (word in reader and writer[word] == reader[word]):
+                return self._each_alternative(reader, writer, word, where)
+        if PRODUCT in reader:
+            rest = self._without(reader, PRODUCT)
+            parts = [*reader[PRODUCT], *([rest] if rest else [])]
+            return self._each_part(parts, writer, where)
+        for word in SUMS:
+            if word in reader and reader[word] != writer.get(word):
+                rest = self._without(reader, word)
+                found = self._some_alternative(reader[word], writer, where)
+                return found + (self.between(rest, writer, where) if rest else [])
+        if PRODUCT in writer:
+            return self._some_part(reader, writer, where)
+        return self._plain(reader, writer, where)
+
+    def _each_alternative(self, reader: Node, writer: Node, word: str, where: str) -> Problems:
+        found: Problems = []
+        rest = self._without(writer, word)
+        for at, one in enumerate(writer[word]):
+            both: Node = {PRODUCT: [one, rest]}
+            branch = self._derive((id(writer), word, at), lambda both=both: both) if rest else one  # type: ignore[misc]
+            if self.between(reader, branch, f"{where}/{at}"):
+                found.append(
+                    problem("SUM_TYPE_NARROWED", where, f"alternative {at} of the writer is not read")
+                )
+        return found
+
+    def _some_alternative(self, alternatives: list[Any], writer: Node, where: str) -> Problems:
+        if any(not self.between(one, writer, f"{where}/{at}") for at, one in enumerate(alternatives)):
+            return []
+        return [
+            problem(
+                "COMBINED_TYPE_SUBSCHEMAS_CHANGED", where, "reader has no alternative that reads the writer"
+            )
+        ]
+
+    def _each_part(self, parts: list[Any], writer: Node, where: str) -> Problems:
+        found: Problems = []
+        for at, part in enumerate(parts):
+            if self.between(part, writer, f"{where}/allOf/{at}"):
+                found.append(
+                    problem("PRODUCT_TYPE_EXTENDED", where, f"part {at} of allOf is not met by the writer")
+                )
+        return found
+
+    def _some_part(self, reader: Node, writer: Node, where: str) -> Problems:
+        """The writer's documents meet all of its parts: it is enough that one of them, or all in one, are read."""
+        rest = self._without(writer, PRODUCT)
+        parts = [*writer[PRODUCT], *([rest] if rest else [])]
+        tried = [self.between(reader, part, where) for part in parts]
+        if any(not found for found in tried):
+            return []
+        merged = self._merged(parts)
+        return tried[0] if merged is None else self._plain(reader, merged, where)
+
+    def _merged(self, parts: list[Any]) -> Node | None:
+        """Parts whose keywords do not meet, as one schema; properties and required are joined."""
+        merged: Node = {}
+        for part in parts:
+            node = _bare(_node(self.writer.resolved(part)))
+            for key, value in node.items():
+                if key == "properties":
+                    merged["properties"] = {**merged.get("properties", {}), **value}
+                elif key == "required":
+                    merged["required"] = [*merged.get("required", []), *value]
+                elif key in merged and merged[key] != value:
+                    return None
+                else:
+                    merged[key] = value
+        return merged
+
+    def _plain(self, reader: Node, writer: Node, where: str) -> Problems:
+        found = value_problems(reader, writer, where, problem)
+        if found:
+            return found
+        found += number_problems(reader, writer, where, problem)
+        found += size_problems(reader, writer, where, problem)
+        found += self._negations(reader, writer, where)
+        if _may_be(writer, "array"):
+            found += self._items(reader, writer, where)
+        if _may_be(writer, "object"):
+            found += self._properties(reader, writer, where)
+            found += self._dependencies(reader, writer, where)
+        return found
+
+    def _negations(self, reader: Node, writer: Node, where: str) -> Problems:
+        """What the reader excludes, the writer must exclude."""
+        if "not" not in reader:
+            return []
+        swapped = _Comparison(self.writer, self.reader)
+        swapped.steps = self.steps
+        if "not" in writer and not swapped.between(writer["not"], reader["not"], f"{where}/not"):
+            return []
+        return [problem("NOT_TYPE_EXTENDED", f"{where}/not", "reader excludes more than the writer")]
+
+    def _items(self, reader: Node, writer: Node, where: str) -> Problems:
+        of_reader, more_of_reader = _tuple(reader)
+        of_writer, more_of_writer = _tuple(writer)
+        found = self._lists_and_tuples(reader, writer, where)
+        for at in range(max(len(of_reader), len(of_writer))):
+            one = of_reader[at] if at < len(of_reader) else more_of_reader
+            other = of_writer[at] if at < len(of_writer) else more_of_writer
+            if self.between(one, other, f"{where}/items/{at}"):
+                found += self.between(one, other, f"{where}/items/{at}")
+        found += self.between(more_of_reader, more_of_writer, f"{where}/items")
+        if reader.get("uniqueItems") and not writer.get("uniqueItems"):
+            found.append(problem("UNIQUE_ITEMS_ADDED", where, "reader wants items that differ"))
+        if "contains" in reader and self.between(reader["contains"], writer.get("contains", {}), where):
+            found.append(
+                problem("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "reader wants an item that fits")
+            )
+        return found
+
+    def _lists_and_tuples(self, reader: Node, writer: Node, where: str) -> Problems:
+        """Confluent's rule: one does not become the other, even where every item would be read."""
+        if _is_list(writer) and any(_node(self.reader.resolved(one)) for one in _tuple(reader)[0]):
+            text = "items of the writer are a list and those of the reader a tuple"
+            return [problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", f"{where}/items", text)]
+        if _tuple(writer)[0] and _is_list(reader) and _node(self.reader.resolved(reader["items"])):
+            text = "items of the writer are a tuple and those of the reader a list"
+            return [problem("SCHEMA_ADDED", f"{where}/items", text)]
+        return []
+
+    def _properties(self, reader: Node, writer: Node, where: str) -> Problems:
+        found: Problems = []
+        mine, others = reader.get("properties", {}), writer.get("properties", {})
+        for name in [*mine, *(name for name in others if name not in mine)]:
+            place = f"{where}/properties/{name}"
+            if name in mine and name in others:
+                found += self.between(mine[name], others[name], place)
+            elif name in mine:
+                found += self._added(name, mine[name], writer, place)
+            else:
+                found += self._removed(name, others[name], reader, place)
+        found += self._required(reader, writer, where)
+        return found + self._additional(reader, writer, where)
+
+    def _added(self, name: str, schema: Any, writer: Node, where: str) -> Problems:
+        """The reader knows a property that the writer does not name: what did the writer let stand there?"""
+        covering = _covering(writer, name)
+        if covering is False or not self.between(schema, covering, where):
+            return []
+        kind = "OPEN" if _node(covering) == {} else "PARTIALLY_OPEN"
+        return [
+            problem(
+                f"PROPERTY_ADDED_TO_{kind}_CONTENT_MODEL",
+                where,
+                "property is new to a schema that let it be anything",
+            )
+        ]
+
+    def _removed(self, name: str, schema: Any, reader: Node, where: str) -> Problems:
+        covering = _covering(reader, name)
+        if covering is not False:
+            return self.between(covering, schema, where)
+        if _is_false(_node(self.writer.resolved(schema))):
+            return []
+        return [
+            problem(
+                "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "property is not let through any more"
+            )
+        ]
+
+    def _required(self, reader: Node, writer: Node, where: str) -> Problems:
+        known = set(_names(writer.get("required")))
+        found = []
+        for name in _names(reader.get("required")):
+            schema = _node(self.reader.resolved(reader.get("properties", {}).get(name, {})))
+            if name not in known and "default" not in schema:
+                place = f"{where}/properties/{name}"
+                found.append(
+                    problem("REQUIRED_ATTRIBUTE_ADDED", place, "property is required and has no default")
+                )
+        return found
+
+    def _additional(self, reader: Node, writer: Node, where: str) -> Problems:
+        mine = reader.get("additionalProperties", True)
+        others = writer.get("additionalProperties", True)
+        found: Problems = []
+        if others is not False and self.between(mine, others, f"{where}/additionalProperties"):
+            found.append(
+                problem("ADDITIONAL_PROPERTIES_NARROWED", where, "additional properties are narrowed")
+            )
+        for pattern, schema in reader.get("patternProperties", {}).items():
+            other = writer.get("patternProperties", {}).get(pattern, others)
+            if other is not False:
+                found += self.between(schema, other, f"{where}/patternProperties/{pattern}")
+        if "propertyNames" in reader and self.between(
+            reader["propertyNames"], writer.get("propertyNames", {}), where
+        ):
+            found.append(problem("PROPERTY_NAMES_NARROWED", where, "names of properties are narrowed"))
+        return found
+
+    def _dependencies(self, reader: Node, writer: Node, where: str) -> Problems:
+        found: Problems = []
+        mine, others = _all_dependencies(reader), _all_dependencies(writer)
+        for name, wanted in mine.items():
+            other = others.get(name)
+            if isinstance(wanted, list):
+                missing = (
+                    set(wanted)
+                    - set(other if isinstance(other, list) else ())
+                    - set(_names(writer.get("required")))
+                )
+                if missing:
+                    found.append(
+                        problem("DEPENDENCY_ARRAY_EXTENDED", where, f"property {name} depends on more")
+                    )
+            elif self.between(
+                wanted, other if isinstance(other, dict | bool) else {}, f"{where}/dependencies/{name}"
+            ):
+                found.append(
+                    problem("DEPENDENCY_SCHEMA_ADDED", where, f"property {name} depends on a schema")
+                )
+        return found
+
+
+def _node(schema: Any) -> Node:
+    if isinstance(schema, dict):
+        return schema
+    return _FALSE if schema is False else _TRUE
+
+
+_TRUE: Node = {}
+_FALSE: Node = {"not": {}}
+
+
+def _is_false(node: Node) -> bool:
+    return node.get("not") in ({}, True) and len(node) == 1
+
+
+def _bare(node: Node) -> Node:
+    return {key: value for key, value in node.items() if key not in ANNOTATIONS}
+
+
+def _has_ref(node: Any) -> bool:
+    """Equal texts with a $ref may lead to different places."""
+    if isinstance(node, dict):
+        return "$ref" in node or any(map(_has_ref, node.values()))
+    return isinstance(node, list) and any(map(_has_ref, node))
+
+
+def _may_be(node: Node, kind: str) -> bool:
+    given = node.get("type")
+    return given is None or kind in (given if isinstance(given, list) else [given])
+
+
+def _names(value: Any) -> list[str]:
+    return value if isinstance(value, list) else []  # draft 3's `required: true` says nothing here
+
+
+def _tuple(node: Node) -> tuple[list[Any], Any]:
+    """The schemas of the first items, and that of all others."""
+    if "prefixItems" in node:
+        return node["prefixItems"], node.get("items", True)
+    items = node.get("items", True)
+    return (items, node.get("additionalItems", True)) if isinstance(items, list) else ([], items)
+
+
+def _is_list(node: Node) -> bool:
+    """One schema for all items."""
+    return "prefixItems" not in node and isinstance(node.get("items"), dict | bool)
+
+
+def _covering(node: Node, name: str) -> Any:
+    """What a property that is not named must be."""
+    for pattern, schema in node.get("patternProperties", {}).items():
+        if _matches(pattern, name):
+            return schema
+    return node.get("additionalProperties", node.get("unevaluatedProperties", True))
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return compile_for_long_texts(pattern).search(name) is not None
+    except PatternError:
+        return False
+
+
+def _all_dependencies(node: Node) -> dict[str, Any]:
+    return {
+        **node.get("dependencies", {}),
+        **node.get("dependentRequired", {}),
+        **node.get("dependentSchemas", {}),
+    }

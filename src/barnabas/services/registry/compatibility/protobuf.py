@@ -1,0 +1,173 @@
+"""Protobuf: what a reader of a changed file makes of messages that were written before. Numbers count, names do not.
+
+Kinds of problems are named as with Confluent. Adding and removing fields, messages added, changed names, enums: fine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.services.registry.formats.protobuf import ProtobufSchema
+
+_MESSAGE, _GROUP, _ENUM = 11, 10, 14
+_REPEATED, _REQUIRED = 3, 2
+# Numbers of types that are written alike and mean alike.
+_ALIKE = {
+    **dict.fromkeys((3, 4, 5, 8, 13, _ENUM), "varint"),
+    **dict.fromkeys((17, 18), "zigzag"),
+    **dict.fromkeys((7, 15), "fixed32"),
+    **dict.fromkeys((6, 16), "fixed64"),
+    **dict.fromkeys((9, 12), "bytes"),
+    1: "double",
+    2: "float",
+    _MESSAGE: "message",
+    _GROUP: "group",
+}
+_NUMERIC = frozenset({"varint", "zigzag", "fixed32", "fixed64", "double", "float"})
+
+
+def problems(reader: ProtobufSchema, writer: ProtobufSchema) -> list[str]:
+    return _Comparison(_Types(reader), _Types(writer)).compare()
+
+
+def _problem(kind: str, where: str, text: str) -> str:
+    return f'{{errorType:"{kind}", description:"The {text} at path \'{where}\'"}}'
+
+
+class _Types:
+    """Messages by their full names, as fields call them: `.package.Outer.Inner`."""
+
+    def __init__(self, schema: ProtobufSchema) -> None:
+        self.file = schema.file
+        self.messages: dict[str, Any] = {}
+        self.imported: set[str] = set()
+        for file in schema.files.file:
+            prefix, before = f".{file.package}" if file.package else "", set(self.messages)
+            for message in file.message_type:
+                self._add(message, prefix)
+            if file.name != self.file.name:
+                self.imported |= self.messages.keys() - before
+
+    def _add(self, message: Any, prefix: str) -> None:
+        name = f"{prefix}.{message.name}"
+        self.messages[name] = message
+        for nested in message.nested_type:
+            self._add(nested, name)
+
+    def local(self, name: str) -> str:
+        """Without the package, which may change."""
+        prefix = f".{self.file.package}." if self.file.package else "."
+        return name.removeprefix(prefix)
+
+    def entry(self, one: Any) -> Any:
+        """The (key, value) message of a map field."""
+        found = self.messages.get(one.type_name) if one.type == _MESSAGE else None
+        return found if found is not None and found.options.map_entry else None
+
+
+@dataclass(slots=True)
+class _Comparison:
+    reader: _Types
+    writer: _Types
+    found: list[str] = field(default_factory=list)
+    _compared: set[tuple[str, str]] = field(default_factory=set)
+
+    def compare(self) -> list[str]:
+        self._messages(self.reader.file.message_type, self.writer.file.message_type, "#/")
+        return self.found
+
+    def _say(self, kind: str, where: str, text: str) -> None:
+        self.found.append(_problem(kind, where, text))
+
+    def _messages(self, mine: Any, others: Any, where: str) -> None:
+        known = {message.name: message for message in mine}
+        for other in others:
+            if other.options.map_entry:
+                continue
+            if other.name not in known:
+                self._say("MESSAGE_REMOVED", f"{where}{other.name}", "message is gone")
+            else:
+                self._message(known[other.name], other, f"{where}{other.name}")
+
+    def _message(self, mine: Any, other: Any, where: str) -> None:
+        known = {one.number: one for one in mine.field}
+        before = {one.number: one for one in other.field}
+        for number, one in before.items():
+            if number in known:
+                self._field(known[number], one, f"{where}/{number}")
+            else:
+                self._removed(one, other, f"{where}/{number}")
+        for number, one in known.items():
+            if number not in before and one.label == _REQUIRED:
+                self._say("REQUIRED_FIELD_ADDED", f"{where}/{number}", "required field is new")
+        self._oneofs(mine, other, where)
+        self._messages(mine.nested_type, other.nested_type, f"{where}/")
+
+    def _removed(self, one: Any, message: Any, where: str) -> None:
+        if one.label == _REQUIRED:
+            self._say("REQUIRED_FIELD_REMOVED", where, "required field is gone")
+        elif _oneof(one) is not None:
+            self._say(
+                "ONEOF_FIELD_REMOVED",
+                where,
+                f"field of oneof {message.oneof_decl[one.oneof_index].name} is gone",
+            )
+
+    def _oneofs(self, mine: Any, other: Any, where: str) -> None:
+        """Fields that were independent exclude each other in a oneof: one alone may move to a new one."""
+        before = {one.number: one for one in other.field}
+        for at, declared in enumerate(mine.oneof_decl):
+            inside = [one for one in mine.field if _oneof(one) == at]
+            moved = [one for one in inside if one.number in before and _oneof(before[one.number]) is None]
+            stayed = [
+                one for one in inside if one.number in before and _oneof(before[one.number]) is not None
+            ]
+            place = f"{where}/{declared.name}"
+            if len(moved) > 1:
+                self._say("MULTIPLE_FIELDS_MOVED_TO_ONEOF", place, "fields were independent")
+            elif moved and stayed:
+                self._say("FIELD_MOVED_TO_EXISTING_ONEOF", place, f"field {moved[0].name} was independent")
+
+    def _field(self, mine: Any, other: Any, where: str) -> None:
+        entry, before = self.reader.entry(mine), self.writer.entry(other)
+        if (entry is None) != (before is None):
+            self._say("FIELD_KIND_CHANGED", where, "field is a map in one of the schemas")
+        elif entry is not None:
+            for at in (0, 1):
+                self._type(entry.field[at], before.field[at], where)
+        else:
+            self._type(mine, other, where)
+            self._label(mine, other, where)
+
+    def _type(self, mine: Any, other: Any, where: str) -> None:
+        kind, before = _ALIKE[mine.type], _ALIKE[other.type]
+        if kind != before:
+            name = (
+                "FIELD_SCALAR_KIND_CHANGED"
+                if not {kind, before} & {"message", "group"}
+                else "FIELD_KIND_CHANGED"
+            )
+            self._say(name, where, f"field was written as {before} and is read as {kind}")
+        elif kind in ("message", "group"):
+            self._named(mine.type_name, other.type_name, where)
+
+    def _named(self, mine: str, other: str, where: str) -> None:
+        if self.reader.local(mine) != self.writer.local(other):
+            self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {mine}")
+        elif mine in self.reader.imported and (mine, other) not in self._compared:
+            self._compared.add((mine, other))  # those of this file are compared anyway
+            inside, before = self.reader.messages.get(mine), self.writer.messages.get(other)
+            if inside is not None and before is not None:
+                self._message(inside, before, where)
+
+    def _label(self, mine: Any, other: Any, where: str) -> None:
+        """Of several values, a reader that wants one takes the last; packed numbers it cannot read."""
+        if (mine.label == _REPEATED) != (other.label == _REPEATED) and _ALIKE[mine.type] in _NUMERIC:
+            self._say("FIELD_NUMERIC_LABEL_CHANGED", where, "numeric field is repeated in one of the schemas")
+        if mine.label == _REQUIRED and other.label != _REQUIRED:
+            self._say("REQUIRED_FIELD_ADDED", where, "field is required now")
+
+
+def _oneof(one: Any) -> int | None:
+    return one.oneof_index if one.HasField("oneof_index") and not one.proto3_optional else None

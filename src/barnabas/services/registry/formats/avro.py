@@ -1,0 +1,306 @@
+"""Avro schemas: checked, and written as Java's library writes them, which is the form that registries keep.
+
+So `{"type": "string"}` becomes `"string"`, and a namespace that a name inherits anyway is left out: texts of one schema
+are one schema. Doc strings, defaults, aliases and unknown properties stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.services.registry.formats.documents import SchemaSyntaxError, compact, read_json
+
+RESOLVED = "resolved"  # the format that asks for a schema without references
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_NAME = r"is not a valid Avro name because it does not match the pattern (?:^|\.)[A-Za-z_][A-Za-z0-9_]*$"
+# Properties that Avro defines for some type: as in Java's library, no type keeps them as properties of the user.
+_DEFINED = frozenset(
+    {"type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases"}
+)
+_OF_A_FIELD = ("name", "type", "doc", "default", "order", "aliases")
+_ORDERS = ("ascending", "descending", "ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    text: str
+    document: Any
+    dependencies: tuple[Any, ...] = ()  # documents, each after those that it needs
+    fault: str = ""
+
+    @property
+    def identity(self) -> str:
+        return self.text
+
+    def normalized(self) -> str:
+        """Properties that nobody defined in alphabetical order; the rest has its order already."""
+        return compact(_sorted(self.document))
+
+    def rendered(self, wanted: str) -> str:
+        """`resolved`: with what it refers to, where it is named first."""
+        if wanted != RESOLVED or not self.dependencies:
+            return self.text
+        named = {full_name(one): one for one in self.dependencies if isinstance(one, dict) and "name" in one}
+        return compact(_resolved(self.document, None, named))
+
+
+def parse_avro(text: str, dependencies: Sequence[str] = ()) -> AvroSchema:
+    """SchemaSyntaxError says what is wrong and where. Names may be wrong: that is its `fault`.
+
+    Defaults are not compared with their types, as Confluent's registry does not by default.
+    """
+    names: dict[str, Any] = {}
+    others = tuple(_Writer(names).write(_read(one), None, "$") for one in dependencies)
+    writer = _Writer(names)
+    document = writer.write(_read(text), None, "$")
+    return AvroSchema(compact(document), document, others, str(next(iter(writer.faults), "")))
+
+
+def _read(text: str) -> Any:
+    try:
+        return read_json(text)
+    except SchemaSyntaxError:
+        if text.strip() in PRIMITIVES:  # a bare word, which Java's parser takes for a primitive type
+            return text.strip()
+        raise
+
+
+class _Writer:
+    """Walks down a schema; `names` are the named types so far, with what they are."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+        self.faults: list[SchemaSyntaxError] = []
+
+    def write(self, node: Any, space: str | None, where: str) -> Any:
+        if isinstance(node, str):
+            return self._reference(node, space, where)
+        if isinstance(node, list):
+            return self._union(node, space, where)
+        if not isinstance(node, dict):
+            raise SchemaSyntaxError(where, f"a schema is a name, an object or a list, not {compact(node)}")
+        kind = node.get("type")
+        if isinstance(kind, dict | list):  # {"type": {"type": "array", ...}}
+            return self.write(kind, space, f"{where}.type")
+        if kind in PRIMITIVES:
+            rest = {name: value for name, value in node.items() if name not in _DEFINED}
+            return {"type": kind} | rest if rest else kind
+        if not isinstance(kind, str):
+            raise SchemaSyntaxError(where, 'there is no "type"')
+        write = _WRITERS.get(kind)
+        return self._reference(kind, space, where) if write is None else write(self, node, kind, space, where)
+
+    def _reference(self, name: str, space: str | None, where: str) -> str:
+        if name in PRIMITIVES:
+            return name
+        full = name if "." in name or not space else f"{space}.{name}"
+        if full not in self.names:
+            full = name  # a name without a dot may be of the null namespace
+        if full not in self.names:
+            raise SchemaSyntaxError(where, f"the type {name!r} is not defined")
+        return _relative(full, space)
+
+    def _union(self, node: list[Any], space: str | None, where: str) -> list[Any]:
+        branches = [self.write(branch, space, f"{where}[{at}]") for at, branch in enumerate(node)]
+        seen = set()
+        for at, branch in enumerate(branches):
+            kind = branch_name(branch, space)
+            if kind == "union":
+                raise SchemaSyntaxError(f"{where}[{at}]", "a union cannot be inside a union")
+            if kind in seen:
+                raise SchemaSyntaxError(f"{where}[{at}]", f"the union has {kind!r} twice")
+            seen.add(kind)
+        return branches
+
+    def _record(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
+        head, inner = self._head(node, kind, space, where)
+        fields = node.get("fields")
+        if not isinstance(fields, list):
+            raise SchemaSyntaxError(where, f'a {kind} has a list "fields"')
+        written = [self._field(field, inner, f"{where}.fields[{at}]") for at, field in enumerate(fields)]
+        twice = _first_twice([field["name"] for field in written])
+        if twice is not None:
+            raise SchemaSyntaxError(f"{where}.fields", f"there are two fields {twice!r}")
+        return head | {"fields": written} | _rest(node, kind, where)
+
+    def _field(self, field: Any, space: str | None, where: str) -> Any:
+        if not isinstance(field, dict) or "name" not in field or "type" not in field:
+            raise SchemaSyntaxError(where, 'a field has a "name" and a "type"')
+        name = self._name(field["name"], where)
+        kind = self.write(field["type"], space, f"{where}.type")
+        written: dict[str, Any] = {"name": name, "type": kind}
+        if field.get("doc") is not None:
+            written["doc"] = field["doc"]
+        if "default" in field:
+            written["default"] = field["default"]
+        order = field.get("order", "ascending")
+        if order not in _ORDERS:
+            raise SchemaSyntaxError(f"{where}.order", f"an order is one of {', '.join(_ORDERS)}")
+        if order != "ascending":
+            written["order"] = order
+        if field.get("aliases"):
+            written["aliases"] = _texts(field["aliases"], f"{where}.aliases")
+        return written | {key: value for key, value in field.items() if key not in _OF_A_FIELD}
+
+    def _enum(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
+        head, _ = self._head(node, kind, space, where)
+        symbols = node.get("symbols")
+        if not isinstance(symbols, list):
+            text = (
+                f"Enum symbols must be a sequence of strings, but it is {type(symbols)}"  # Karapace's words
+            )
+            raise SchemaSyntaxError("" if where == "$" else f"{where}.symbols", text)
+        _texts(symbols, f"{where}.symbols")
+        for symbol in symbols:
+            if not _NAME.fullmatch(symbol):
+                raise SchemaSyntaxError(f"{where}.symbols", f"{symbol} {_NO_NAME}")
+        if (twice := _first_twice(symbols)) is not None:
+            raise SchemaSyntaxError(f"{where}.symbols", f"there are two symbols {twice!r}")
+        head["symbols"] = symbols
+        if "default" in node:
+            if node["default"] not in symbols:
+                raise SchemaSyntaxError(f"{where}.default", "the default is none of the symbols")
+            head["default"] = node["default"]
+        return head | _rest(node, kind, where)
+
+    def _fixed(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
+        head, _ = self._head(node, kind, space, where)
+        size = node.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise SchemaSyntaxError(f"{where}.size", "a fixed has a size, a number from 0 on")
+        return head | {"size": size} | _rest(node, kind, where)
+
+    def _array(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
+        inner = "items" if kind == "array" else "values"
+        if inner not in node:
+            raise SchemaSyntaxError(where, f'"{kind}" needs "{inner}"')
+        written = self.write(node[inner], space, f"{where}.{inner}")
+        return {"type": kind, inner: written} | _rest(node, kind, where)
+
+    def _head(
+        self, node: dict[str, Any], kind: str, space: str | None, where: str
+    ) -> tuple[dict[str, Any], str | None]:
+        """Type, name, namespace and doc, and the namespace for what is inside."""
+        name = node.get("name")
+        if not isinstance(name, str):
+            raise SchemaSyntaxError(where, f'a {kind} needs a "name"')
+        given = node.get("namespace")
+        own, _, short = name.rpartition(".")
+        if own:
+            inner: str | None = own
+        else:
+            inner = (given or None) if isinstance(given, str) else space
+        for part in [*(inner or "_").split("."), short]:
+            self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name is place enough
+        full = f"{inner}.{short}" if inner else short
+        if full in self.names or short in PRIMITIVES:
+            raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
+        self.names[full] = node
+        head: dict[str, Any] = {"type": kind, "name": short}
+        if inner != space:
+            head["namespace"] = inner or ""
+        if node.get("doc") is not None:
+            head["doc"] = node["doc"]
+        return head, inner
+
+    def _name(self, name: Any, where: str) -> str:
+        text = f"{name if isinstance(name, str) else compact(name)} {_NO_NAME}"
+        if not isinstance(name, str) or not name:
+            raise SchemaSyntaxError(where, text)
+        if not _NAME.fullmatch(name):
+            self.faults.append(SchemaSyntaxError(where, text))
+        return name
+
+
+_WRITERS: dict[str, Callable[[_Writer, dict[str, Any], str, str | None, str], Any]] = {
+    "record": _Writer._record,
+    "error": _Writer._record,
+    "enum": _Writer._enum,
+    "fixed": _Writer._fixed,
+    "array": _Writer._array,
+    "map": _Writer._array,
+}
+
+
+def branch_name(branch: Any, space: str | None) -> str:
+    """What a union may have once."""
+    if isinstance(branch, list):
+        return "union"
+    if isinstance(branch, str):
+        return branch
+    if "name" not in branch:
+        return str(branch["type"])
+    inner = branch.get("namespace", space)
+    return _relative(f"{inner}.{branch['name']}" if inner else branch["name"], space)
+
+
+def _relative(full: str, space: str | None) -> str:
+    own, _, short = full.rpartition(".")
+    return short if own and own == space else full
+
+
+def _rest(node: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
+    """Properties that Avro does not define, then the aliases: Java's order."""
+    own = _DEFINED | {"default"} if kind == "enum" else _DEFINED
+    rest = {key: value for key, value in node.items() if key not in own}
+    if node.get("aliases") and "name" in node:
+        rest["aliases"] = _texts(node["aliases"], f"{where}.aliases")
+    return rest
+
+
+def _texts(value: Any, where: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise SchemaSyntaxError(where, "this must be a list of names")
+    return value
+
+
+def _first_twice(names: list[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def full_name(document: dict[str, Any]) -> str:
+    space = document.get("namespace")
+    return f"{space}.{document['name']}" if space else str(document["name"])
+
+
+def _resolved(node: Any, space: str | None, named: dict[str, Any]) -> Any:
+    """`named` are the types that are still to be written where they are named first."""
+    if isinstance(node, list):
+        return [_resolved(one, space, named) for one in node]
+    if isinstance(node, str):
+        full = f"{space}.{node}" if space and "." not in node and f"{space}.{node}" in named else node
+        found = named.pop(full, None)
+        if found is None:
+            return node
+        head = {"type": found["type"], "name": found["name"], "namespace": found.get("namespace", "")}
+        return _resolved(head | found, space, named)
+    inner = node.get("namespace", space) or None
+    written = dict(node)
+    if "fields" in node:
+        written["fields"] = [
+            field | {"type": _resolved(field["type"], inner, named)} for field in node["fields"]
+        ]
+    for name in ("items", "values"):
+        if name in node:
+            written[name] = _resolved(node[name], inner, named)
+    return written
+
+
+def _sorted(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_sorted(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    known = [key for key in node if key in _DEFINED or key in _OF_A_FIELD]
+    others = sorted(key for key in node if key not in known)
+    inner = ("type", "items", "values", "fields")
+    return {key: _sorted(node[key]) if key in inner else node[key] for key in [*known, *others]}

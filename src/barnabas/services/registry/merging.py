@@ -1,0 +1,60 @@
+"""Metadata and rules that a configuration adds to the schemas of a subject: defaults and overrides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from barnabas.services.registry.model import Json, SchemaText, Version, frozen_json
+from barnabas.services.registry.state import State
+
+_RULES = ("migrationRules", "domainRules", "encodingRules")
+
+
+def with_defaults(state: State, subject: str, schema: SchemaText, live: list[Version]) -> SchemaText:
+    """What the schema says wins over the version before it, that over the default; an override wins over all."""
+    before = live[-1].schema if live else None
+    metadata = _read(schema.metadata or (before.metadata if before else ""))
+    rules = _read(schema.rule_set or (before.rule_set if before else ""))
+    metadata = _merge(state.setting(subject, "defaultMetadata"), metadata)
+    metadata = _merge(metadata, state.setting(subject, "overrideMetadata"))
+    rules = _merge_rules(state.setting(subject, "defaultRuleSet"), rules)
+    rules = _merge_rules(rules, state.setting(subject, "overrideRuleSet"))
+    return replace(schema, metadata=frozen_json(metadata), rule_set=frozen_json(rules))
+
+
+def properties(schema: SchemaText) -> Json:
+    found = (_read(schema.metadata) or {}).get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _read(text: str) -> Json | None:
+    found: Json | None = json.loads(text) if text else None
+    return found
+
+
+def _merge(under: Json | None, over: Json | None) -> Json | None:
+    """Property by property."""
+    if not under or not over:
+        return over or under
+    merged: Json = {}
+    for name in [*under, *(name for name in over if name not in under)]:
+        below, above = under.get(name), over.get(name)
+        if isinstance(below, dict) and isinstance(above, dict):
+            merged[name] = {**below, **above}
+        else:
+            merged[name] = below if above is None else above
+    return merged
+
+
+def _merge_rules(under: Json | None, over: Json | None) -> Json | None:
+    """Rule by rule, by name."""
+    if not under or not over:
+        return over or under
+    merged: dict[str, Any] = {}
+    for kind in _RULES:
+        rules = {rule.get("name"): rule for one in (under, over) for rule in one.get(kind) or ()}
+        if rules:
+            merged[kind] = list(rules.values())
+    return {**under, **over, **merged}

@@ -1,0 +1,174 @@
+"""The nouns of a registry. A subject is written with its context: `orders-value`, or `:.acme:orders-value`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from barnabas.services.registry.errors import invalid_subject
+
+DEFAULT_CONTEXT = "."
+GLOBAL_CONTEXT = ".__GLOBAL"  # `:.__GLOBAL:` is how newer clients write "no subject at all"
+LARGEST_VERSION = 2**31 - 1
+LARGEST_ID = 2**31 - 1  # four bytes in front of each value, signed in Java
+LATEST = -1
+
+_QUALIFIED = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+Json = dict[str, Any]
+
+
+class SchemaType(StrEnum):
+    AVRO = "AVRO"
+    JSON = "JSON"
+    PROTOBUF = "PROTOBUF"
+
+
+class Level(StrEnum):
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+    @property
+    def is_transitive(self) -> bool:
+        return self.endswith("TRANSITIVE")
+
+    @property
+    def is_backward(self) -> bool:
+        """The new schema reads what was written with older ones."""
+        return self.startswith(("BACKWARD", "FULL"))
+
+    @property
+    def is_forward(self) -> bool:
+        """The older schemas read what is written with the new one."""
+        return self.startswith(("FORWARD", "FULL"))
+
+
+class Mode(StrEnum):
+    READWRITE = "READWRITE"
+    READONLY = "READONLY"
+    READONLY_OVERRIDE = "READONLY_OVERRIDE"
+    IMPORT = "IMPORT"
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.startswith("READONLY")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    name: str
+    subject: str
+    version: int
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """What is registered. Metadata and rules are part of it; they are kept as JSON texts so that it can be a key."""
+
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: str = ""
+    rule_set: str = ""
+
+    @property
+    def guid(self) -> str:
+        parts = [
+            self.type,
+            self.text,
+            [one.to_json() for one in self.references],
+            self.metadata,
+            self.rule_set,
+        ]
+        digest = hashlib.md5(json.dumps(parts).encode(), usedforsecurity=False).digest()
+        return str(uuid.UUID(bytes=digest))
+
+    def to_json(self) -> Json:
+        """The fields that every answer and record has, as Confluent writes them: AVRO is what goes without saying."""
+        document: Json = {}
+        if self.type is not SchemaType.AVRO:
+            document["schemaType"] = str(self.type)
+        if self.references:
+            document["references"] = [one.to_json() for one in self.references]
+        if self.metadata:
+            document["metadata"] = json.loads(self.metadata)
+        if self.rule_set:
+            document["ruleSet"] = json.loads(self.rule_set)
+        document["schema"] = self.text
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    subject: str
+    version: int
+    id: int
+    schema: SchemaText
+    deleted: bool = False
+    given_guid: str = ""  # of a record that another registry wrote
+
+    @property
+    def guid(self) -> str:
+        return self.given_guid or self.schema.guid
+
+    def to_json(self, *, with_guid: bool) -> Json:
+        head: Json = {"subject": self.subject, "version": self.version, "id": self.id}
+        document = head | ({"guid": self.guid} if with_guid else {}) | self.schema.to_json()
+        return document | {"deleted": True} if self.deleted else document
+
+
+def context_of(subject: str) -> str:
+    found = _QUALIFIED.fullmatch(subject)
+    return found[1] if found else DEFAULT_CONTEXT
+
+
+def name_of(subject: str) -> str:
+    """The subject without its context."""
+    found = _QUALIFIED.fullmatch(subject)
+    return found[2] if found else subject
+
+
+def qualified(subject: str, context: str = DEFAULT_CONTEXT) -> str:
+    """The one spelling of a subject; one without a context is of `context`."""
+    found = _QUALIFIED.fullmatch(subject)
+    where, name = (found[1], found[2]) if found else (context, subject)
+    return name if where == DEFAULT_CONTEXT else f":{where}:{name}"
+
+
+def check_subject(subject: str) -> str:
+    """Confluent refuses control characters and names that mean a context."""
+    name = name_of(subject)
+    if not name.strip() or _CONTROL.search(subject) or context_of(subject) == GLOBAL_CONTEXT:
+        raise invalid_subject(subject)
+    return subject
+
+
+def scope_of(subject: str) -> str | None:
+    """Whose configuration: a subject's, a context's (`:.acme:`), or everybody's (None)."""
+    spelled = qualified(subject)
+    if spelled in ("", f":{GLOBAL_CONTEXT}:", "__GLOBAL__"):
+        return None
+    return spelled
+
+
+def context_scope(context: str) -> str | None:
+    return None if context == DEFAULT_CONTEXT else f":{context}:"
+
+
+def frozen_json(value: Any) -> str:
+    """A JSON value as a text that equal values share; nothing for null and for an empty one."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if value else ""

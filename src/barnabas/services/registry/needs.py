@@ -1,0 +1,25 @@
+"""What a registry itself must be allowed to do; its clients need rights of their own (`api/routes`)."""
+
+from __future__ import annotations
+
+from barnabas.services.registry.leadership import GROUP
+from barnabas.services.registry.topic import TOPIC
+from barnabas.services.registry.writing import TRANSACTIONAL_ID
+from barnabas.security.authz.acls import AclBinding, allowing
+from barnabas.security.authz.authorizer import Operation, ResourceType
+
+_NEEDED = {
+    (ResourceType.TOPIC, TOPIC): (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    ),
+    (ResourceType.GROUP, GROUP): (Operation.READ, Operation.DESCRIBE),
+    (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID): (Operation.WRITE, Operation.DESCRIBE),
+}
+
+
+def needed_acls(user: str) -> list[AclBinding]:
+    return allowing(user, _NEEDED)

@@ -1,0 +1,209 @@
+"""What the API asks for, between the state, the languages and the topic. Parsing and comparing is done by threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from barnabas.services.registry import errors, settings, subjects
+from barnabas.services.registry.compatibility.checking import Known, find_problems
+from barnabas.services.registry.formats.parsing import ParsedSchema, parse
+from barnabas.services.registry.merging import properties, with_defaults
+from barnabas.services.registry.model import Json, Level, Mode, SchemaText, SchemaType, Version, context_of
+from barnabas.services.registry.references import Dependency, dependencies, pinned
+from barnabas.services.registry.state import State
+from barnabas.services.registry.store import SchemaStore
+from barnabas.services.registry.subjects import Change, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A schema as a client sends it. `texts` are the spellings under which it may be registered, the kept one first."""
+
+    schema: SchemaText
+    parsed: ParsedSchema
+    texts: tuple[str, ...]
+    given_id: int | None = None
+    given_version: int | None = None
+
+
+class SchemaService:
+    def __init__(self, store: SchemaStore) -> None:
+        self.store = store
+
+    @property
+    def state(self) -> State:
+        return self.store.state
+
+    async def submit(
+        self,
+        subject: str,
+        schema: SchemaText,
+        *,
+        normalize: bool,
+        given: tuple[int | None, int | None] = (None, None),
+    ) -> Submitted:
+        """Parsed, with references that exist. What a client sends and what is kept may be spelled differently."""
+        context = context_of(subject)
+        fixed = pinned(self.state, schema, context)
+        parsed = await self._parsed(fixed, dependencies(self.state, fixed, context))
+        normalize = normalize or self.state.setting(subject, "normalize") is True
+        kept = replace(fixed, text=parsed.normalized() if normalize else parsed.text)
+        texts = tuple(dict.fromkeys([kept.text, parsed.text, schema.text]))
+        return Submitted(kept, parsed, texts, *given)
+
+    async def register(self, subject: str, submitted: Submitted) -> Version:
+        """The version that has this schema: an old one, or a new one that is compatible with those before it."""
+        found = self._registered(subject, submitted)
+        if found is not None:
+            return found
+
+        async def decide(state: State) -> Change:
+            mode = subjects.check_writable(state, subject)
+            given = (submitted.given_id, submitted.given_version)
+            if mode is Mode.IMPORT:
+                return subjects.import_version(state, subject, submitted.schema, *given)
+            return await self._decide(state, subject, submitted)
+
+        version: Version = await self.store.change(decide)
+        return version
+
+    async def _decide(self, state: State, subject: str, submitted: Submitted) -> Change:
+        live = state.live(subject)
+        schema = with_defaults(state, subject, submitted.schema, live)
+        there = await self._same(submitted, schema, live)
+        if there is not None:
+            return Change([], _with_given_id(there, submitted.given_id))
+        if submitted.given_id is not None:
+            where = f"Subject {subject} in context {context_of(subject)}"
+            raise errors.not_permitted(f"{where} is not in import mode")
+        await self.check_new(subject, submitted)
+        found = await self.problems(subject, submitted, self._compared(subject, schema, live), None)
+        if found:
+            raise errors.incompatible(str(state.level(subject)), found)
+        deleted = [one for one in state.versions(subject).values() if one.deleted]
+        before = await self._same(submitted, schema, deleted)
+        if before is not None:
+            return subjects.register(state, subject, before.schema, before.id)
+        return subjects.register(state, subject, schema)
+
+    def _registered(self, subject: str, submitted: Submitted) -> Version | None:
+        """Without asking the leader: most producers register what is registered."""
+        if self.state.effective_mode(subject) is not Mode.READWRITE or submitted.given_id is not None:
+            return None
+        live = self.state.live(subject)
+        schema = with_defaults(self.state, subject, submitted.schema, live)
+        return _with_text(submitted, schema, live)
+
+    async def lookup(self, subject: str, submitted: Submitted, shown: Shown) -> Version:
+        versions = subjects.versions_of(self.state, subject, shown)
+        found = await self._same(submitted, submitted.schema, versions)
+        if found is None and not submitted.schema.metadata and not submitted.schema.rule_set:
+            bare = [replace(one, schema=replace(one.schema, metadata="", rule_set="")) for one in versions]
+            same = await self._same(submitted, submitted.schema, bare)
+            found = next((one for one in versions if same is not None and one.version == same.version), None)
+        if found is None:
+            raise errors.schema_not_found()
+        return found
+
+    async def problems(
+        self, subject: str, submitted: Submitted, older: Sequence[Version], level: Level | None
+    ) -> list[str]:
+        """Why the schema does not fit to these versions, at the subject's level or a given one."""
+        wanted = level or self.state.level(subject)
+        if wanted is Level.NONE or not older:
+            return []
+        compared = older if wanted.is_transitive else older[-1:]
+        known: list[Known] = [(one.schema.type, await self.parsed(one)) for one in compared]
+        return await asyncio.to_thread(find_problems, wanted, submitted.schema.type, submitted.parsed, known)
+
+    async def check_new(self, subject: str, submitted: Submitted) -> None:
+        """Names that other registries let through are refused, unless older versions have such names too."""
+        fault = submitted.parsed.fault
+        if not fault:
+            return
+        for version in self.state.live(subject):
+            if version.schema.type is submitted.schema.type and (await self.parsed(version)).fault:
+                return
+        raise errors.unreadable_schema(submitted.schema.type, fault)
+
+    async def parsed(self, version: Version) -> ParsedSchema:
+        context = context_of(version.subject)
+        return await self._parsed(version.schema, dependencies(self.state, version.schema, context))
+
+    async def delete_subject(self, subject: str, *, permanent: bool) -> Any:
+        async def decide(state: State) -> Change:
+            return subjects.delete_subject(state, subject, permanent=permanent)
+
+        return await self.store.change(decide)
+
+    async def delete_version(self, subject: str, version: str, *, permanent: bool) -> Any:
+        async def decide(state: State) -> Change:
+            return subjects.delete_version(state, subject, version, permanent=permanent)
+
+        return await self.store.change(decide)
+
+    async def set_config(self, scope: str | None, body: Json) -> Any:
+        async def decide(state: State) -> Change:
+            return settings.set_config(state, scope, body)
+
+        return await self.store.change(decide)
+
+    async def delete_config(self, scope: str | None) -> Any:
+        async def decide(state: State) -> Change:
+            return settings.delete_config(state, scope)
+
+        return await self.store.change(decide)
+
+    async def set_mode(self, scope: str | None, wanted: Any, *, force: bool) -> Any:
+        async def decide(state: State) -> Change:
+            return settings.set_mode(state, scope, wanted, force=force)
+
+        return await self.store.change(decide)
+
+    async def delete_mode(self, scope: str | None) -> Any:
+        async def decide(state: State) -> Change:
+            return settings.delete_mode(state, scope)
+
+        return await self.store.change(decide)
+
+    async def _same(
+        self, submitted: Submitted, schema: SchemaText, versions: list[Version]
+    ) -> Version | None:
+        """A version with this schema. Texts may differ and mean the same; Avro's have one form already."""
+        found = _with_text(submitted, schema, versions)
+        if found is not None or schema.type is SchemaType.AVRO:
+            return found
+        wanted = submitted.parsed.identity
+        for version in reversed(versions):
+            alike = replace(version.schema, text="") == replace(schema, text="")
+            if alike and (await self.parsed(version)).identity == wanted:
+                return version
+        return None
+
+    def _compared(self, subject: str, schema: SchemaText, live: list[Version]) -> list[Version]:
+        """With a compatibility group, versions are compared with those of the same group alone."""
+        group = self.state.setting(subject, "compatibilityGroup")
+        if not group:
+            return live
+        return [one for one in live if _group_of(one.schema, group) == _group_of(schema, group)]
+
+    async def _parsed(self, schema: SchemaText, needed: Sequence[Dependency]) -> ParsedSchema:
+        return await asyncio.to_thread(parse, schema, needed)
+
+
+def _with_text(submitted: Submitted, schema: SchemaText, versions: list[Version]) -> Version | None:
+    wanted = [replace(schema, text=text) for text in submitted.texts]
+    return next((one for one in reversed(versions) if one.schema in wanted), None)
+
+
+def _group_of(schema: SchemaText, name: str) -> Any:
+    return properties(schema).get(name)
+
+
+def _with_given_id(version: Version, given: int | None) -> Version:
+    if given is not None and given != version.id:
+        raise errors.id_does_not_match(version.id, given)
+    return version

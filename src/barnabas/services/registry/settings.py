@@ -1,0 +1,125 @@
+"""Compatibility and mode: of one subject, of a context, of everybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.services.registry import errors, records
+from barnabas.services.registry.model import Json, Level, Mode, context_of, name_of
+from barnabas.services.registry.records import Entry, Key
+from barnabas.services.registry.state import DEFAULT_LEVEL, State
+from barnabas.services.registry.subjects import Change
+
+# What a configuration may say, and the type of each; what is not named here is refused, not dropped.
+FIELDS: dict[str, type] = {
+    "compatibility": str,
+    "compatibilityLevel": str,
+    "alias": str,
+    "normalize": bool,
+    "validateFields": bool,
+    "validateRules": bool,
+    "validateNames": bool,
+    "compatibilityGroup": str,
+    "compatibilityPolicy": str,
+    "defaultMetadata": dict,
+    "overrideMetadata": dict,
+    "defaultRuleSet": dict,
+    "overrideRuleSet": dict,
+}
+
+
+def get_config(state: State, scope: str | None, *, default_to_global: bool) -> Json:
+    found = state.config(scope)
+    if found is None and scope is not None and not default_to_global:
+        raise errors.no_config(scope)
+    if scope is not None and default_to_global:
+        found = {**(found or {}), "compatibilityLevel": str(state.level(scope))}
+    return {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {})
+
+
+def set_config(state: State, scope: str | None, body: Json) -> Change:
+    """Fields that are null are removed, and those that are not named stay."""
+    wanted = dict(body)
+    for name, value in wanted.items():
+        if name not in FIELDS or not isinstance(value, FIELDS[name] | None):
+            raise errors.unprocessable(f"the configuration has no {name!r} of this kind")
+    level = wanted.pop("compatibilityLevel", None) or wanted.pop("compatibility", None)
+    wanted.pop("compatibility", None)
+    answer = {name: value for name, value in body.items() if value is not None}
+    merged = {**(state.config(scope) or {}), **wanted}
+    if level is not None:
+        merged["compatibilityLevel"] = answer["compatibility"] = str(parse_level(level))
+        answer.pop("compatibilityLevel", None)
+    elif not wanted:
+        raise errors.invalid_level()
+    _check_writable(state, scope)
+    document = {"subject": scope} if scope else {}
+    document |= {name: value for name, value in merged.items() if value is not None and name != "subject"}
+    return Change([records.entry(Key(records.CONFIG, scope), document)], answer)
+
+
+def delete_config(state: State, scope: str | None) -> Change:
+    """Answers with what was configured, and with the level that holds from now on (`compatibility`, as Karapace)."""
+    found = state.config(scope)
+    if found is None and scope is not None:
+        raise errors.no_config(scope)
+    _check_writable(state, scope)
+    entries = [] if found is None else [Entry(Key(records.CONFIG, scope), None)]
+    after = DEFAULT_LEVEL if scope is None else state.level_around(scope)
+    answer = {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {}) | {"compatibility": str(after)}
+    return Change(entries, answer)
+
+
+def get_mode(state: State, scope: str | None, *, default_to_global: bool) -> Json:
+    found = state.mode(scope)
+    if found is None and scope is not None and not default_to_global:
+        raise errors.no_mode(scope)
+    if found is None:
+        found = Mode.READWRITE if scope is None else state.effective_mode(scope)
+    return {"mode": str(found)}
+
+
+def set_mode(state: State, scope: str | None, wanted: Any, *, force: bool) -> Change:
+    """IMPORT for what has schemas already could give their ids a second meaning: only with `force`."""
+    if not isinstance(wanted, str) or wanted.upper() not in Mode.__members__:
+        raise errors.invalid_mode()
+    mode = Mode(wanted.upper())
+    if mode is Mode.READONLY_OVERRIDE and scope is not None:
+        raise errors.invalid_mode()
+    if mode is Mode.IMPORT and state.mode(scope) is not mode and not force and _has_schemas(state, scope):
+        raise errors.not_permitted("Cannot import since found existing subjects")
+    document = {"subject": scope} if scope else {}
+    key = Key(records.MODE, scope)
+    return Change([records.entry(key, {**document, "mode": str(mode)})], {"mode": str(mode)})
+
+
+def delete_mode(state: State, scope: str | None) -> Change:
+    found = state.mode(scope)
+    if found is None and scope is not None:
+        raise errors.no_mode(scope)
+    entries = [] if found is None else [Entry(Key(records.MODE, scope), None)]
+    return Change(entries, {"mode": str(found or Mode.READWRITE)})
+
+
+def parse_level(text: Any) -> Level:
+    if not isinstance(text, str) or text.upper() not in Level.__members__:
+        raise errors.invalid_level()
+    return Level(text.upper())
+
+
+def _check_writable(state: State, scope: str | None) -> None:
+    if state.effective_mode(scope or "").is_read_only:
+        where = f"Subject {name_of(scope)} in context {context_of(scope)}" if scope else "The registry"
+        raise errors.not_permitted(f"{where} is in read-only mode")
+
+
+def _has_schemas(state: State, scope: str | None) -> bool:
+    if scope is None:
+        return any(True for _ in state.subjects())
+    if name_of(scope):
+        return bool(state.versions(scope))
+    return any(context_of(subject) == context_of(scope) for subject in state.subjects())
+
+
+def _shown(found: Json) -> Json:
+    return {name: value for name, value in found.items() if name != "subject"}

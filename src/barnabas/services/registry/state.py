@@ -1,0 +1,314 @@
+"""What `_schemas` says, record by record. `replay` is the only mover; everything else looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from barnabas.common.safe_logging import safe_logger
+from barnabas.services.registry import records
+from barnabas.services.registry.model import (
+    DEFAULT_CONTEXT,
+    Json,
+    Level,
+    Mode,
+    Reference,
+    SchemaText,
+    SchemaType,
+    Version,
+    context_of,
+    context_scope,
+    frozen_json,
+    qualified,
+)
+from barnabas.services.registry.records import Key
+
+logger = safe_logger(__name__)
+
+DEFAULT_LEVEL = Level.BACKWARD
+Place = tuple[str, int]  # subject and version
+
+
+@dataclass(slots=True)
+class Context:
+    """Ids are numbered in each context by itself."""
+
+    schemas: dict[int, SchemaText] = field(default_factory=dict)
+    ids: dict[SchemaText, int] = field(default_factory=dict)
+    places: dict[int, dict[Place, None]] = field(default_factory=dict)  # who uses an id
+    highest: int = 0  # of all ids ever seen, those of aborted records included
+
+
+class State:
+    def __init__(self) -> None:
+        self._subjects: dict[str, dict[int, Version]] = {}
+        self._contexts: dict[str, Context] = {}
+        self._named: dict[str, None] = {}  # contexts with a record of their own
+        self._referrers: dict[Place, dict[Place, None]] = {}
+        self._guids: dict[str, dict[Place, None]] = {}
+        self._configs: dict[str | None, Json] = {}
+        self._modes: dict[str | None, Mode] = {}
+        self._raw_keys: dict[Key, bytes] = {}
+        self.duplicates = 0  # ids that two schemas have; the first one keeps it
+
+    # Looking.
+
+    def subjects(self) -> Iterator[str]:
+        return iter(self._subjects)
+
+    def versions(self, subject: str) -> dict[int, Version]:
+        """All of a subject, deleted ones too, in order; nothing for a subject that is unknown."""
+        return self._subjects.get(subject, {})
+
+    def live(self, subject: str) -> list[Version]:
+        return [one for one in self.versions(subject).values() if not one.deleted]
+
+    def find(self, subject: str, version: int) -> Version | None:
+        return self.versions(subject).get(version)
+
+    def schema(self, context: str, schema_id: int) -> SchemaText | None:
+        return self._contexts[context].schemas.get(schema_id) if context in self._contexts else None
+
+    def id_of(self, context: str, schema: SchemaText) -> int | None:
+        """The id that a schema has, or had before it was deleted for good: records with it may still be around."""
+        found = self._contexts[context].ids.get(schema) if context in self._contexts else None
+        if found is None or self._contexts[context].schemas.get(found, schema) != schema:
+            return None
+        return found
+
+    def next_id(self, context: str) -> int:
+        return self.highest_id(context) + 1
+
+    def highest_id(self, context: str) -> int:
+        return self._contexts[context].highest if context in self._contexts else 0
+
+    def users_of(self, context: str, schema_id: int) -> list[Version]:
+        places = self._contexts[context].places.get(schema_id, {}) if context in self._contexts else {}
+        return [self._subjects[subject][version] for subject, version in places]
+
+    def with_guid(self, guid: str) -> list[Version]:
+        return [self._subjects[subject][version] for subject, version in self._guids.get(guid, ())]
+
+    def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[Version]:
+        """Versions that refer to this one; `deleted`: also those that are deleted, and are found by their id still."""
+        places = self._referrers.get((subject, version), {})
+        found = [self._subjects[name][number] for name, number in places]
+        return [one for one in found if deleted or not one.deleted]
+
+    def contexts(self) -> list[str]:
+        return sorted({DEFAULT_CONTEXT, *self._named, *map(context_of, self._subjects)})
+
+    def config(self, scope: str | None) -> Json | None:
+        return self._configs.get(scope)
+
+    def mode(self, scope: str | None) -> Mode | None:
+        return self._modes.get(scope)
+
+    def setting(self, subject: str, name: str) -> Any:
+        """A field of the configuration: the subject's, else its context's, else everybody's."""
+        for scope in (subject, context_scope(context_of(subject)), None):
+            found = self._configs.get(scope, {}).get(name)
+            if found is not None:
+                return found
+        return None
+
+    def level(self, subject: str) -> Level:
+        found = self.setting(subject, "compatibilityLevel")
+        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+
+    def level_around(self, scope: str) -> Level:
+        """The level that holds for a subject or a context which has none itself."""
+        context = context_scope(context_of(scope))
+        around = self._configs.get(context, {}) if context != scope else {}
+        everybody = self._configs.get(None, {})
+        found: Any = around.get("compatibilityLevel") or everybody.get("compatibilityLevel")
+        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+
+    def effective_mode(self, subject: str) -> Mode:
+        """READONLY_OVERRIDE of all wins over what a subject says."""
+        everybody = self._modes.get(None, Mode.READWRITE)
+        if everybody is Mode.READONLY_OVERRIDE:
+            return everybody
+        scope = context_scope(context_of(subject))
+        return self._modes.get(subject) or self._modes.get(scope) or everybody
+
+    def key_bytes(self, key: Key) -> bytes:
+        """As they lie in the topic, if they do: compaction must find the record that a new one replaces."""
+        return self._raw_keys.get(key) or key.encode()
+
+    # Replaying.
+
+    def replay(self, key_bytes: bytes | None, value: bytes | None) -> None:
+        key = records.read_key(key_bytes)
+        apply = None if key is None else _APPLY.get(key.kind)
+        if key is None or apply is None or key_bytes is None:
+            return
+        canonical = key.encode()
+        if key_bytes != canonical:
+            self._raw_keys[key] = key_bytes
+        apply(self, key, records.read_value(value) if value else None)
+
+    def note_id(self, key_bytes: bytes | None, value: bytes | None) -> None:
+        """An aborted record: it never was, but others may have read its id."""
+        key, document = records.read_key(key_bytes), records.read_value(value)
+        if key is not None and key.kind == records.SCHEMA and key.subject and document:
+            number = document.get("id")
+            if isinstance(number, int):
+                context = self._context(context_of(qualified(key.subject)))
+                context.highest = max(context.highest, number)
+
+    def _schema(self, key: Key, document: Json | None) -> None:
+        if not key.subject:
+            return
+        subject = qualified(key.subject)
+        if document is None:
+            self._forget(subject, key.version)
+            return
+        version = _read_version(subject, key.version, document)
+        if version is not None:
+            self._put(version)
+
+    def _put(self, version: Version) -> None:
+        subject = version.subject
+        versions = self._subjects.setdefault(subject, {})
+        old = versions.get(version.version)
+        if old is not None:
+            self._unlink(old)
+        versions[version.version] = version
+        if len(versions) > 1 and next(reversed(versions)) < max(versions):
+            self._subjects[subject] = dict(sorted(versions.items()))
+        place = (subject, version.version)
+        context = self._context(context_of(subject))
+        context.highest = max(context.highest, version.id)
+        if (known := context.schemas.setdefault(version.id, version.schema)) != version.schema:
+            self._report(version, known)
+        context.ids.setdefault(version.schema, version.id)
+        context.places.setdefault(version.id, {})[place] = None
+        self._guids.setdefault(version.guid, {})[place] = None
+        for target in _targets(version):
+            self._referrers.setdefault(target, {})[place] = None
+        if old is not None:
+            self._drop_unused(old)
+
+    def _report(self, version: Version, known: SchemaText) -> None:
+        self.duplicates += 1
+        logger.error(
+            "schema id %d stands for two schemas: version %d of %s has it too; the first one keeps it. "
+            "Two registries wrote to this topic at the same time, before this one: register the schema again",
+            version.id,
+            version.version,
+            version.subject,
+        )
+
+    def _forget(self, subject: str, number: int) -> None:
+        old = self._subjects.get(subject, {}).pop(number, None)
+        if old is None:
+            return
+        self._unlink(old)
+        self._drop_unused(old)
+        if not self._subjects[subject]:
+            del self._subjects[subject]
+
+    def _unlink(self, old: Version) -> None:
+        place = (old.subject, old.version)
+        _discard(self._context(context_of(old.subject)).places, old.id, place)
+        _discard(self._guids, old.guid, place)
+        for target in _targets(old):
+            _discard(self._referrers, target, place)
+
+    def _drop_unused(self, old: Version) -> None:
+        """An id that no version has any more; `highest` sees to it that no other schema gets it."""
+        context = self._context(context_of(old.subject))
+        if old.id not in context.places:
+            context.schemas.pop(old.id, None)
+
+    def _config(self, key: Key, document: Json | None) -> None:
+        _set(self._configs, _scope(key), document)
+
+    def _mode(self, key: Key, document: Json | None) -> None:
+        name = str((document or {}).get("mode"))
+        _set(self._modes, _scope(key), Mode(name) if name in Mode.__members__ else None)
+
+    def _delete_subject(self, key: Key, document: Json | None) -> None:
+        """Versions up to one are soft deleted."""
+        last = (document or {}).get("version")
+        if not key.subject or not isinstance(last, int):
+            return
+        subject = qualified(key.subject)
+        for number, version in list(self.versions(subject).items()):
+            if number <= last:
+                self._subjects[subject][number] = replace(version, deleted=True)
+
+    def _clear_subject(self, key: Key, document: Json | None) -> None:
+        if key.subject and document is not None:
+            subject = qualified(key.subject)
+            for number in list(self.versions(subject)):
+                self._forget(subject, number)
+
+    def _named_context(self, key: Key, document: Json | None) -> None:
+        if key.subject and key.subject.startswith("."):
+            _set(self._named, key.subject, None if document is None else True)
+
+    def _context(self, name: str) -> Context:
+        return self._contexts.setdefault(name, Context())
+
+
+_APPLY: dict[str, Callable[[State, Key, Json | None], None]] = {
+    records.SCHEMA: State._schema,
+    records.CONFIG: State._config,
+    records.MODE: State._mode,
+    records.DELETE_SUBJECT: State._delete_subject,
+    records.CLEAR_SUBJECT: State._clear_subject,
+    records.CONTEXT: State._named_context,
+}
+
+
+def _scope(key: Key) -> str | None:
+    return qualified(key.subject) if key.subject else None
+
+
+def _set(where: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value
+
+
+def _discard(where: dict[Any, dict[Place, None]], key: Any, place: Place) -> None:
+    if key in where:
+        where[key].pop(place, None)
+        if not where[key]:
+            del where[key]
+
+
+def _targets(version: Version) -> list[Place]:
+    context = context_of(version.subject)
+    return [(qualified(one.subject, context), one.version) for one in version.schema.references]
+
+
+def _read_version(subject: str, number: int, document: Json) -> Version | None:
+    """None for a record that no registry has written."""
+    schema_id, text = document.get("id"), document.get("schema")
+    kind = document.get("schemaType") or "AVRO"
+    if not isinstance(schema_id, int) or not isinstance(text, str) or kind not in SchemaType.__members__:
+        logger.warning("version %d of subject %s cannot be read: it is passed over", number, subject)
+        return None
+    schema = SchemaText(
+        SchemaType(kind),
+        text,
+        read_references(document.get("references")),
+        frozen_json(document.get("metadata")),
+        frozen_json(document.get("ruleSet")),
+    )
+    return Version(
+        subject, number, schema_id, schema, document.get("deleted") is True, document.get("guid") or ""
+    )
+
+
+def read_references(documents: Any) -> tuple[Reference, ...]:
+    return tuple(
+        Reference(one["name"], one["subject"], one["version"])
+        for one in documents or ()
+        if isinstance(one, dict) and {"name", "subject", "version"} <= one.keys()
+    )

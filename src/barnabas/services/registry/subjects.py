@@ -1,0 +1,205 @@
+"""What requests find and change in the state. A change is records to write and the answer once they are replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.services.registry import errors, records
+from barnabas.services.registry.model import (
+    DEFAULT_CONTEXT,
+    LARGEST_ID,
+    LARGEST_VERSION,
+    Mode,
+    SchemaText,
+    Version,
+    context_of,
+    name_of,
+)
+from barnabas.services.registry.records import Entry, Key, schema_entry
+from barnabas.services.registry.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    entries: list[Entry]
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Whether deleted versions are looked at: not, too, or alone."""
+
+    deleted: bool = False
+    deleted_only: bool = False
+
+    def __call__(self, version: Version) -> bool:
+        if self.deleted_only:
+            return version.deleted
+        return self.deleted or not version.deleted
+
+
+LIVE = Shown()
+
+
+def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
+    """In the order of registration. `:*:` as a prefix means every context; without one it is the default context."""
+    everywhere = prefix.startswith(":*:")
+    start = prefix.removeprefix(":*:")
+    found = []
+    for subject in state.subjects():
+        compared = name_of(subject) if everywhere else subject
+        if not everywhere and not prefix.startswith(":") and context_of(subject) != DEFAULT_CONTEXT:
+            continue
+        if compared.startswith(start) and any(map(shown, state.versions(subject).values())):
+            found.append(subject)
+    return found
+
+
+def versions_of(state: State, subject: str, shown: Shown) -> list[Version]:
+    found = [one for one in state.versions(subject).values() if shown(one)]
+    if not found:
+        raise errors.subject_not_found(subject)
+    return found
+
+
+def parse_version(text: str) -> int | None:
+    """None is the latest one."""
+    if text in ("latest", "-1"):
+        return None
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= LARGEST_VERSION:
+        raise errors.invalid_version(text)
+    return int(text)
+
+
+def find_version(state: State, subject: str, text: str, shown: Shown = LIVE) -> Version:
+    number = parse_version(text)
+    versions = versions_of(state, subject, shown)
+    if number is None:
+        return versions[-1]
+    for one in versions:
+        if one.version == number:
+            return one
+    raise errors.version_not_found(number)
+
+
+def check_writable(state: State, subject: str) -> Mode:
+    mode = state.effective_mode(subject)
+    if mode.is_read_only:
+        raise errors.not_permitted(
+            f"Subject {name_of(subject)} in context {context_of(subject)} is in read-only mode"
+        )
+    return mode
+
+
+def register(
+    state: State,
+    subject: str,
+    schema: SchemaText,
+    given_id: int | None = None,
+    given_version: int | None = None,
+) -> Change:
+    """A new version. Its id is that of the schema in this context if it has one, else one above all that were seen."""
+    context = context_of(subject)
+    known = state.id_of(context, schema)
+    number = given_id or known or state.next_id(context)
+    if number > LARGEST_ID:
+        raise errors.store_error(f"no ids are left in context {context}: an import has taken {LARGEST_ID}")
+    version = Version(subject, given_version or _next_version(state, subject), number, schema)
+    entries = [schema_entry(version)]
+    if context not in state.contexts():
+        key = Key(records.CONTEXT, context)
+        entries.insert(0, records.entry(key, {"tenant": records.TENANT, "context": context}))
+    return Change(entries, version)
+
+
+def import_version(
+    state: State, subject: str, schema: SchemaText, given_id: int | None, given_version: int | None
+) -> Change:
+    """Mode IMPORT: ids and versions are the caller's, from another registry; nothing is compared."""
+    if given_id is None:
+        raise errors.not_permitted(
+            f"Subject {name_of(subject)} in context {context_of(subject)} is in import mode"
+        )
+    there = state.schema(context_of(subject), given_id)
+    if there is not None and (there.text, there.type) != (schema.text, schema.type):
+        raise errors.not_permitted(f"Overwrite new schema with id {given_id} is not permitted.")
+    same = next(
+        (one for one in state.live(subject) if one.id == given_id and given_version in (None, one.version)),
+        None,
+    )
+    if same is not None:
+        return Change([], same)
+    taken = None if given_version is None else state.find(subject, given_version)
+    if taken is not None and not taken.deleted and taken.id != given_id:
+        raise errors.not_permitted(
+            f"Version {given_version} of subject {subject} has the id {taken.id} already"
+        )
+    return register(state, subject, there or schema, given_id, given_version)
+
+
+def delete_subject(state: State, subject: str, *, permanent: bool) -> Change:
+    check_writable(state, subject)
+    versions = list(state.versions(subject).values())
+    if not versions:
+        raise errors.subject_not_found(subject)
+    live = [one for one in versions if not one.deleted]
+    if permanent and live:
+        raise errors.subject_not_soft_deleted(subject)
+    if not permanent and not live:
+        raise errors.subject_soft_deleted(subject)
+    doomed = versions if permanent else live
+    for one in doomed:
+        _check_unused(state, one, versions)
+    numbers = [one.version for one in doomed]
+    if permanent:
+        return Change([_tombstone(one) for one in doomed], numbers)
+    key = Key(records.DELETE_SUBJECT, subject)
+    entries = [records.entry(key, {"subject": subject, "version": numbers[-1]})]
+    return Change(entries + _settings_removed(state, subject), numbers)
+
+
+def delete_version(state: State, subject: str, text: str, *, permanent: bool) -> Change:
+    check_writable(state, subject)
+    number = parse_version(text)
+    versions = state.versions(subject)
+    if not versions:
+        raise errors.subject_not_found(subject)
+    if number is None:
+        candidates = [one for one in versions.values() if one.deleted == permanent] or [*versions.values()]
+        number = candidates[-1].version
+    version = versions.get(number)
+    if version is None:
+        raise errors.version_not_found(number)
+    if permanent and not version.deleted:
+        raise errors.version_not_soft_deleted(subject, number)
+    if not permanent and version.deleted:
+        raise errors.version_soft_deleted(subject, number)
+    _check_unused(state, version, [])
+    if permanent:
+        return Change([_tombstone(version)], number)
+    entries = [schema_entry(version, deleted=True)]
+    if len(state.live(subject)) == 1:
+        entries += _settings_removed(state, subject)
+    return Change(entries, number)
+
+
+def _next_version(state: State, subject: str) -> int:
+    return max(state.versions(subject), default=0) + 1
+
+
+def _check_unused(state: State, version: Version, among: list[Version]) -> None:
+    """A version that others refer to stays, unless they go with it."""
+    users = state.referrers(version.subject, version.version, deleted=True)
+    if any(one not in among for one in users):
+        raise errors.reference_exists(version.subject, version.version)
+
+
+def _tombstone(version: Version) -> Entry:
+    return Entry(Key(records.SCHEMA, version.subject, version.version), None)
+
+
+def _settings_removed(state: State, subject: str) -> list[Entry]:
+    """A subject that is deleted loses what was configured for it."""
+    kinds = [(records.CONFIG, state.config(subject)), (records.MODE, state.mode(subject))]
+    return [Entry(Key(kind, subject), None) for kind, found in kinds if found is not None]

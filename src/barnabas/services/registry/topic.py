@@ -1,0 +1,50 @@
+"""The topic `_schemas`: made if it is missing, refused if it would lose schemas."""
+
+from __future__ import annotations
+
+from barnabas.client import admin
+from barnabas.client.cluster import Client
+from barnabas.config.setting import ConfigError
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+
+TOPIC = "_schemas"
+REPLICAS = 3  # if there are so many brokers
+PLACE = TopicPartition(TOPIC, 0)
+
+
+class UnsuitableTopicError(ConfigError):
+    """The registry does not start on such a topic; the text names the repair."""
+
+
+async def ensure_topic(client: Client, topic: str = TOPIC) -> None:
+    await _create(client, topic)
+    partitions = await client.partitions([topic])
+    if len(partitions) != 1:
+        raise UnsuitableTopicError(
+            f"topic {topic} has {len(partitions)} partitions, and the order of schemas is that of one: copy it to a "
+            "topic with one partition, or let this registry use another topic (--topic)"
+        )
+    policy = (await admin.setting_of_topics(client, [topic], "cleanup.policy"))[topic]
+    if policy != "compact":
+        raise UnsuitableTopicError(
+            f"topic {topic} has cleanup.policy={policy}: schemas and their ids would vanish with old segments. "
+            f"Repair it with: barnabas configs set topic {topic} cleanup.policy=compact"
+        )
+
+
+async def _create(client: Client, topic: str) -> None:
+    known = (await client.refresh([topic])).topics.get(topic)
+    if known is not None and not known.error:
+        return
+    try:
+        await admin.create_topic(
+            client,
+            topic,
+            partitions=1,
+            replication_factor=min(REPLICAS, len(client.metadata.brokers)),
+            configs={"cleanup.policy": "compact"},
+        )
+    except KafkaError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise

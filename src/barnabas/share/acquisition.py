@@ -1,0 +1,216 @@
+"""Acquiring records for a member: first those that were released, then those that were never delivered.
+
+A record that has failed often is suspected to fail again, and to take its neighbours with it: from half of the
+permitted deliveries on, fewer and fewer are given out together, and the last delivery is made alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barnabas.share.partition import SharePartition
+from barnabas.share.runs import NO_MEMBER, Run
+from barnabas.share.states import RecordState
+from barnabas.share.window import is_free
+
+SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
+
+
+class Span(NamedTuple):
+    """The offsets of a batch in the log."""
+
+    first: int
+    last: int
+
+
+class Acquired(NamedTuple):
+    """Neighbouring records that a member has acquired, and the number of deliveries of each, this one included."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+class Wanted(NamedTuple):
+    """What a fetch asks for."""
+
+    member: str
+    max_records: int
+    batch_size: int
+    strict: bool
+    """Never more than `max_records`, even if that leaves a batch of the log in two parts (KIP-1206)."""
+
+
+def acquire(
+    share: SharePartition,
+    wanted: Wanted,
+    fetched_at: int,
+    spans: Sequence[Span],
+    now: float,
+    delays: dict[int, int] | None = None,
+) -> list[Acquired]:
+    """Take records out of the batches `spans`, which are what the log has from `fetched_at` on.
+
+    `delays` are due times of records above the window, by offset; those that enter it are taken out.
+    """
+    if not spans:
+        return []
+    _pass_gap(share, fetched_at, spans[0].first)
+    end_before = share.end
+    acquired, left = _acquire_released(share, wanted, spans, now)
+    if left > 0 and share.end < spans[-1].last and not _is_suspect(share, acquired):
+        _acquire_new(share, wanted._replace(max_records=left), spans, now, acquired, delays or {})
+    return _joined(acquired, end_before)
+
+
+def withdraw(share: SharePartition, acquired: Sequence[Acquired], first: int, last: int) -> list[Acquired]:
+    """Finish records whose transaction was aborted, without delivering them; what is left of `acquired`.
+
+    That need not be stored: the next leader finds the same in the log.
+    """
+    left: list[Acquired] = []
+    for each in acquired:
+        low, high = max(each.first, first), min(each.last, last)
+        if low > high:
+            left.append(each)
+            continue
+        for run in share.runs.isolate(low, high):
+            run.member = NO_MEMBER
+            share.skip(run)
+        left += [
+            part
+            for part in (each._replace(last=low - 1), each._replace(first=high + 1))
+            if part.first <= part.last
+        ]
+    return left
+
+
+def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
+    """The log has nothing between these two: compaction has removed what was to be delivered again."""
+    for run in share.runs.within(fetched_at, min(first - 1, share.end)):
+        if is_free(run):
+            for gone in share.runs.isolate(max(run.first, fetched_at), min(run.last, first - 1)):
+                share.skip(gone)
+
+
+def _acquire_released(
+    share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float
+) -> tuple[list[Acquired], int]:
+    acquired: list[Acquired] = []
+    left = wanted.max_records
+    start = max(spans[0].first, share.start_offset)
+    for run in share.runs.within(start, min(spans[-1].last, share.end)):
+        if left <= 0:
+            break
+        if not is_free(run):
+            continue
+        size = _together(share, run)
+        if size is not None and acquired:
+            break
+        first, last = max(run.first, start), min(run.last, spans[-1].last)
+        if size is not None:
+            last = min(last, first + size - 1)
+        if wanted.strict:
+            last = min(last, first + left - 1)
+        for part in share.runs.isolate(first, last):
+            share.lock(part, wanted.member, now)
+            acquired.append(Acquired(part.first, part.last, part.count))
+            left -= len(part)
+        if size is not None:
+            break
+    return acquired, left
+
+
+def _together(share: SharePartition, run: Run) -> int | None:
+    """How many records of a run may be given out together; None for any number."""
+    limit = share.settings.delivery_limit
+    suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-limit // 2))
+    if run.count < suspected:
+        return None
+    if run.count >= limit - 1 and limit > SUSPECTED_AT_LEAST_AFTER:
+        return 1
+    return max(1, run.whole >> (run.count - suspected + 1))
+
+
+def _is_suspect(share: SharePartition, acquired: list[Acquired]) -> bool:
+    suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-share.settings.delivery_limit // 2))
+    return bool(acquired) and acquired[-1].deliveries > suspected
+
+
+def _acquire_new(
+    share: SharePartition,
+    wanted: Wanted,
+    spans: Sequence[Span],
+    now: float,
+    acquired: list[Acquired],
+    delays: dict[int, int],
+) -> None:
+    most = min(wanted.max_records, share.room)
+    if most <= 0:
+        return
+    first_new = share.end + 1
+    new = [Span(max(span.first, first_new), span.last) for span in spans if span.last >= first_new]
+    if new[0].first > first_new:
+        share.add_skipped(first_new, new[0].first - 1)
+    for first, last in _pieces(_up_to(new, most, wanted.strict), wanted.batch_size):
+        if first > share.end + 1:
+            share.add_skipped(share.end + 1, first - 1)
+        for part, due_ms in _by_due_time(Span(first, last), delays):
+            run = Run(*part, RecordState.AVAILABLE)
+            if due_ms:
+                share.add_waiting(run, due_ms)
+            else:
+                share.add_locked(run, wanted.member, now)
+                acquired.append(Acquired(*part, run.count))
+
+
+def _by_due_time(span: Span, delays: dict[int, int]) -> list[tuple[Span, int]]:
+    """Parts of a span with the time that each must wait for; 0 for none."""
+    if not delays:
+        return [(span, 0)]
+    parts: list[tuple[Span, int]] = []
+    for offset in range(span.first, span.last + 1):
+        due_ms = delays.pop(offset, 0)
+        if parts and parts[-1][1] == due_ms:
+            parts[-1] = (Span(parts[-1][0].first, offset), due_ms)
+        else:
+            parts.append((Span(offset, offset), due_ms))
+    return parts
+
+
+def _up_to(spans: Sequence[Span], most: int, strict: bool) -> list[Span]:
+    """The spans that hold the first `most` offsets; the last one whole, unless the limit is strict."""
+    chosen: list[Span] = []
+    last = spans[0].first + most - 1
+    for first, end in spans:
+        if first > last:
+            break
+        chosen.append(Span(first, min(end, last) if strict else end))
+    return chosen
+
+
+def _pieces(spans: Sequence[Span], size: int) -> list[Span]:
+    """Join neighbouring spans into pieces of about `size` offsets; a larger span stays whole."""
+    pieces: list[Span] = []
+    for span in spans:
+        if pieces and span.last - pieces[-1].first < size:
+            pieces[-1] = Span(pieces[-1].first, span.last)
+        else:
+            pieces.append(span)
+    return pieces
+
+
+def _joined(acquired: list[Acquired], end_before: int) -> list[Acquired]:
+    """Redelivered neighbours with one delivery count are answered as one; new ones in the pieces asked for."""
+    joined: list[Acquired] = []
+    for each in acquired:
+        before = joined[-1] if joined else None
+        is_next = (
+            before is not None and before.last + 1 == each.first and before.deliveries == each.deliveries
+        )
+        if before is not None and is_next and each.first <= end_before:
+            joined[-1] = Acquired(before.first, each.last, each.deliveries)
+        else:
+            joined.append(each)
+    return joined

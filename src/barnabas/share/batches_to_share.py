@@ -1,0 +1,105 @@
+"""From the log to a share group: which batches there are, found by their headers; their bytes stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSlice
+from barnabas.log.log import Log
+from barnabas.log.reading import RemoteOffset
+from barnabas.log.segments.scan import BadBatch, walk_headers
+from barnabas.share.acquisition import Span
+from barnabas.records.batch import BatchHeader
+from barnabas.tiering.reading.remote_log import RemoteRead
+
+HEADERS_CHUNK = (
+    1024  # bytes read at a time: most batches of a queue are small, and their headers close together
+)
+
+
+ReadRemote = Callable[[Log, int, int], RemoteRead | None]
+"""Reads what is in remote segments: `PageCache.read_remote` for a log, an offset and so many bytes."""
+
+
+class Batches(NamedTuple):
+    """Batches of one segment, from the one that holds `offset` on."""
+
+    offset: int
+    spans: list[Span]
+    headers: list[tuple[int, BatchHeader]]
+    data: FileSlice
+    aborted: list[tuple[int, int]] | None = None
+    """Of a remote segment: (producer id, first offset) of its aborted transactions."""
+
+    def slice_of(self, first: int, last: int) -> FileSlice:
+        """The bytes of the batches that hold these offsets."""
+        touched = [
+            (position, header.size)
+            for position, header in self.headers
+            if header.last_offset >= first and header.base_offset <= last
+        ]
+        start = touched[0][0]
+        return FileSlice(self.data.file, start, touched[-1][0] + touched[-1][1] - start)
+
+
+def read_batches(
+    log: Log, offset: int, max_bytes: int, upper: int, last_wanted: int, read_remote: ReadRemote
+) -> Batches | None:
+    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there is none, or if
+    it has not come yet."""
+    aborted = None
+    try:
+        data = log.read(offset, max_bytes, upper)
+    except RemoteOffset:
+        found = read_remote(log, offset, max_bytes) if offset < upper else None
+        if found is None:
+            return None
+        data, aborted = found
+    except KafkaError as error:
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return None  # the log was cut; the window follows it with the next attempt
+        raise
+    if not isinstance(data, FileSlice):
+        return None
+    headers: list[tuple[int, BatchHeader]] = []
+    try:
+        for position, header in walk_headers(
+            data.file, data.position, data.position + data.length, HEADERS_CHUNK
+        ):
+            if header.base_offset >= upper or (headers and header.base_offset > last_wanted):
+                break
+            headers.append((position, header))
+    except BadBatch:
+        pass  # the last batch is cut off by the limit
+    if not headers:
+        return None
+    spans = [Span(header.base_offset, header.last_offset) for _, header in headers]
+    return Batches(offset, spans, headers, data, aborted)
+
+
+def aborted_spans(log: Log, found: Batches) -> list[Span]:
+    """What readers of committed data must not see: batches of transactions that were aborted."""
+    first, last = found.spans[0].first, found.spans[-1].last
+    aborted = log.aborted_transactions(first, last + 1) if found.aborted is None else found.aborted
+    if not aborted:
+        return []
+    spans = []
+    starts: dict[int, list[int]] = {}
+    for producer_id, start in aborted:
+        starts.setdefault(producer_id, []).append(start)
+    ended: set[tuple[int, int]] = set()
+    for _, header in found.headers:
+        open_since = [
+            start
+            for start in starts.get(header.producer_id, ())
+            if start <= header.base_offset and (header.producer_id, start) not in ended
+        ]
+        if not open_since:
+            continue
+        if header.is_control:  # the marker of an abort: what follows of this producer is another transaction
+            ended.update((header.producer_id, start) for start in open_since)
+        elif header.is_transactional:
+            spans.append(Span(header.base_offset, header.last_offset))
+    return spans

@@ -1,0 +1,172 @@
+"""The share coordinator of a broker (Kafka's ShareCoordinatorService): `state_shard` on the coordinators' runtime.
+
+Its topic is not compacted. Records that the newest snapshots make superfluous are deleted from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from barnabas.common.clock import Timer
+from barnabas.cluster.image import MetadataImage
+from barnabas.config.broker import BrokerConfig
+from barnabas.coordination.runtime import CoordinatorRuntime, Machine
+from barnabas.coordination.shard import coordinator_error
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
+from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey, partition_for
+from barnabas.share.state_shard import ShareStateShard, StateWrite
+from barnabas.share.stored_state import StoredState
+from barnabas.replication.manager import ReplicaManager
+from barnabas.common.types import Uuid
+
+logger = limited_logger(__name__)
+
+MOST_SNAPSHOTS_AT_ONCE = 100
+
+Done = Callable[[KafkaError | None], None]
+
+
+class Host(Machine, Protocol):
+    """What is needed from the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class ShareCoordinator:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
+            SHARE_GROUP_STATE,
+            self._make_shard,
+            host,
+            host.config["share.coordinator.write.timeout.ms"],
+            is_compacted=False,  # updates of one key add up; what a snapshot makes superfluous is deleted
+        )
+        self._pruner: Timer | None = None
+
+    def _make_shard(self, index: int) -> ShareStateShard:
+        return ShareStateShard(
+            self._knows_partition,
+            self._host.clock.now_ms,
+            self._host.config["share.coordinator.snapshot.update.records.per.snapshot"],
+        )
+
+    def _knows_partition(self, key: SharePartitionKey) -> bool:
+        topic = self._host.image.topic_by_id(key.topic_id)
+        return topic is not None and key.partition < len(topic.partitions)
+
+    def start(self) -> None:
+        seconds = self._host.config["share.coordinator.state.topic.prune.interval.ms"] / 1000
+        self._pruner = self._host.timers.call_later(seconds, self._prune)
+
+    def stop(self) -> None:
+        if self._pruner is not None:
+            self._pruner.cancel()
+        self.runtime.stop()
+
+    # -- where a share partition's state lives --------------------------------------------------------
+
+    @property
+    def has_topic(self) -> bool:
+        """It is created when it is needed for the first time."""
+        return SHARE_GROUP_STATE in self._host.image.topics
+
+    def index_of(self, key: SharePartitionKey) -> int:
+        topic = self._host.image.topics.get(SHARE_GROUP_STATE)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{SHARE_GROUP_STATE} does not exist yet")
+        return partition_for(key.coordinator_key, len(topic.partitions))
+
+    def leader_of(self, key: SharePartitionKey) -> int:
+        """The broker that keeps a share partition's state; -1 when none does at the moment."""
+        return self._host.image.topics[SHARE_GROUP_STATE].partitions[self.index_of(key)].leader
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int, done: Done) -> None:
+        self._write(key, lambda shard: shard.initialize(key, state_epoch, start_offset), done)
+
+    def delete(self, key: SharePartitionKey, done: Done) -> None:
+        self._write(key, lambda shard: shard.delete(key), done)
+
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, done: Callable[[StoredState | KafkaError], None]
+    ) -> None:
+        self._write(key, lambda shard: shard.read(key, leader_epoch), done)
+
+    def summary(self, key: SharePartitionKey, done: Callable[[StoredState | KafkaError], None]) -> None:
+        try:
+            index = self.index_of(key)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.read(index, lambda shard: shard.summary(key), _translated(done))
+
+    def write(self, key: SharePartitionKey, wanted: StateWrite, done: Done) -> None:
+        """Store a change, in one batch with others of the same turn of the loop."""
+        try:
+            index = self.index_of(key)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.write_batched(index, lambda shard: shard.write(key, wanted), _translated(done))
+
+    def _write(
+        self, key: SharePartitionKey, handle: Callable[..., object], done: Callable[..., None]
+    ) -> None:
+        try:
+            index = self.index_of(key)
+        except KafkaError as error:
+            done(error)
+            return
+        self.runtime.write(index, handle, _translated(done))  # type: ignore[arg-type]
+
+    # -- without a request ----------------------------------------------------------------------------
+
+    def topics_deleted(self, topic_ids: set[Uuid]) -> None:
+        for index, _ in self.runtime.shards():
+            self.runtime.write(index, lambda shard: shard.forget_topics(topic_ids), _ignore)
+
+    def _prune(self) -> None:
+        """Cut off what lies before every partition's newest snapshot; the topic is never compacted (KIP-932)."""
+        self.start()
+        for index, shard in self.runtime.shards():
+            partition = self._host.replicas.find(SHARE_GROUP_STATE, index)
+            if partition is None:
+                continue
+            end = partition.log.log_end_offset
+            renew = partial(ShareStateShard.renew_old_snapshots, log_end=end, most=MOST_SNAPSHOTS_AT_ONCE)
+            self.runtime.write(index, renew, _ignore)
+            needed = min(shard.first_needed_offset(end), partition.log.high_watermark)
+            if needed > partition.log.log_start_offset:
+                partition.log.advance_log_start(needed)
+                partition.log_start_moved()
+
+
+def _ignore(outcome: object) -> None:
+    if isinstance(outcome, KafkaError):
+        logger.warning("the share coordinator will try again later: %s", outcome)
+
+
+def _translated(done: Callable[..., None]) -> Callable[..., None]:
+    def finished(outcome: object) -> None:
+        done(_for_leader(outcome) if isinstance(outcome, KafkaError) else outcome)
+
+    return finished
+
+
+def _for_leader(error: KafkaError) -> KafkaError:
+    """The error for the leader of a share partition: it asks again, or loads the state again."""
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error  # of the share partition itself
+    return KafkaError(coordinator_error(error.code, too_large=error.code), error.message)

@@ -1,0 +1,97 @@
+"""Delayed delivery: records of a share partition that must not be delivered before their time.
+
+The time is in a header of the record, so records must be decoded: in a thread, batch by batch, ahead of the share
+group, and only in topics with `barnabas.delay.enable`. Records that were not scanned are not delivered. Nothing is
+stored: after a restart the log is scanned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.common.clock import Clock
+from barnabas.coordination.tasks import Tasks
+from barnabas.common.errors import KafkaError
+from barnabas.log.log import Log
+from barnabas.common.safe_logging import limited_logger
+from barnabas.share.partition import SharePartition
+from barnabas.share.record_reader import Threads, read_records
+from barnabas.records.delays import due_ms
+from barnabas.records.record import Record
+
+logger = limited_logger(__name__)
+
+MOST_WAITING = 1_000_000
+"""Waiting records in memory; with more of them the scan stops."""
+
+
+class Host(Threads, Protocol):
+    """What is needed from the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+class Delays:
+    """`is_current`: is the share partition still ours? `scanned` is called after each part of a scan."""
+
+    def __init__(
+        self,
+        host: Host,
+        log: Log,
+        share: SharePartition,
+        is_current: Callable[[], bool],
+        scanned: Callable[[], None],
+    ) -> None:
+        self._host = host
+        self._log = log
+        self._share = share
+        self._is_current = is_current
+        self._scanned = scanned
+        self.scanned_to = share.start_offset
+        self.waiting: dict[int, int] = {}
+        """Due times (epoch milliseconds) of records above the window, by offset."""
+        self._tasks = Tasks()
+        self._is_scanning = False
+
+    def scan(self) -> None:
+        """Scan what was appended since, unless a scan is under way."""
+        if not self._is_scanning:
+            self._is_scanning = True
+            self._tasks.start(self._scan())
+
+    def stop(self) -> None:
+        self._tasks.stop()
+
+    async def _scan(self) -> None:
+        log = self._log
+        try:
+            while self._is_current() and self.scanned_to < log.high_watermark and self._has_room:
+                end = log.high_watermark - 1
+                records, seen = await read_records(self._host, log, self.scanned_to, end)
+                self._note(records)
+                self.scanned_to = seen + 1
+                self._scanned()
+        except KafkaError as error:
+            logger.warning("%s cannot be searched for delayed records: %s", log.topic_partition, error)
+        finally:
+            self._is_scanning = False
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self.waiting) < MOST_WAITING
+
+    def _note(self, records: list[Record]) -> None:
+        now_ms = self._host.clock.now_ms()
+        for record in records:
+            try:
+                due = due_ms(record)
+            except ValueError:  # written before the topic had the setting
+                continue
+            if due <= now_ms:
+                continue
+            if record.offset <= self._share.end:
+                self._share.wait(record.offset, record.offset, due)
+            else:
+                self.waiting[record.offset] = due

@@ -1,0 +1,138 @@
+"""All share partitions of this broker, and the share sessions of their readers (Kafka's SharePartitionManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.internal_topics import SharePartitionKey
+from barnabas.share import needs
+from barnabas.share.dead_letter_writer import DeadLetterWriter
+from barnabas.share.led_partition import LedSharePartition
+from barnabas.share.needs import GroupConfigs
+from barnabas.share.persister import SharePersister
+from barnabas.share.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
+from barnabas.replication.manager import ReplicaManager
+
+
+class Host(needs.Host, Protocol):
+    """What is needed from the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class Connection(Protocol):
+    def when_closed(self, callback: Callable[[], None]) -> None: ...
+
+
+class SharePartitionManager:
+    def __init__(
+        self, host: Host, persister: SharePersister, configs: GroupConfigs, dead_letters: DeadLetterWriter
+    ) -> None:
+        self._host = host
+        self.persister = persister
+        self.configs = configs
+        self._dead_letters = dead_letters
+        self.sessions = ShareSessions(
+            host.config["group.share.max.share.sessions"],
+            host.config["barnabas.fetch.session.max.partitions"],
+        )
+        self._led: dict[SharePartitionKey, LedSharePartition] = {}
+        self._by_connection: dict[object, set[ShareSession]] = {}
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        return iter(self._led.values())
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    def stop(self) -> None:
+        for led in list(self._led.values()):
+            self.forget(led)
+            led.close()
+        self._dead_letters.stop()
+
+    # -- finding ------------------------------------------------------------------------------------
+
+    def find(self, key: SharePartitionKey) -> LedSharePartition | None:
+        """The share partition if it is in memory, current or not."""
+        return self._led.get(key)
+
+    def open(self, key: SharePartitionKey) -> LedSharePartition:
+        """The share partition, which begins to load if it is not in memory; KafkaError if it is not ours."""
+        led = self._led.get(key)
+        if led is not None and led.is_current:
+            return led
+        partition = self._host.replicas.by_id.get(key.topic_id, {}).get(key.partition)
+        if partition is None:
+            raise KafkaError(self._host.replicas.why_missing("", key.topic_id, key.partition))
+        if not partition.is_leader or self._host.is_fenced:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if led is not None:
+            self.forget(led)
+            led.close()
+        led = LedSharePartition(self._host, self, key, partition)
+        if led.error is not None:  # known at once
+            raise led.error
+        self._led[key] = led
+        return led
+
+    def forget(self, led: LedSharePartition) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+
+    def write_dead_letters(self, led: LedSharePartition) -> None:
+        self._dead_letters.start(led, self.forget_if_unused)
+
+    # -- sessions -----------------------------------------------------------------------------------
+
+    def begin_session(self, key: SessionKey, connection: Connection) -> ShareSession:
+        """A session lives no longer than its connection, unless it is a lease."""
+        former = self.sessions.peek(key)
+        session = self.sessions.open(key, connection)
+        if former is not None:
+            self._by_connection.get(former.connection, set()).discard(former)
+        if connection not in self._by_connection:
+            self._by_connection[connection] = set()
+            connection.when_closed(lambda: self._connection_closed(connection))
+        self._by_connection[connection].add(session)
+        return session
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for session in self._by_connection.pop(connection):
+            if session.key.member_id.startswith(LEASE_PREFIX):
+                self._end_when_locks_have_run_out(session)
+            else:
+                self.end_session(session)
+
+    def _end_when_locks_have_run_out(self, session: ShareSession) -> None:
+        """The holder of a receipt may acknowledge on another connection until then."""
+        lock_ms: int = self.configs.value(session.key.group_id, "share.record.lock.duration.ms")
+        self._host.timers.call_later(lock_ms / 1000, lambda: self.end_session(session))
+
+    def end_session(self, session: ShareSession) -> None:
+        """A member has gone: what it held is released, and a group without members here is removed from memory."""
+        self._by_connection.get(session.connection, set()).discard(session)
+        if not self.sessions.close(session):
+            return
+        group_id, member_id = session.key
+        for place in session.places:
+            led = self._led.get(SharePartitionKey(group_id, *place))
+            if led is not None:
+                led.release(member_id)
+        for led in [led for led in self._led.values() if led.key.group_id == group_id]:
+            self.forget_if_unused(led)
+
+    def forget_if_unused(self, led: LedSharePartition) -> None:
+        """The next member finds what is stored; until all is, the one in memory is kept."""
+        if self.sessions.has_members(led.key.group_id):
+            return
+        if led.share is None or (led.share.is_stored and not led.share.has_archiving):
+            self.forget(led)
+            led.close()

@@ -1,0 +1,97 @@
+"""Reads and decodes records of a share partition in a thread: for dead letters and for delayed delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import EMPTY, FileSlice, Slice
+from barnabas.log.inspection import largest_data
+from barnabas.log.log import Log
+from barnabas.log.reading import RemoteOffset
+from barnabas.common.safe_logging import limited_logger
+from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.record import InvalidRecords, Record, iterate_records
+from barnabas.replication.page_cache import PageCache
+
+READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the loop waiting
+MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
+RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
+
+logger = limited_logger(__name__)
+T = TypeVar("T")
+
+
+class Threads(Protocol):
+    @property
+    def page_cache(self) -> PageCache: ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run something that may wait for the disk."""
+        ...
+
+
+async def read_records(threads: Threads, log: Log, first: int, last: int) -> tuple[list[Record], int]:
+    """Records from `first` on, up to `last` or until enough is read; and the last offset that was read."""
+    if first < log.log_start_offset:
+        first = log.log_start_offset
+    if first > last:
+        return [], last
+    data = await _read(threads, log, first)
+    if not isinstance(data, FileSlice):
+        return [], last  # nothing of it is left
+    largest = largest_data(log.config)
+    found, seen = await threads.in_thread(lambda: _decode(data, first, last, largest))
+    if seen < first:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.topic_partition} cannot be read at {first}")
+    return found, seen
+
+
+async def _read(threads: Threads, log: Log, first: int) -> Slice:
+    try:
+        return log.read(first, READ_BYTES, log.high_watermark)
+    except RemoteOffset:
+        hold = await threads.page_cache.load_remote(log, first)
+        found = threads.page_cache.read_remote(log, first, READ_BYTES)
+        del hold
+        return found.data if found is not None else EMPTY
+
+
+def _decode(data: FileSlice, first: int, last: int, largest: int) -> tuple[list[Record], int]:
+    found: list[Record] = []
+    seen = first - 1
+    weight = 0
+    buffer = memoryview(data.read())
+    for position, header in iterate_headers(buffer):
+        if header.base_offset > last:
+            return found, last
+        if not header.is_control and header.last_offset >= first:
+            for record in _readable(buffer[position : position + header.size], header, largest):
+                if first <= record.offset <= last:
+                    if weight > MOST_DECODED:
+                        return found, seen
+                    found.append(record)
+                    seen = record.offset
+                    weight += _weight(record)
+        seen = min(header.last_offset, last)
+    return found, seen
+
+
+def _readable(batch: memoryview, header: BatchHeader, largest: int) -> Iterator[Record]:
+    """The records of a batch, up to the first that is invalid: clients write them."""
+    offset = -1
+    try:
+        for record in iterate_records(batch, header, largest):
+            if record.offset <= offset:
+                raise InvalidRecords(f"offset {record.offset} comes after {offset}")
+            offset = record.offset
+            yield record
+    except InvalidRecords as error:
+        logger.warning("records from offset %d on are left out: %s", header.base_offset, error.message)
+
+
+def _weight(record: Record) -> int:
+    """About what a record takes in memory."""
+    contents = len(record.key or b"") + len(record.value or b"")
+    return RECORD_BYTES + contents + HEADER_BYTES * len(record.headers)

@@ -1,0 +1,130 @@
+"""Share sessions: the partitions that a member of a share group reads from this broker (Kafka's ShareSessionCache).
+
+A session is opened by a fetch with epoch 0 and closed by one with epoch -1. In between each request carries the epoch
+that the last answer leads to, so that both sides notice a lost request or answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+LEASE_PREFIX = "lease-"
+"""Members whose ids begin so keep what they hold when their connection ends: ours alone, Kafka knows no such thing."""
+UNBOUNDED = 2**31 - 1
+_LAST_EPOCH = 2**31 - 1
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition, named by the id of its topic."""
+
+    topic_id: Uuid
+    partition: int
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class ShareSession:
+    __slots__ = ("connection", "epoch", "key", "places")
+
+    def __init__(self, key: SessionKey, connection: object) -> None:
+        self.key = key
+        self.connection = connection
+        self.epoch = 1
+        """The epoch that the next request should carry."""
+        self.places: dict[TopicIdPartition, None] = {}
+
+    def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
+        for place in added:
+            self.places.setdefault(place)
+        for place in forgotten:
+            self.places.pop(place, None)
+
+    def pass_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_SHARE_SESSION_EPOCH, f"epoch {self.epoch} was expected, not {epoch}"
+            )
+        self.epoch = epoch + 1 if epoch < _LAST_EPOCH else 1
+
+
+class ShareSessions:
+    """All sessions of a broker. None is evicted for another: a member without a session gets no records."""
+
+    def __init__(self, most: int, most_partitions: int = UNBOUNDED) -> None:
+        self._most = most
+        self.most_partitions = most_partitions
+        self.partition_count = 0
+        self.refused = 0
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._members: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def has_members(self, group_id: str) -> bool:
+        return group_id in self._members
+
+    def open(self, key: SessionKey, connection: object) -> ShareSession:
+        """A new session in place of any older one of this member."""
+        if key not in self._sessions:
+            if len(self._sessions) >= self._most:
+                self.refused += 1
+                raise KafkaError(
+                    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+                    "this broker has as many share sessions as group.share.max.share.sessions permits",
+                )
+            self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
+        else:
+            self.partition_count -= len(self._sessions[key].places)
+        session = self._sessions[key] = ShareSession(key, connection)
+        return session
+
+    def update(
+        self,
+        session: ShareSession,
+        added: Iterable[TopicIdPartition],
+        forgotten: Iterable[TopicIdPartition] = (),
+    ) -> None:
+        """Change what a session reads; one that outgrows the room for all reads nothing any more."""
+        before = len(session.places)
+        session.update(added, forgotten)
+        self.partition_count += len(session.places) - before
+        if self.partition_count > self.most_partitions and len(session.places) > before:
+            self.refused += 1
+            self.partition_count -= len(session.places)
+            session.places.clear()
+            raise KafkaError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+                "the share sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
+                "allows",
+            )
+
+    def peek(self, key: SessionKey) -> ShareSession | None:
+        return self._sessions.get(key)
+
+    def find(self, key: SessionKey) -> ShareSession:
+        session = self._sessions.get(key)
+        if session is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        return session
+
+    def close(self, session: ShareSession) -> bool:
+        """Forget a session; is it the one that this member has?"""
+        if self._sessions.get(session.key) is not session:
+            return False
+        del self._sessions[session.key]
+        self.partition_count -= len(session.places)
+        group_id = session.key.group_id
+        self._members[group_id] -= 1
+        if not self._members[group_id]:
+            del self._members[group_id]
+        return True

@@ -1,0 +1,242 @@
+"""The share coordinator's state machine: one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
+
+The leader of a share partition reads its state when it begins, and writes each change. Two epochs fence others: the
+leader epoch an old leader, the state epoch a leader that does not know of a reset. Updates are deltas; after so many of
+them a snapshot is written, and the log before the newest snapshots of all partitions can be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import NamedTuple
+
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import limited_logger
+from barnabas.protocol.coordinator_records import (
+    SHARE_RECORDS,
+    UnknownRecordTypeError,
+    decode_key,
+    decode_value,
+)
+from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
+from barnabas.protocol.messages.records.share import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+)
+from barnabas.share.changes import Stored
+from barnabas.share.state_records import from_batches, snapshot_record, tombstone, update_record
+from barnabas.share.stored_state import NO_EPOCH, UNKNOWN_COUNT, StoredState
+from barnabas.records.record import Record
+from barnabas.common.types import Uuid
+
+logger = limited_logger(__name__)
+
+Records = list[CoordinatorRecord]
+# Snapshots of unused partitions are renewed only when that frees at least so many records for each.
+WORTH_A_SNAPSHOT = 10
+
+
+class StateWrite(NamedTuple):
+    """What a leader stores."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    finished_count: int
+    batches: Sequence[Stored]
+
+
+class ShareStateShard:
+    def __init__(
+        self,
+        knows_partition: Callable[[SharePartitionKey], bool],
+        now_ms: Callable[[], int],
+        updates_per_snapshot: int,
+    ) -> None:
+        self._knows_partition = knows_partition
+        self._now_ms = now_ms
+        self._updates_per_snapshot = updates_per_snapshot
+        self._states: dict[SharePartitionKey, StoredState] = {}
+        self._snapshot_offsets: dict[SharePartitionKey, int] = {}
+        self._in_turn: set[SharePartitionKey] = (
+            set()
+        )  # written in this turn of the loop, and not replayed yet
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, key: SharePartitionKey) -> StoredState | None:
+        return self._states.get(key)
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
+        """Begin (again) at an offset; -1 leaves that to the first leader."""
+        self._check_partition(key)
+        _check_offset(start_offset)
+        known = self._states.get(key)
+        if known is not None and state_epoch != NO_EPOCH and state_epoch < known.state_epoch:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
+        now_ms = self._now_ms()
+        fresh = StoredState(
+            snapshot_epoch=known.snapshot_epoch + 1 if known is not None else 0,
+            state_epoch=state_epoch,
+            start_offset=start_offset,
+            finished_count=0 if start_offset != NO_OFFSET else UNKNOWN_COUNT,
+            created_ms=now_ms,
+        )
+        return [snapshot_record(key, fresh, now_ms)], None
+
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Records, StoredState]:
+        """The state; a read by a newer leader fences the older ones."""
+        known = self._initialized(key, "Read")
+        _check_leader(known, leader_epoch)
+        seen = known.copy()
+        if leader_epoch <= known.leader_epoch:
+            return [], seen
+        seen.leader_epoch = leader_epoch
+        return [self._to_record(key, known, leader_epoch, NO_OFFSET, UNKNOWN_COUNT, ())], seen
+
+    def summary(self, key: SharePartitionKey) -> StoredState:
+        """The state for a summary: nothing is fenced, and a partition without state is no error."""
+        self._check_partition(key)
+        known = self._states.get(key)
+        return known if known is not None else StoredState()
+
+    def write(self, key: SharePartitionKey, wanted: StateWrite) -> Records:
+        known = self._initialized(key, "Write")
+        _check_offset(wanted.start_offset)
+        _check_leader(known, wanted.leader_epoch)
+        if wanted.state_epoch != NO_EPOCH and wanted.state_epoch < known.state_epoch:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
+        # Only a read makes a leader known; one that has not read does not write.
+        record = self._to_record(
+            key, known, known.leader_epoch, wanted.start_offset, wanted.finished_count, wanted.batches
+        )
+        self._in_turn.add(key)
+        return [record]
+
+    def delete(self, key: SharePartitionKey) -> tuple[Records, None]:
+        self._check_partition(key)
+        return ([tombstone(key)] if key in self._states else []), None
+
+    def forget_topics(self, topic_ids: Set[Uuid]) -> tuple[Records, None]:
+        """Topics were deleted: remove the state of their partitions."""
+        return [tombstone(key) for key in self._states if key.topic_id in topic_ids], None
+
+    def _initialized(self, key: SharePartitionKey, verb: str) -> StoredState:
+        known = self._states.get(key)
+        if known is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{verb} operation on uninitialized share partition not allowed."
+            )
+        self._check_partition(key)
+        return known
+
+    def _check_partition(self, key: SharePartitionKey) -> None:
+        if key.partition < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no negative partitions.")
+        if not self._knows_partition(key):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _to_record(
+        self,
+        key: SharePartitionKey,
+        known: StoredState,
+        leader_epoch: int,
+        start_offset: int,
+        finished_count: int,
+        batches: Sequence[Stored],
+    ) -> CoordinatorRecord:
+        # A snapshot is made of what is known; an update of this turn is not known yet.
+        if known.updates < self._updates_per_snapshot or key in self._in_turn:
+            return update_record(
+                key, known.snapshot_epoch, leader_epoch, start_offset, finished_count, batches
+            )
+        fresh = known.copy()
+        fresh.update(leader_epoch, start_offset, finished_count, batches)
+        fresh.snapshot_epoch += 1
+        return snapshot_record(key, fresh, self._now_ms())
+
+    # -- keeping the log short ----------------------------------------------------------------------
+
+    def renew_old_snapshots(self, log_end: int, most: int) -> tuple[Records, None]:
+        """Write snapshots of unused partitions again, so that the log before them can be deleted."""
+        oldest = log_end - WORTH_A_SNAPSHOT * (len(self._states) + 1)
+        old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
+        records = []
+        for key in old:
+            fresh = self._states[key].copy()
+            fresh.snapshot_epoch += 1
+            records.append(snapshot_record(key, fresh, self._now_ms()))
+        return records, None
+
+    def first_needed_offset(self, log_end: int) -> int:
+        return min(self._snapshot_offsets.values(), default=log_end)
+
+    # -- replaying ----------------------------------------------------------------------------------
+
+    def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
+        try:
+            key = decode_key(SHARE_RECORDS, record.key)
+        except UnknownRecordTypeError as error:
+            logger.warning("skipping offset %d of __share_group_state: %s", record.offset, error)
+            return
+        value = None if record.value is None else decode_value(SHARE_RECORDS, key, record.value)
+        share = SharePartitionKey(key.group_id, key.topic_id, key.partition)
+        self._in_turn.discard(share)
+        if isinstance(key, ShareSnapshotKey):
+            self._replay_snapshot(share, value, record.offset)
+        elif isinstance(key, ShareUpdateKey) and isinstance(value, ShareUpdateValue):
+            self._replay_update(share, value)
+
+    def _replay_snapshot(self, key: SharePartitionKey, value: object, offset: int) -> None:
+        if not isinstance(value, ShareSnapshotValue):
+            self._states.pop(key, None)
+            self._snapshot_offsets.pop(key, None)
+            return
+        self._states[key] = StoredState(
+            snapshot_epoch=value.snapshot_epoch,
+            state_epoch=value.state_epoch,
+            leader_epoch=value.leader_epoch,
+            start_offset=value.start_offset,
+            finished_count=value.delivery_complete_count,
+            batches=from_batches(value.state_batches),
+            created_ms=value.create_timestamp,
+        )
+        self._snapshot_offsets[key] = offset
+
+    def _replay_update(self, key: SharePartitionKey, value: ShareUpdateValue) -> None:
+        known = self._states.get(key)
+        if known is None:
+            return  # its snapshot was deleted, and the update was written in the same turn
+        known.update(
+            value.leader_epoch,
+            value.start_offset,
+            value.delivery_complete_count,
+            from_batches(value.state_batches),
+        )
+        known.updates += 1
+
+    def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
+        """Nothing is written to `__share_group_state` inside a transaction."""
+
+    def loaded(self) -> None:
+        """Nothing here goes by the clock."""
+
+    def unloaded(self) -> None:
+        """No request waits here."""
+
+
+def _check_offset(start_offset: int) -> None:
+    """Or the lag that is computed from it would fit into no answer."""
+    if start_offset < NO_OFFSET:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no offset {start_offset}: -1 leaves it open.")
+
+
+def _check_leader(known: StoredState, leader_epoch: int) -> None:
+    if leader_epoch != NO_EPOCH and leader_epoch < known.leader_epoch:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "Another leader has read or written this state.")

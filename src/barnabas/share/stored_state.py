@@ -1,0 +1,121 @@
+"""The state of a share partition at the share coordinator (Kafka's ShareGroupOffset), and how updates change it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from barnabas.protocol.internal_topics import NO_OFFSET
+from barnabas.share.changes import Stored
+
+NO_EPOCH = -1
+UNKNOWN_COUNT = -1
+
+
+class StoredState:
+    """Epochs: `state_epoch` rises when the offsets are reset, `leader_epoch` with the partition's leader,
+    `snapshot_epoch` with every snapshot."""
+
+    __slots__ = (
+        "batches", "created_ms", "finished_count", "leader_epoch", "snapshot_epoch", "start_offset", "state_epoch",
+        "updates",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        snapshot_epoch: int = 0,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        start_offset: int = NO_OFFSET,
+        finished_count: int = UNKNOWN_COUNT,
+        batches: Iterable[Stored] = (),
+        created_ms: int = 0,
+    ) -> None:
+        self.snapshot_epoch = snapshot_epoch
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
+        self.start_offset = start_offset
+        self.finished_count = finished_count
+        self.batches = list(batches)
+        self.created_ms = created_ms
+        self.updates = 0
+        """How many since the last snapshot."""
+
+    def copy(self) -> StoredState:
+        return StoredState(
+            snapshot_epoch=self.snapshot_epoch,
+            state_epoch=self.state_epoch,
+            leader_epoch=self.leader_epoch,
+            start_offset=self.start_offset,
+            finished_count=self.finished_count,
+            batches=self.batches,
+            created_ms=self.created_ms,
+        )
+
+    def update(
+        self, leader_epoch: int, start_offset: int, finished_count: int, batches: Iterable[Stored]
+    ) -> None:
+        """Take over what a leader has written; what it left out stays as it is."""
+        if leader_epoch != NO_EPOCH:
+            self.leader_epoch = leader_epoch
+        if start_offset != NO_OFFSET:
+            self.start_offset = start_offset
+        if finished_count != UNKNOWN_COUNT:
+            self.finished_count = finished_count
+        for batch in batches:
+            lay_over(self.batches, batch)
+        drop_below(self.batches, self.start_offset)
+
+
+def lay_over(batches: list[Stored], new: Stored) -> None:
+    """Later batches replace earlier ones. `batches` are in order and do not overlap, and stay so."""
+    first = bisect_left(batches, new.first, key=_last)
+    behind = bisect_right(batches, new.last, lo=first, key=_first)
+    pieces = [new]
+    if first < behind:
+        before, after = batches[first], batches[behind - 1]
+        if before.first < new.first:
+            pieces.insert(0, before._replace(last=new.first - 1))
+        if after.last > new.last:
+            pieces.append(after._replace(first=new.last + 1))
+    if first and _continues(batches[first - 1], pieces[0]):
+        first -= 1
+        pieces.insert(0, batches[first])
+    if behind < len(batches) and _continues(pieces[-1], batches[behind]):
+        pieces.append(batches[behind])
+        behind += 1
+    batches[first:behind] = _joined(pieces)
+
+
+def drop_below(batches: list[Stored], start: int) -> None:
+    count = bisect_left(batches, start, key=_last)
+    del batches[:count]
+    if batches and batches[0].first < start:
+        batches[0] = batches[0]._replace(first=start)
+
+
+def _joined(pieces: list[Stored]) -> list[Stored]:
+    joined: list[Stored] = []
+    for piece in pieces:
+        if joined and _continues(joined[-1], piece):
+            joined[-1] = joined[-1]._replace(last=piece.last)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _continues(one: Stored, following: Stored) -> bool:
+    return (
+        one.last + 1 == following.first
+        and one.state == following.state
+        and one.deliveries == following.deliveries
+    )
+
+
+def _first(batch: Stored) -> int:
+    return batch.first
+
+
+def _last(batch: Stored) -> int:
+    return batch.last

@@ -1,0 +1,89 @@
+"""A synchronous face of `barnabas.client` for Spark's Python workers, which know no event loop.
+
+link = link_to("127.0.0.1:9092")
+topics = link.run(link.client.topics(["orders"]))
+
+A worker runs one task at a time and lives for many, so there is one loop a process, driven by the caller, and the
+connections of a cluster stay open from task to task. No thread: while a task decodes what it has got, the answer to its
+next request arrives in the socket. Links are kept by process id, because workers are forked from one another and a
+child must not talk on its parent's connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from barnabas.client.cluster import TOTAL_TIMEOUT, Client
+from barnabas.client.connection import REQUEST_TIMEOUT
+from barnabas.client.errors import is_retriable
+from barnabas.client.retry import Patience, retry
+from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.common.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class BrokerLink:
+    """A client and the loop it belongs to. Not for several threads at once."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "barnabas-spark",
+        request_timeout: float = REQUEST_TIMEOUT,
+        total_timeout: float = TOTAL_TIMEOUT,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.client = Client(
+            bootstrap,
+            client_id=client_id,
+            request_timeout=request_timeout,
+            total_timeout=total_timeout,
+            security=security,
+        )
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises. Tasks that it has started go on at the next call."""
+        return self.loop.run_until_complete(work)
+
+    def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
+        """Try for so long, in seconds, while brokers are away or a cluster is changing its leaders."""
+
+        waiting = Patience(patience, may_pass)
+
+        async def tell(error: Exception) -> None:
+            log.warning("trying again for %.0f s: %s", waiting.deadline.remaining, error)
+
+        return self.run(retry(attempt, waiting, tell))
+
+    def close(self) -> None:
+        self.run(self.client.close())
+        self.loop.close()
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later. A topic that is not there is no matter of patience."""
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    if isinstance(error, KafkaError) and error.code in unknown:
+        return False
+    return is_retriable(error)
+
+
+_links: dict[tuple[int, tuple[tuple[str, Any], ...]], BrokerLink] = {}
+
+
+def link_to(bootstrap: str, **settings: Any) -> BrokerLink:
+    """This process's link to a cluster, with BrokerLink's settings; made once and kept."""
+    key = (os.getpid(), tuple(sorted({**settings, "bootstrap": bootstrap}.items())))
+    link = _links.get(key)
+    if link is None:
+        link = _links[key] = BrokerLink(bootstrap, **settings)
+    return link

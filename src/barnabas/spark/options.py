@@ -1,0 +1,117 @@
+"""The options of `format("barnabas")`, each declared once: its name, what it is for, and who understands it.
+
+Names and meanings are those of Spark's own Kafka connector, so that a query changes its format and nothing else. As in
+Spark, case does not matter. An option nobody knows is an error that names the nearest one: a misspelt `startingOffset`
+must not read a topic from the wrong end.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, ClientSettings, check_client_setting
+from barnabas.spark.option_catalogue import OPTIONS, Side
+
+STORE_PREFIX = "remote."
+
+
+class OptionError(ValueError):
+    """An option that is unknown, missing, or has a value that cannot be."""
+
+
+# Spark itself puts these in; they are no business of a data source.
+_SPARKS_OWN = frozenset({"path", "paths", "queryname", "outputmode", "triggerinterval"})
+
+
+class Options:
+    """What the caller wrote, checked for names that nobody knows; values are checked as they are read."""
+
+    def __init__(self, given: Mapping[str, str], side: Side) -> None:
+        self._side = side
+        self._values = {name.lower(): value for name, value in given.items()}
+        self._names = {option.name.lower(): option for option in OPTIONS if side in option.sides}
+        for name in given:
+            self._check_name(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        """What was given, or the declared default; None where there is neither."""
+        value = self._values.get(name.lower())
+        return self._names[name.lower()].default if value is None else value.strip()
+
+    def require(self, name: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise OptionError(f"option {name!r} must be given")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = (self.text(name) or "false").lower()
+        if value not in ("true", "false"):
+            raise OptionError(f"option {name!r} must be true or false, not {value!r}")
+        return value == "true"
+
+    def number(self, name: str, at_least: int = 0) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            number = int(value)
+        except ValueError:
+            raise OptionError(f"option {name!r} must be a whole number, not {value!r}") from None
+        if number < at_least:
+            raise OptionError(f"option {name!r} must be at least {at_least}, not {number}")
+        return number
+
+    def choice(self, name: str, choices: Iterable[str]) -> str | None:
+        """One of several words, in the spelling of `choices`."""
+        value = self.text(name)
+        if value is None:
+            return None
+        by_lower = {choice.lower(): choice for choice in choices}
+        if value.lower() not in by_lower:
+            raise OptionError(f"option {name!r} must be one of {', '.join(by_lower.values())}, not {value!r}")
+        return by_lower[value.lower()]
+
+    def client_settings(self) -> ClientSettings:
+        """The `kafka.*` options, understood."""
+        return ClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
+
+    def client_text(self, name: str) -> str | None:
+        return self._values.get(CLIENT_PREFIX + name)
+
+    def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """(name without the prefix, value) of all options that have it."""
+        for name, value in self._values.items():
+            if name.startswith(prefix):
+                yield name.removeprefix(prefix), value
+
+    def _check_name(self, name: str) -> None:
+        lower = name.lower()
+        if lower.startswith(CLIENT_PREFIX):
+            check_client_setting(lower.removeprefix(CLIENT_PREFIX), self._side)
+        elif lower.startswith(STORE_PREFIX) and self._side == "source":
+            return  # obstore knows its options, and refuses others
+        elif lower not in self._names and lower not in _SPARKS_OWN and not lower.startswith("__"):
+            raise OptionError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        known = {option.name.lower(): option.name for option in self._names.values()}
+        if name.lower() in KNOWN:
+            return f"unknown option {name!r}: settings of the client need a prefix, {CLIENT_PREFIX + name!r}"
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"; did you mean {known[near[0]]!r}?" if near else f"; known are {', '.join(known.values())}"
+        return f"unknown option {name!r} of the {self._side}{hint}"
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of Spark's time strings: `15m`, `30s`, `500ms`; a plain number is milliseconds."""
+    units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    unit = text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :] or "ms"
+    if unit not in units or not digits.isdigit():
+        raise OptionError(f"{text!r} is no duration: a number and one of {', '.join(units)}")
+    return int(digits) * units[unit]

@@ -1,0 +1,42 @@
+"""The sink: `df.write.format("barnabas")` and `df.writeStream.format("barnabas")`, exactly once.
+
+settings   options and columns, checked
+writer     Spark's writers, on the driver and in tasks
+rows       Arrow -> encoded batches
+protocol   exactly once, without I/O
+names      transactional ids that no two processes share
+state      what a sink remembers
+driver     the protocol's steps, carried out on a cluster
+ledger     reads the state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.spark.options import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+def make_stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceStreamWriter:
+    """Rows of every output mode are appended, as by Spark's own Kafka sink."""
+    from barnabas.spark.sink.settings import read_settings
+    from barnabas.spark.sink.writer import StreamWriter
+
+    return StreamWriter(read_settings(options, schema, is_streaming=True))
+
+
+def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    from barnabas.spark.sink.settings import read_settings
+    from barnabas.spark.sink.writer import BatchWriter, NumberedWriter
+
+    if overwrite:
+        raise OptionError("a topic can only be appended to: use mode('append')")
+    settings = read_settings(options, schema, is_streaming=False)
+    return NumberedWriter(settings) if settings.batch_of else BatchWriter(settings)

@@ -1,0 +1,216 @@
+"""Carries out the programs of `protocol.py` on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from barnabas.client.admin import BROKER, describe_configs
+from barnabas.client.cluster import Client
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer
+from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, Transactions
+from barnabas.client.transactions import SHORTEST_TIMEOUT_MS
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.spark.sink import protocol
+from barnabas.spark.sink.ledger import PLACE, Ledger
+from barnabas.spark.sink.names import own_names
+from barnabas.spark.sink.protocol import Batch, FencedError, Outcome
+from barnabas.spark.sink.state import (
+    Part,
+    SinkState,
+    driver_id,
+    encode_state,
+    run_of,
+)
+from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
+from barnabas.records.blocks import block_of
+from barnabas.records.record import Record
+
+T = TypeVar("T")
+
+DRIVER_TIMEOUT_MS = 60_000  # of the driver's own transactions, each of which takes milliseconds
+MOST_AT_ONCE = 50  # requests to coordinators under way at a time
+_COMMITTED = ("PrepareCommit", "CompleteCommit")
+_UNKNOWN_ID = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+class SinkDriver:
+    """What a driver process keeps of one sink from batch to batch: its claim and what it has read."""
+
+    def __init__(self, client: Client, sink: str) -> None:
+        self._client = client
+        self._sink = sink
+        self._transactions = Transactions(client)
+        self._ledger = Ledger(client, sink)
+        self._producer: TransactionalBatchProducer | None = None  # the claim
+        self._longest_timeout: int | None = None
+        self._written: SinkState | None = None  # by this claim: nobody else can have written since
+
+    async def run(self, program: protocol.Steps[T]) -> T:
+        answer: Any = None
+        failure: Exception | None = None
+        while True:
+            try:
+                step = program.throw(failure) if failure else program.send(answer)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            answer, failure = None, None
+            try:
+                answer = await self._perform(step)
+            except FencedError as error:
+                failure = error
+
+    async def _perform(self, step: protocol.Step) -> Any:
+        match step:
+            case protocol.Claim(fresh):
+                await self._claim(fresh)
+            case protocol.Read():
+                return await self._read()
+            case protocol.ReadUnclaimed():
+                await self._ledger.catch_up()
+                return self._ledger.state, self._ledger.settled
+            case protocol.Write(state, rows):
+                await self._write(state, rows)
+            case protocol.Check(parts):
+                return await self._check(parts)
+            case protocol.Commit(parts):
+                return await _all([self._end(part) for part in parts])
+            case protocol.Abort(names):
+                await _all([self._transactions.initialize(name, SHORTEST_TIMEOUT_MS) for name in names])
+            case protocol.Open():
+                found = [(name, run_of(self._sink, name)) for name in await self._transactions.ongoing()]
+                return [(name, run) for name, run in found if run is not None]
+            case protocol.Store(batch):
+                return await self._store(batch)
+        return None
+
+    async def longest_timeout(self) -> int:
+        """What the broker allows for a transaction."""
+        if self._longest_timeout is None:
+            self._longest_timeout = await _longest_timeout(self._client)
+        return self._longest_timeout
+
+    # -- the state ----------------------------------------------------------------------------------------
+
+    async def _claim(self, fresh: bool) -> None:
+        if self._producer is not None and not fresh:
+            return
+        self._producer, self._written = None, None
+        name = driver_id(self._sink)
+        identity = await self._transactions.initialize(name, DRIVER_TIMEOUT_MS)
+        self._producer = TransactionalBatchProducer(self._transactions, identity, name)
+
+    async def _read(self) -> SinkState:
+        if self._written is None:
+            await self._ledger.catch_up()
+            self._written = self._ledger.state
+        return self._written
+
+    async def _write(self, state: SinkState | None, rows: tuple[Any, ...]) -> None:
+        assert self._producer is not None
+        producer, self._producer, self._written = (
+            self._producer,
+            None,
+            None,
+        )  # until it is known to have gone well
+        value = None if state is None else encode_state(state)
+        record = Record(0, time.time_ns() // 1_000_000, self._sink.encode(), value)
+        try:
+            await producer.send([block_of(PLACE, record), *rows])
+            await producer.end(committed=True)
+        except KafkaError as error:
+            if error.code in FENCED:
+                raise FencedError(str(error)) from error
+            raise
+        self._producer, self._written = producer, state or SinkState()
+
+    # -- the tasks' transactions --------------------------------------------------------------------------
+
+    async def _check(self, parts: tuple[Part, ...]) -> list[Outcome]:
+        known = await self._transactions.describe([part.transactional_id for part in parts])
+        return [_outcome(part, known.get(part.transactional_id)) for part in parts]
+
+    async def _end(self, part: Part) -> Outcome:
+        identity = ProducerIdAndEpoch(part.producer_id, part.epoch)
+        try:
+            await self._transactions.end(part.transactional_id, identity, committed=True)
+        except KafkaError as error:
+            if error.code in FENCED:
+                return Outcome.UNKNOWN if error.code == _UNKNOWN_ID else Outcome.LOST
+            raise
+        return Outcome.COMMITTED
+
+    async def _store(self, batch: Batch) -> Part:
+        place = (self._sink, batch.run, batch.start, batch.number)
+        name = own_names().take(*place)
+        identity = await self._transactions.initialize(
+            name, await self.longest_timeout(), without_timeout=True
+        )
+        producer = TransactionalBatchProducer(self._transactions, identity, name)
+        await producer.send(batch.rows)
+        own_names().keep(name, *place)
+        return Part(name, identity.producer_id, identity.epoch)
+
+
+async def _longest_timeout(client: Client) -> int:
+    try:
+        broker = next(iter((await client.refresh([])).brokers))
+        settings = await describe_configs(client, BROKER, str(broker))
+        found = next(one.value for one in settings if one.name == "transaction.max.timeout.ms")
+    except (KafkaError, StopIteration):
+        return USUAL_LONGEST_TIMEOUT_MS  # not everybody may read a broker's settings
+    return int(found or USUAL_LONGEST_TIMEOUT_MS)
+
+
+async def _all(work: list[Awaitable[T]]) -> list[T]:
+    """The results of many requests, a bounded number of them under way."""
+    turns = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def in_turn(one: Awaitable[T]) -> T:
+        async with turns:
+            return await one
+
+    return await asyncio.gather(*(in_turn(one) for one in work))
+
+
+def _outcome(part: Part, known: DescribeTransactionsTransactionState | None) -> Outcome:
+    if known is None:
+        return Outcome.UNKNOWN
+    if (known.producer_id, known.producer_epoch) != (part.producer_id, part.epoch):
+        return Outcome.LOST
+    if known.transaction_state == "Ongoing":
+        return Outcome.OPEN
+    return Outcome.COMMITTED if known.transaction_state in _COMMITTED else Outcome.LOST
+
+
+def owner_of_this_process() -> str:
+    """Names the driver that this worker process belongs to: the first ancestor that is not Python.
+
+    Spark plans a batch and commits it in two different Python workers, lets idle ones die and starts others; what
+    they have in common is the JVM above them. Its start time tells it from a later process with the same id.
+    """
+    pid = os.getppid()
+    for _ in range(3):
+        name, parent, started = _process(pid)
+        if not name.startswith("python"):
+            return f"{socket.gethostname()}/{pid}/{started}"
+        pid = parent
+    return f"{socket.gethostname()}/{os.getppid()}/{time.time_ns()}"
+
+
+def _process(pid: int) -> tuple[str, int, str]:
+    """(name, parent, start time) from Linux's /proc; elsewhere every parent counts as the driver."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            text = file.read()
+    except OSError:
+        return "?", 0, "?"
+    name = text[text.index("(") + 1 : text.rindex(")")]
+    fields = text[text.rindex(")") + 2 :].split()
+    return name, int(fields[1]), fields[19]

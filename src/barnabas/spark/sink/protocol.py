@@ -1,0 +1,383 @@
+"""Exactly once, as programs without I/O: they yield what is to be done and are sent what came of it.
+
+    Claim    InitProducerId of the driver's id: an earlier claimer cannot write any more
+    Read     the sink's state, after a claim: nobody can change it unseen
+    ReadUnclaimed     the same without a claim; whether a write of somebody is still under way
+    Write    the state, and the rows that tasks handed over, in one transaction of the driver; Fenced if another claimed
+    Check    what became of transactions
+    Commit   EndTxn, until the coordinators have said yes; may be repeated
+    Abort    InitProducerId of tasks' ids: ends what is open, and shuts out who had it
+    Open     the tasks' transactions that are open, found by the names of their ids
+    Store    rows that tasks handed over, in a transaction that is left open like a task's
+
+Claim, Read, Write is a compare-and-set of the state: a write succeeds only if nobody has claimed since the read. All
+safety rests on it. A batch is in the topics once, because
+
+1. it is decided by one write, which says which transactions make it up (or carries all of its rows itself);
+2. who finds a decision finishes it before anything else, and a decided batch is not written again;
+3. only decided transactions are committed, and nobody could abort them but the process that wrote them, which has
+   ended its task (`names.py`), and later batches and runs, which finish first;
+4. tidying up ends transactions only of runs in which nothing can be decided any more.
+
+A program may be killed between any two steps. `tests/spark/sink/test_protocol.py` does so at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+from barnabas.spark.sink.state import NO_BATCH, Part, SinkState
+
+T = TypeVar("T")
+Steps = Generator["Step", Any, T]
+
+CLAIMS = 5  # how often to try again when another driver claims at the same moment
+
+
+class Outcome(Enum):
+    """What became of a transaction."""
+
+    OPEN = auto()
+    COMMITTED = auto()
+    LOST = auto()  # aborted: it timed out, or another process ended it
+    UNKNOWN = auto()  # the coordinator has forgotten the id
+
+
+class Torn(Enum):
+    """What the user wants done about a batch of which a part is lost."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RERUN = "rerun"
+
+
+# -- steps ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """-> None. Unless `fresh`, a claim that this process has from before will do: writing tells if it still holds."""
+
+    fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """-> SinkState"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnclaimed:
+    """-> (SinkState, whether it is settled)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """-> None, or FencedError. No state: the sink is forgotten."""
+
+    state: SinkState | None
+    rows: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """-> list[Outcome], one for each part"""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """-> list[Outcome], one for each part: committed, or lost"""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """-> None"""
+
+    transactional_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """-> list[(transactional id, run)]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """-> Part"""
+
+    batch: Batch
+
+
+Step = Claim | Read | ReadUnclaimed | Write | Check | Commit | Abort | Open | Store
+
+
+class FencedError(Exception):
+    """Another driver has claimed the sink."""
+
+
+class SinkError(Exception):
+    """The query stops. The text says what has happened to the batch and what to do."""
+
+
+class SupersededError(SinkError):
+    """Another run of the query has the sink."""
+
+
+class LostBatchError(SinkError):
+    """Nothing of the batch is in the topics: it can be run again."""
+
+
+class TornBatchError(SinkError):
+    """A part of the batch is in the topics and the rest is lost."""
+
+
+# -- programs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What the tasks of a batch must know."""
+
+    run: int
+    decided: Mapping[str, int] = field(default_factory=dict)  # the last batch of every query
+
+    def has(self, query: str, batch: int) -> bool:
+        return batch <= self.decided.get(query, NO_BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the tasks of a batch have done."""
+
+    number: int
+    query: str
+    run: int
+    parts: tuple[Part, ...] = ()
+    rows: tuple[Any, ...] = ()
+    start: str = ""  # of the query: each has another one, and fails with its first batch that does
+    is_last: bool = False  # nothing will follow, and nobody will ask again: a job that is no query
+
+
+def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
+    """Before the tasks of a batch start: finish what was decided, end what was left open."""
+    state, settled = yield ReadUnclaimed()
+    if settled and state.owner == owner and not state.pending:
+        return _ticket(state)
+    for _ in range(CLAIMS):
+        yield Claim()
+        state = yield Read()
+        try:
+            return (yield from _take_over(state, owner, torn))
+        except FencedError:
+            continue
+    raise _superseded()
+
+
+def _take_over(state: SinkState, owner: str, torn: Torn) -> Steps[Ticket]:
+    if state.pending:
+        state = yield from _finish(state, torn)
+    if state.owner != owner:
+        state = state.taken_over(owner)
+        yield Write(state)
+        # From here on no earlier run can decide anything: what it has left open is nobody's.
+        yield from sweep(state.run - 1)
+    return _ticket(state)
+
+
+def _ticket(state: SinkState) -> Ticket:
+    return Ticket(state.run, state.all_decided())
+
+
+def commit(batch: Batch) -> Steps[None]:
+    """All tasks have ended well: decide the batch, and carry it out."""
+    if batch.rows and batch.parts:
+        # Rows that travel with the decision could not be taken back with it.
+        part = yield Store(batch)
+        batch = replace(batch, parts=(*batch.parts, part), rows=())
+    for attempt in range(CLAIMS):
+        yield Claim(fresh=attempt > 0)
+        state = yield Read()
+        if state.run != batch.run and attempt == 0:
+            continue  # under a claim from before, which another process of this driver may have replaced since
+        try:
+            return (yield from _decide(state, batch))
+        except FencedError:
+            continue
+    raise _superseded()
+
+
+def _decide(state: SinkState, batch: Batch) -> Steps[None]:
+    if batch.run != state.run or batch.start in state.replaced:
+        yield from _abandon(batch.parts, state)
+        raise _superseded()
+    if state.has(batch.query, batch.number):
+        yield from _abandon(batch.parts, state)
+        if state.pending:
+            yield from _finish(state)
+        return
+    if state.pending:
+        state = yield from _finish(state)
+    if not batch.parts:
+        done = state.with_decision(batch.query, batch.number, (), batch.start).completed()
+        yield Write(None if batch.is_last else done, batch.rows)
+        return
+    outcomes = yield Check(batch.parts)
+    if any(outcome is not Outcome.OPEN for outcome in outcomes):
+        yield from _abandon(batch.parts, state)
+        raise _lost(batch.number)
+    state = state.with_decision(batch.query, batch.number, batch.parts, batch.start)
+    yield Write(state)
+    yield from _carry_out(state, batch.parts, forget=batch.is_last)
+
+
+def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[None]:
+    """A task has failed, or the query was stopped: end what this driver's tasks have left open.
+
+    `parts` are those of tasks that have ended well, and `start` what they say; unknown if none has.
+    """
+    state, settled = yield ReadUnclaimed()
+    if settled and state.owner == owner and start in state.replaced:
+        yield from _abandon(parts, state)  # what else is open may be of the query that came after
+    elif settled and state.owner == owner:
+        yield from _tidy_up(state)
+
+
+def tidy(run: int) -> Steps[None]:
+    """No task of this run is needed any more: end what those have left open that Spark has given up."""
+    state, settled = yield ReadUnclaimed()
+    if settled and state.run == run:
+        yield from _tidy_up(state)
+
+
+def give_up(run: int) -> Steps[None]:
+    """A job has failed that may be asked for again: what it has decided by then is carried out by who asks."""
+    state, settled = yield ReadUnclaimed()
+    if settled:
+        yield from sweep(run, state.pending)
+
+
+def _tidy_up(state: SinkState) -> Steps[None]:
+    """End what is open of this run and those before it. The run itself ends first, if anything of it is open: there may
+    be another query that looks like the same owner, and what is open may be decided between a look and its end."""
+    found = [(name, run) for name, run in (yield Open()) if run <= state.run]
+    if any(run == state.run for _, run in found) and not (yield from _end_run(state)):
+        found = [(name, run) for name, run in found if run < state.run]
+    if found:
+        yield Abort(tuple(name for name, _ in found))
+
+
+def _end_run(seen: SinkState) -> Steps[bool]:
+    """Nobody can decide anything in that run any more: the owner goes on in the next one."""
+    yield Claim()
+    state = yield Read()
+    if (state.run, state.owner) != (seen.run, seen.owner) or state.pending:
+        return False  # another one goes on here, or has not carried out what it has decided
+    try:
+        yield Write(state.taken_over(state.owner))
+    except FencedError:
+        return False
+    return True
+
+
+def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
+    """End transactions that tasks of these runs have left open: readers of committed records wait for them."""
+    kept = {part.transactional_id for part in keep}
+    found = yield Open()
+    left = tuple(name for name, run in found if run <= last_run and name not in kept)
+    if left:
+        yield Abort(left)
+
+
+def _finish(state: SinkState, torn: Torn = Torn.FAIL) -> Steps[SinkState]:
+    """A decision that was written down before: carry it out, or take it back if nothing of it was committed."""
+    outcomes = yield Check(state.pending)
+    if Outcome.LOST not in outcomes and Outcome.UNKNOWN not in outcomes:
+        return (yield from _carry_out(state, state.pending))
+    is_torn = Outcome.COMMITTED in outcomes or Outcome.UNKNOWN in outcomes
+    if is_torn and torn is Torn.FAIL:
+        yield from _stop(state, outcomes)
+    if is_torn and torn is Torn.SKIP:
+        left = tuple(p for p, o in zip(state.pending, outcomes, strict=True) if o is Outcome.OPEN)
+        return (yield from _carry_out(state, left))
+    return (yield from _withdraw(state))
+
+
+def _carry_out(state: SinkState, parts: tuple[Part, ...], *, forget: bool = False) -> Steps[SinkState]:
+    outcomes = (yield Commit(parts)) if parts else []
+    if all(outcome is Outcome.COMMITTED for outcome in outcomes):
+        done = state.completed()
+        yield Write(None if forget else done)
+        return done
+    if Outcome.COMMITTED in outcomes or Outcome.UNKNOWN in outcomes:
+        yield from _stop(state, outcomes)
+    yield from _withdraw(state)
+    raise _lost(state.decided)
+
+
+def _stop(state: SinkState, outcomes: list[Outcome]) -> Steps[None]:
+    """Only who still has the claim may say so: to others, what a successor has finished and reused looks lost."""
+    yield Write(state)
+    raise _torn(state, outcomes)
+
+
+def _withdraw(state: SinkState) -> Steps[SinkState]:
+    # First the decision: the next driver must not find one whose transactions are half gone.
+    back = state.withdrawn()
+    yield Write(back)
+    yield Abort(tuple(part.transactional_id for part in state.pending))
+    return back
+
+
+def _abandon(parts: tuple[Part, ...], state: SinkState) -> Steps[None]:
+    left = tuple(part.transactional_id for part in parts if part not in state.pending)
+    if left:
+        yield Abort(left)
+
+
+# -- what is said when it ends badly ----------------------------------------------------------------------
+
+
+def _superseded() -> SupersededError:
+    return SupersededError(
+        "another run of this query, or another query with the same sinkId, has taken over the sink: this one "
+        "stops, and nothing of its current batch is in the topics. If both are meant to run, give each a sinkId"
+    )
+
+
+def ended_elsewhere() -> SinkError:
+    return SinkError(
+        "the transaction of a task was ended while the task wrote: another run of this query, or another query with "
+        "the same sinkId, has the sink, or an administrator ended it. Nothing of the batch is in the topics. If two "
+        "queries are meant to run, give each a sinkId; then start this one again"
+    )
+
+
+def _lost(batch: int) -> LostBatchError:
+    return LostBatchError(
+        f"transactions of batch {batch} were aborted before they could be committed (they timed out, or an "
+        "administrator ended them). Nothing of the batch is in the topics: start the query again, and it is "
+        "written again"
+    )
+
+
+def _torn(state: SinkState, outcomes: list[Outcome]) -> TornBatchError:
+    committed = [
+        p.transactional_id for p, o in zip(state.pending, outcomes, strict=True) if o is Outcome.COMMITTED
+    ]
+    lost = [
+        p.transactional_id for p, o in zip(state.pending, outcomes, strict=True) if o is not Outcome.COMMITTED
+    ]
+    return TornBatchError(
+        f"batch {state.decided} is only partly in the topics: the transactions "
+        f"{', '.join(committed) or '(none known)'} were committed, and {', '.join(lost)} were aborted by the broker "
+        "before they could be: they were open for longer than its transaction.max.timeout.ms, or an administrator "
+        "ended them. The sink does not guess: remove or complete the batch's rows, then set the option tornBatch to "
+        "skip (the batch counts as written) or rerun (it is written again, whole)"
+    )

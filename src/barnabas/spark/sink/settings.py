@@ -1,0 +1,164 @@
+"""What the options and the columns of a sink say, checked before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.options import OptionError, Options
+from barnabas.spark.sink.protocol import Torn
+from barnabas.records.compression import CODEC_BY_NAME, Codec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+LARGEST_REQUEST = (
+    1024 * 1024
+)  # Kafka's max.request.size, which limits a batch too; a record alone only if it is set
+HANDED_OVER = 64 * 1024  # bytes of a task's rows that travel through the driver instead of in a transaction
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)  # as Hadoop's Path
+_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+_COLUMNS = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+
+
+@dataclass(frozen=True)
+class SinkSettings:
+    client: ClientSettings
+    columns: tuple[str, ...]
+    topic: str | None = None
+    delivery: str = EXACTLY_ONCE
+    sink: str = ""
+    checkpoint: str = ""
+    torn: Torn = Torn.FAIL
+    handed_over: int = HANDED_OVER
+    codec: int = Codec.NONE
+    acks: int = -1
+    largest_request: int | None = None
+    """None: batches of LARGEST_REQUEST at most, and a record that is larger by itself, if its topic takes it."""
+    timeout_ms: int | None = None
+    batch_of: str = ""
+    """The query whose batch a job writes; empty for a job of its own."""
+    batch_number: int = 0
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == EXACTLY_ONCE
+
+
+def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming: bool) -> SinkSettings:
+    options = Options(given, "sink")
+    delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) or EXACTLY_ONCE
+    topic = options.text("topic")
+    handed_over = options.number("handedOverBytes")
+    checkpoint = normal_location(options.text("checkpointLocation") or "")
+    return SinkSettings(
+        client=options.client_settings(),
+        columns=_columns(schema, topic, with_timestamp=options.flag("includeTimestamp")),
+        topic=topic,
+        delivery=delivery,
+        sink=_sink_name(options, checkpoint, needed=is_streaming and delivery == EXACTLY_ONCE),
+        checkpoint=checkpoint,
+        torn=Torn(options.choice("tornBatch", [one.value for one in Torn]) or Torn.FAIL.value),
+        handed_over=HANDED_OVER if handed_over is None else handed_over,
+        codec=_word(options, "compression.type", CODEC_BY_NAME, "none"),
+        acks=_word(options, "acks", _ACKS, "all"),
+        largest_request=_number(options, "max.request.size"),
+        timeout_ms=_number(options, "transaction.timeout.ms"),
+        batch_of=_batch_of(options, delivery),
+        batch_number=options.number("batchNumber") or 0,
+    )
+
+
+def _batch_of(options: Options, delivery: str) -> str:
+    """Who repeats a batch of a query by its number must be known again, and have the number noted."""
+    query, number = options.text("batchOf") or "", options.number("batchNumber")
+    if not query and number is None:
+        return ""
+    if not query or number is None or not options.text("sinkId") or delivery != EXACTLY_ONCE:
+        raise OptionError(
+            "a batch of a query has the options 'batchOf' (its id), 'batchNumber' and 'sinkId', and is written "
+            "exactly once"
+        )
+    return query
+
+
+def normal_location(location: str) -> str:
+    """One text for all that name one place to Spark, where it is on this machine: /a, file:///a and, inside /, a."""
+    found = _LOCATION.fullmatch(location)
+    if found is None or not location:
+        return location
+    scheme, authority, path = (found[1] or "").lower(), found[2] or "", re.sub("/+", "/", found[3])
+    if scheme in ("", "file") and not authority:
+        return os.path.abspath(path).rstrip("/")
+    prefix = (f"{scheme}:" if scheme else "") + (f"//{authority}" if found[2] is not None else "")
+    return prefix + (posixpath.normpath(path) if path else "").rstrip("/")
+
+
+def _sink_name(options: Options, checkpoint: str, *, needed: bool) -> str:
+    """How the sink is called in transactional ids and in its state: the same after every restart."""
+    if given := options.text("sinkId"):
+        return given
+    if options.text("checkpointLocation"):
+        return f"spark-{digest(checkpoint)}"
+    if needed:
+        raise OptionError(
+            "an exactly-once sink must be known again after a restart: give this writer the option "
+            "'checkpointLocation' or 'sinkId', or set 'delivery' to 'at-least-once'"
+        )
+    return ""
+
+
+def digest(location: str) -> str:
+    return hashlib.sha256(location.encode()).hexdigest()[:16]
+
+
+def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> tuple[str, ...]:
+    types = {one.name: one.dataType.simpleString() for one in schema.fields}
+    if "value" not in types:
+        raise OptionError(
+            f"there is no column 'value' to write; the columns are {', '.join(types) or 'none'}"
+        )
+    if topic is None and "topic" not in types:
+        raise OptionError("where to write: give the option 'topic', or a column 'topic'")
+    wanted = [name for name in _COLUMNS if name in types]
+    if not with_timestamp and "timestamp" in wanted:
+        wanted.remove("timestamp")  # as in Spark's own sink, which writes the present time
+    if topic is not None and "topic" in wanted:
+        wanted.remove("topic")
+    for name in wanted:
+        if types[name] not in _COLUMNS[name]:
+            raise OptionError(
+                f"column {name!r} must be of type {' or '.join(_COLUMNS[name])}, not {types[name]}: cast it first"
+            )
+    return tuple(wanted)
+
+
+def _word(options: Options, name: str, known: Mapping[str, Any], default: str) -> int:
+    word = (options.client_text(name) or default).lower()
+    if word not in known:
+        raise OptionError(f"option 'kafka.{name}' must be one of {', '.join(known)}, not {word!r}")
+    return int(known[word])
+
+
+def _number(options: Options, name: str) -> int | None:
+    text = options.client_text(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"option 'kafka.{name}' must be a whole number above zero, not {text!r}")
+    return int(text)

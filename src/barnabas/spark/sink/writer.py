@@ -1,0 +1,313 @@
+"""Spark's writers. What they promise is in `protocol.py`; here it meets the processes that Spark runs.
+
+Spark makes a writer for each batch in a worker of the driver and pickles it for the tasks; it makes another one, in
+another process, to commit. So a writer does nothing when it is made. The batch is planned when the writer is pickled,
+that is before any task can start, and what the committing side must know comes back with the tasks' messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from barnabas.client.errors import UnsupportedApiError
+from barnabas.client.producing.batch_producer import BatchProducer, TransactionalBatchProducer
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
+from barnabas.client.producing.transactional import FENCED, Transactions
+from barnabas.common.errors import KafkaError
+from barnabas.spark.broker_link import BrokerLink, link_to
+from barnabas.spark.sink import protocol
+from barnabas.spark.sink.driver import SinkDriver, owner_of_this_process
+from barnabas.spark.sink.names import Place, own_names
+from barnabas.spark.sink.protocol import Batch, SinkError, Ticket
+from barnabas.spark.sink.settings import SinkSettings, digest
+from barnabas.spark.sink.state import Part
+from barnabas.spark.worker_process import begin_task, set_modules_aside
+from barnabas.records.blocks import Block
+
+SWEEP_SECONDS = 10.0
+# The other tasks of a job that failed may go on for a while: Spark gives a Python worker two seconds to end.
+STRAGGLERS_SECONDS = 3.0
+SWEEP_AGAIN_SECONDS = 0.25
+
+_drivers: dict[tuple[int, int, str], SinkDriver] = {}
+_swept: dict[str, tuple[str, float]] = {}  # by sink: the start of the query, and when
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has done."""
+
+    run: int = 0
+    query: str = ""
+    start: str = ""
+    is_repeated: bool = False  # an earlier attempt may have left a transaction open
+    part: Part | None = None
+    blocks: list[Block] = field(default_factory=list)
+
+
+def driver_for(settings: SinkSettings, sink: str) -> tuple[BrokerLink, SinkDriver]:
+    """This process's, kept from batch to batch; that of a job, which has no name of its own, is not."""
+    link = link_to(**settings.client.link)
+    key = (os.getpid(), id(link), sink)
+    driver = _drivers.get(key) or SinkDriver(link.client, sink)
+    if sink == settings.sink:
+        _drivers[key] = driver
+    return link, driver
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a task of Spark has a context"
+    return context
+
+
+class _PlannedWhenPickled:
+    """Spark pickles a writer for its tasks before any of them can start."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self._task: Task | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._task is None:
+            set_modules_aside()
+            self._task = self._plan()
+        return self.__dict__
+
+    def _plan(self) -> Task:
+        raise NotImplementedError
+
+
+class _QueryWriter(_PlannedWhenPickled):
+    """One batch of a query, which is known by its number."""
+
+    @property
+    def _owner(self) -> str:
+        """Two queries of one Spark that share a sinkId have different checkpoints, or ids."""
+        return f"{owner_of_this_process()}/{digest(self._settings.checkpoint or self._settings.batch_of)}"
+
+    def _plan(self) -> Task:
+        if not self._settings.is_exactly_once:
+            return Task(self._settings)
+        link, driver = driver_for(self._settings, self._settings.sink)
+        ticket = link.run(driver.run(protocol.plan(self._owner, self._settings.torn)))
+        timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
+        return Task(self._settings, self._settings.sink, ticket, timeout)
+
+    def _give_up(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once:
+            link, driver = driver_for(self._settings, self._settings.sink)
+            written = [message for message in messages if isinstance(message, Written)]
+            start = written[0].start if written else ""
+            parts = tuple(message.part for message in written if message.part is not None)
+            link.run(driver.run(protocol.abort(self._owner, start, parts)))
+
+
+class StreamWriter(_QueryWriter, DataSourceStreamArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        context = _context()
+        query = context.getLocalProperty("sql.streaming.queryId") or ""
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        return self._task.write(iterator, Written(query=query, start=_start_of(context)), batch)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        set_modules_aside()
+        if self._settings.is_exactly_once:
+            _commit(self._settings, self._settings.sink, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        self._give_up(messages)
+
+
+class NumberedWriter(_QueryWriter, DataSourceArrowWriter):
+    """A micro-batch that `foreachBatch` writes: to Spark a job of its own, to the sink the batch of a query."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        settings = self._settings
+        written = Written(query=settings.batch_of, start=_start_of(_context()))
+        return self._task.write(iterator, written, settings.batch_number)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        set_modules_aside()
+        _commit(self._settings, self._settings.sink, messages, self._settings.batch_number)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._task is not None:
+            self._give_up(messages)
+
+
+def _start_of(context: TaskContext) -> str:
+    return context.getLocalProperty("spark.jobGroup.id") or ""  # the query's runId
+
+
+class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):
+    """One job: all of its rows or none. Its state is forgotten with it, unless a `sinkId` says who asks again."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        super().__init__(settings)
+        self._job = uuid.uuid4().hex
+
+    @property
+    def _sink(self) -> str:
+        return self._settings.sink or f"batch-{self._job}"
+
+    def _plan(self) -> Task:
+        if not self._settings.is_exactly_once:
+            return Task(self._settings)
+        link, driver = driver_for(self._settings, self._sink)
+        ticket = Ticket(run=0)
+        if self._settings.sink:
+            ticket = link.run(driver.run(protocol.plan(self._job, self._settings.torn)))
+        timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
+        return Task(self._settings, self._sink, ticket, timeout, without_timeout=False)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        assert self._task is not None
+        return self._task.write(iterator, Written(query=self._job, start=self._job), 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once:
+            _commit(self._settings, self._sink, messages, 0, is_last=not self._settings.sink)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._settings.is_exactly_once and self._task is not None:
+            link, driver = driver_for(self._settings, self._sink)
+            # A job without a sinkId nobody can carry out later: better that readers do not wait for it.
+            give_up = protocol.give_up if self._settings.sink else protocol.sweep
+            end = time.monotonic() + STRAGGLERS_SECONDS
+            while True:
+                link.run(driver.run(give_up(self._task.ticket.run)))
+                if time.monotonic() >= end:
+                    return
+                time.sleep(SWEEP_AGAIN_SECONDS)
+
+
+def _commit(
+    settings: SinkSettings,
+    sink: str,
+    messages: list[WriterCommitMessage | None],
+    number: int,
+    *,
+    is_last: bool = False,
+) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    parts = tuple(message.part for message in written if message.part is not None)
+    rows = tuple(block for message in written for block in message.blocks)
+    if not parts and not rows:
+        return  # nothing was written, and running the batch again would write nothing
+    link, driver = driver_for(settings, sink)
+    first = written[0]
+    batch = Batch(number, first.query, first.run, parts, rows, first.start, is_last)
+    link.run(driver.run(protocol.commit(batch)))
+    is_repeated = any(message.is_repeated for message in written)
+    if is_last and is_repeated:
+        link.run(driver.run(protocol.sweep(first.run)))
+    elif not is_last and (is_repeated or _is_time_to_tidy(sink, first.start)):
+        _swept[sink] = first.start, time.monotonic()
+        link.run(driver.run(protocol.tidy(first.run)))
+
+
+def _is_time_to_tidy(sink: str, start: str) -> bool:
+    """Now and then, and once in every start: stragglers of the one before may have come after its end."""
+    swept_for, when = _swept.get(sink, ("", 0.0))
+    return start != swept_for or time.monotonic() - when > SWEEP_SECONDS
+
+
+@dataclass
+class Task:
+    """What a task needs; travels to it with the writer."""
+
+    settings: SinkSettings
+    sink: str = ""
+    ticket: Ticket = field(default_factory=lambda: Ticket(0))
+    timeout_ms: int = 0
+    without_timeout: bool = True
+
+    def write(self, rows: Iterator[pa.RecordBatch], written: Written, batch: int) -> Written:
+        written.run, written.is_repeated = self.ticket.run, _context().attemptNumber() > 0
+        if self.settings.is_exactly_once and self.ticket.has(written.query, batch):
+            for _ in rows:
+                pass
+            return written
+        begin_task()
+        link = link_to(**self.settings.client.link)
+        return link.run(self._write(link, rows, written, batch))
+
+    async def _write(
+        self, link: BrokerLink, rows: Iterator[pa.RecordBatch], written: Written, batch: int
+    ) -> Written:
+        from barnabas.spark.sink.rows import (
+            RowEncoder,
+        )  # numba: a second that the driver need not wait for
+
+        encoder = RowEncoder(link.client, self.settings, rows)
+        blocks = await encoder.next_blocks()
+        if blocks is None:
+            return written
+        following = await encoder.next_blocks()
+        if following is None and self._may_hand_over(blocks):
+            written.blocks = blocks
+            return written
+        place = (self.sink, self.ticket.run, written.start, batch)
+        producer = await self._producer(link, place)
+        while blocks is not None:
+            ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
+            try:
+                await producer.send(blocks)
+            except KafkaError as error:
+                if self.settings.is_exactly_once and error.code in FENCED:
+                    raise protocol.ended_elsewhere() from error
+                raise
+            finally:
+                # The thread that reads Spark's rows must have ended before this task does.
+                upcoming = await ahead if ahead is not None else None
+            blocks, following = following, upcoming
+        if isinstance(producer, TransactionalBatchProducer):
+            identity, name = producer.identity, producer.transactional_id or ""
+            own_names().keep(name, *place)
+            written.part = Part(name, identity.producer_id, identity.epoch)
+        return written
+
+    def _may_hand_over(self, blocks: list[Block]) -> bool:
+        size = sum(len(block.data) for block in blocks)
+        return self.settings.is_exactly_once and size <= self.settings.handed_over
+
+    async def _producer(self, link: BrokerLink, place: Place) -> BatchProducer:
+        if not self.settings.is_exactly_once:
+            return BatchProducer(
+                link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks
+            )
+        name = own_names().take(*place)
+        transactions = Transactions(link.client)
+        try:
+            identity = await transactions.initialize(
+                name, self.timeout_ms, without_timeout=self.without_timeout
+            )
+        except UnsupportedApiError as error:
+            raise SinkError(
+                f"{error}: this broker has no transactions; set 'delivery' to 'at-least-once'"
+            ) from error
+        return TransactionalBatchProducer(transactions, identity, name)
+
+
+async def _idempotent(link: BrokerLink, acks: int) -> ProducerIdAndEpoch:
+    """Retries leave no duplicates where the broker can tell; that is no promise about tasks that run again."""
+    if acks != -1:
+        return NO_PRODUCER_ID
+
+    try:
+        return await init_producer_id(link.client)
+    except UnsupportedApiError:
+        return NO_PRODUCER_ID

@@ -1,0 +1,240 @@
+"""Which columns a read has, and where each comes from: the record, its place, or a field of its value.
+
+Without `value.format` the columns are those of Spark's own connector: key, value, topic, partition, offset, timestamp,
+timestampType, and headers. With it a plain name is a field of the value, because values have fields named `key` and
+`timestamp` too; what belongs to the record is then written with an underscore: `_offset`, `_timestamp`, ...
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from barnabas.spark.options import OptionError, Options
+from barnabas.spark.source.ddl import parse_ddl
+from barnabas.spark.source.protobuf import protobuf_fields, protobuf_message, subscribed_topic
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+RECORD_COLUMNS: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS,
+}
+NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+FORMATS = ("json", "avro", "protobuf", "csv", "string")
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+
+def is_record_column(name: str) -> bool:
+    """With `value.format`: whether an underscore says that a column is the record's."""
+    return name.startswith("_") and name[1:] in RECORD_COLUMNS
+
+
+@dataclass(frozen=True)
+class ValueFormat:
+    """How to take a value apart. `fields` are its own; the column for values that do not fit is not among them."""
+
+    kind: str
+    fields: StructType
+    mode: str
+    corrupt_column: str
+    delimiter: str = ","
+    avro_schema: str | None = None
+    registry: str | None = None
+    descriptors: bytes | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """The rows of a read. Picklable: tasks get it."""
+
+    schema: StructType
+    value: ValueFormat | None
+
+    def record_column(self, name: str) -> str | None:
+        """The column of the record that a name means; None for what comes out of the value."""
+        if self.value is None:
+            return name
+        return name.removeprefix("_") if is_record_column(name) else None
+
+
+def schema_of(given: Mapping[str, str]) -> StructType:
+    """The schema of a read whose caller gave none."""
+    options = Options(given, "source")
+    fields = _fields_of_value(options, None)
+    known = _namespace(options, fields)
+    wanted = options.text("columns")
+    if wanted is None:
+        return StructType([StructField(name, kind) for name, kind in _default(options, fields).items()])
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    return StructType([StructField(name, _known(known, name)) for name in names])
+
+
+def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
+    """What the tasks must know; an error when the schema asks for what is not there."""
+    options = Options(given, "source")
+    value = _value_format(options, schema)
+    shape = RowShape(schema, value)
+    for field in schema.fields:
+        column = shape.record_column(field.name)
+        if column not in NEVER_NULL:
+            _check_nullable(field.name, field.dataType, field.nullable)
+        if column is not None:
+            _check_type(field, _known(RECORD_COLUMNS, column))
+        elif value is not None and field.name == value.corrupt_column:
+            if not isinstance(field.dataType, (StringType, BinaryType)):
+                raise OptionError(f"column {field.name!r} must be STRING or BINARY")
+        elif value is not None and field.name not in value.fields.names:
+            raise OptionError(f"unknown column {field.name!r}: the value has {', '.join(value.fields.names)}")
+    return shape
+
+
+def _check_nullable(name: str, kind: DataType, nullable: bool) -> None:
+    """Spark takes NOT NULL at its word, and a null for whatever lies there; a source cannot change a given schema."""
+    if not nullable:
+        raise OptionError(
+            f"column {name!r} is NOT NULL in the schema, and a record may lack it: leave NOT NULL out, or give the "
+            "fields by the option 'value.schema', which passes over it"
+        )
+    if isinstance(kind, StructType):
+        for inner in kind.fields:
+            _check_nullable(f"{name}.{inner.name}", inner.dataType, inner.nullable)
+    elif isinstance(kind, ArrayType):
+        _check_nullable(f"{name}[]", kind.elementType, kind.containsNull)
+
+
+def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
+    kind = options.choice("value.format", FORMATS)
+    if kind is None:
+        return None
+    corrupt = options.require("columnNameOfCorruptRecord")
+    fields = _fields_of_value(options, schema)
+    assert fields is not None
+    if kind == "json":
+        for field in fields.fields:
+            if field.name != corrupt:
+                _check_json(field.name, field.dataType)
+    return ValueFormat(
+        kind,
+        StructType([field for field in fields.fields if field.name != corrupt]),
+        options.choice("mode", MODES) or "PERMISSIVE",
+        corrupt,
+        options.require("value.csv.delimiter") if kind == "csv" else ",",
+        _avro_text(options) if kind == "avro" else None,
+        options.text("value.registry"),
+        *(protobuf_message(options, fields, corrupt) if kind == "protobuf" else ()),
+    )
+
+
+def _check_json(name: str, kind: DataType) -> None:
+    """What Arrow's parser cannot make out of JSON, Spark's own can."""
+    if isinstance(kind, (BinaryType, MapType)):
+        raise OptionError(
+            f"column {name!r} is {kind.simpleString()}, which value.format=json cannot read: read the value as it is, "
+            "and take it apart with from_json"
+        )
+    for inner in kind.fields if isinstance(kind, StructType) else ():
+        _check_json(f"{name}.{inner.name}", inner.dataType)
+    if isinstance(kind, ArrayType):
+        _check_json(f"{name}[]", kind.elementType)
+
+
+def _fields_of_value(options: Options, schema: StructType | None) -> StructType | None:
+    """From `value.schema`, from the caller's schema, or from the Avro schema, in this order."""
+    kind = options.choice("value.format", FORMATS)
+    if kind is None:
+        return None
+    if kind == "string":
+        return StructType([StructField("value", StringType())])
+    ddl = options.text("value.schema")
+    if ddl is not None:
+        return parse_ddl(ddl)
+    if schema is not None:
+        return StructType([field for field in schema.fields if not is_record_column(field.name)])
+    if kind == "avro":
+        from barnabas.spark.source.avro import fields_of_avro
+
+        return fields_of_avro(avro_schema(_avro_text(options)))
+    if kind == "protobuf":
+        return protobuf_fields(options)
+    raise OptionError(f"value.format={kind} needs the fields: give .schema(...) or the option 'value.schema'")
+
+
+def _avro_text(options: Options) -> str | None:
+    """The schema to read with: given, or the newest that the registry has for the topic."""
+    given, url = options.text("value.avro.schema"), options.text("value.registry")
+    if given is not None or url is None:
+        return given
+    topic = subscribed_topic(
+        options, "option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'"
+    )
+    from barnabas.client.schemas.client import RegistryError
+    from barnabas.tables.errors import SchemaError
+    from barnabas.tables.registered import newest_avro
+
+    try:
+        return newest_avro(url, topic)
+    except (RegistryError, SchemaError, ValueError) as error:
+        raise OptionError(f"option 'value.registry': {error}") from error
+
+
+def avro_schema(text: str | None) -> Any:
+    if not text:
+        raise OptionError("value.format=avro needs the option 'value.avro.schema'")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"option 'value.avro.schema' is no JSON: {error}") from error
+
+
+def _namespace(options: Options, fields: StructType | None) -> dict[str, DataType]:
+    if fields is None:
+        return RECORD_COLUMNS
+    corrupt = {options.require("columnNameOfCorruptRecord"): StringType()}
+    own = {field.name: field.dataType for field in fields.fields}
+    return {**corrupt, **own, **{f"_{name}": kind for name, kind in RECORD_COLUMNS.items()}}
+
+
+def _default(options: Options, fields: StructType | None) -> dict[str, DataType]:
+    if fields is not None:
+        return {field.name: field.dataType for field in fields.fields}
+    with_headers = options.flag("includeHeaders")
+    return {name: kind for name, kind in RECORD_COLUMNS.items() if name != "headers" or with_headers}
+
+
+def _known(known: Mapping[str, DataType], name: str) -> DataType:
+    if name not in known:
+        raise OptionError(f"unknown column {name!r}: there are {', '.join(known)}")
+    return known[name]
+
+
+def _check_type(field: StructField, expected: DataType) -> None:
+    if field.dataType == expected:
+        return
+    hint = ", or set the option 'value.format'" if field.name == "value" else ""
+    raise OptionError(
+        f"column {field.name!r} is {expected.simpleString()}, not {field.dataType.simpleString()}: "
+        f"read it so and cast it{hint}"
+    )

@@ -1,0 +1,68 @@
+"""Schemas as Spark's DDL writes them, without a session: the process that plans a Python source has none."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from barnabas.spark.options import OptionError
+from barnabas.tables.ddl import Field, Type, parse_fields
+from barnabas.tables.errors import SchemaError
+
+PLAIN_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamp_ntz": TimestampNTZType(),
+}
+
+
+def parse_ddl(text: str) -> StructType:
+    """OptionError when the text is no list of fields."""
+    try:
+        return _struct(parse_fields(text))
+    except SchemaError as error:
+        raise OptionError(str(error)) from None
+
+
+def _struct(fields: list[Field]) -> StructType:
+    return StructType([StructField(field.name, _spark_type(field.type)) for field in fields])
+
+
+def _spark_type(kind: Type) -> DataType:
+    name, parameters = kind
+    if name == "array":
+        return ArrayType(_spark_type(parameters[0]))
+    if name == "map":
+        return MapType(_spark_type(parameters[0]), _spark_type(parameters[1]))
+    if name == "struct":
+        return _struct(list(parameters))
+    if name == "decimal":
+        return DecimalType(*parameters)
+    return PLAIN_TYPES[name]

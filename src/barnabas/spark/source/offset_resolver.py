@@ -1,0 +1,75 @@
+"""What the driver has to know: which partitions there are, and which offsets belong to a moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from barnabas.spark.errors import SourceError
+from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, Offsets, partitions_text
+from barnabas.spark.source.settings import SourceSettings
+from barnabas.spark.source.topics import Assigned, topics_of
+from barnabas.common.types import TopicPartition
+
+
+class OffsetResolver:
+    """Questions of one query."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._settings = settings
+        self._topics = topics_of(settings)
+
+    def assigned(self, *, recent: bool = False) -> Assigned:
+        return self._topics.assigned(recent=recent)
+
+    def resolve(self, moment: Moment, assigned: Assigned, *, starting: bool) -> Offsets:
+        """The offsets that a moment means now."""
+        if moment.word is not None:
+            return self.offsets_at(dict.fromkeys(assigned.places, moment.word))
+        if moment.offsets is not None:
+            _check_complete(moment.offsets, assigned, "Offsets", starting)
+            words = {place: word for place, word in moment.offsets.items() if word in (LATEST, EARLIEST)}
+            return {**moment.offsets, **self.offsets_at(words)}
+        if moment.timestamps is not None:
+            _check_complete(moment.timestamps, assigned, "OffsetsByTimestamp", starting)
+        times = moment.timestamps or dict.fromkeys(assigned.places, moment.timestamp or 0)
+        return self._by_time(times, starting)
+
+    def offsets_at(self, moments: Offsets) -> Offsets:
+        """LATEST, EARLIEST or a time, for each partition; -1 where no record is that new."""
+        return self._topics.offsets_at(moments)
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        return self.offsets_at(dict.fromkeys(places, EARLIEST))
+
+    def latest(self, places: Iterable[TopicPartition], known: Offsets) -> Offsets:
+        """The ends of the logs. An end before what was read already is asked for again: a broker may be starting."""
+        found: Offsets = {}
+        for attempt in range(self._settings.offset_attempts):
+            if attempt:
+                time.sleep(self._settings.offset_interval)
+            found = self.offsets_at(dict.fromkeys(places, LATEST))
+            if all(found[place] >= known.get(place, 0) for place in found):
+                break
+        return found
+
+    def _by_time(self, times: Offsets, starting: bool) -> Offsets:
+        found = self.offsets_at(times)
+        missing = [place for place, offset in found.items() if offset < 0]
+        if missing and starting and not self._settings.latest_when_no_match:
+            first = min(missing)
+            raise SourceError(
+                f"no record of {partitions_text(missing)} is as new as the timestamp {times[first]}; set the option "
+                "'startingOffsetsByTimestampStrategy' to 'latest' to start at the end there"
+            )
+        return {**found, **self.offsets_at(dict.fromkeys(missing, LATEST))}
+
+
+def _check_complete(given: Offsets, assigned: Assigned, what: str, starting: bool) -> None:
+    if set(given) == set(assigned.places):
+        return
+    name = ("starting" if starting else "ending") + what
+    raise SourceError(
+        f"option {name!r} must name every partition (-1 is latest, -2 earliest): it names "
+        f"{partitions_text(given)}, and there are {partitions_text(assigned.places)}"
+    )

@@ -1,0 +1,147 @@
+"""Offsets as options and checkpoints write them, and the arithmetic of micro-batches. Pure: nothing here asks a broker.
+
+In a checkpoint: `{"orders": {"0": 23, "1": 7}, "#ids": {"orders": "<topic id>"}}`. The first part is what Spark's own
+connector writes. Keys with a `#`, which no topic's name can have, are ours: the ids tell a topic that was deleted and
+created again; `#start` stands in the first offsets of a query and says where it began, because Spark asks a source
+again where to start when a query is restarted before its first batch was done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from barnabas.spark.options import OptionError, Options
+from barnabas.common.types import TopicPartition
+
+LATEST, EARLIEST = -1, -2
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+
+IDS, START = "#ids", "#start"
+EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a stream is: what a checkpoint keeps."""
+
+    offsets: Offsets
+    ids: dict[str, str] = field(default_factory=dict)
+    start: Offsets | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        written: dict[str, Any] = by_topic(self.offsets)
+        if self.ids:
+            written[IDS] = dict(sorted(self.ids.items()))
+        if self.start is not None:
+            written[START] = by_topic(self.start)
+        return written
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Position:
+        topics = {name: value for name, value in written.items() if not name.startswith("#")}
+        start = written.get(START)
+        return cls(flat(topics), dict(written.get(IDS, {})), None if start is None else flat(start))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where to start or end, before a broker was asked: one of four ways to say it."""
+
+    word: int | None = None  # LATEST or EARLIEST, everywhere
+    offsets: Offsets | None = None
+    timestamp: int | None = None
+    timestamps: Offsets | None = None
+
+
+def moment_option(options: Options, which: str, default: int) -> Moment:
+    """`which` is "starting" or "ending". One timestamp comes before many, and they before offsets, as in Spark."""
+    if f"{which}Timestamp" in options:
+        return Moment(timestamp=options.number(f"{which}Timestamp"))
+    if f"{which}OffsetsByTimestamp" in options:
+        return Moment(timestamps=parse_offsets(options, f"{which}OffsetsByTimestamp"))
+    name = f"{which}Offsets"
+    if name not in options:
+        return Moment(word=default)
+    word = (options.text(name) or "").lower()
+    if word in ("latest", "earliest"):
+        return Moment(word=LATEST if word == "latest" else EARLIEST)
+    return Moment(offsets=parse_offsets(options, name))
+
+
+def check_batch_moments(starting: Moment, ending: Moment) -> None:
+    """What Spark refuses too: a batch that begins at the end, or ends at the beginning."""
+    if starting.word == LATEST or LATEST in (starting.offsets or {}).values():
+        raise OptionError("option 'startingOffsets' can't be latest for a batch read")
+    if ending.word == EARLIEST or EARLIEST in (ending.offsets or {}).values():
+        raise OptionError("option 'endingOffsets' can't be earliest for a batch read")
+    for first, last in ((starting.offsets, ending.offsets), (starting.timestamps, ending.timestamps)):
+        if first is None or last is None:
+            continue
+        if set(first) != set(last):
+            raise OptionError("starting and ending offsets must name the same partitions")
+        for place, begin in first.items():
+            if 0 <= last[place] < begin:
+                raise OptionError(f"{place} would start at {begin} and end before it, at {last[place]}")
+
+
+def parse_offsets(options: Options, name: str) -> Offsets:
+    text = options.text(name) or ""
+    try:
+        return flat(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise OptionError(f"option {name!r}: expected e.g. {EXAMPLE}, got {text}") from None
+
+
+def parse_partitions(text: str) -> list[TopicPartition]:
+    """The option `assign`: `{"orders":[0,1]}`."""
+    try:
+        places = [
+            TopicPartition(topic, int(index)) for topic, found in json.loads(text).items() for index in found
+        ]
+    except (ValueError, TypeError, AttributeError):
+        places = []
+    if not places:
+        raise OptionError(f'option \'assign\': expected e.g. {{"topicA":[0,1],"topicB":[0]}}, got {text}')
+    return sorted(places)
+
+
+def flat(topics: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {
+        TopicPartition(topic, int(index)): int(offset)
+        for topic, partitions in topics.items()
+        for index, offset in partitions.items()
+    }
+
+
+def by_topic(offsets: Offsets) -> dict[str, Any]:
+    """Sorted, so that equal offsets are equal texts: Spark compares them as such."""
+    topics: dict[str, Any] = {}
+    for (topic, index), offset in sorted(offsets.items()):
+        topics.setdefault(topic, {})[str(index)] = offset
+    return topics
+
+
+def size_between(start: Offsets, end: Offsets) -> int:
+    return sum(max(0, offset - start.get(place, 0)) for place, offset in end.items())
+
+
+def share_out(limit: int, start: Offsets, end: Offsets) -> Offsets:
+    """The end of a micro-batch of about `limit` offsets, in proportion to what each partition holds, as in Spark."""
+    sizes = {place: end[place] - start.get(place, 0) for place in end if end[place] > start.get(place, 0)}
+    total = sum(sizes.values())
+    if total <= limit:
+        return dict(end)
+    shared = dict(end)
+    for place, size in sizes.items():
+        # At least one: a small partition beside large ones must get on too.
+        part = max(1, limit * size // total)
+        shared[place] = min(start.get(place, 0) + part, end[place])
+    return shared
+
+
+def partitions_text(places: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(places)))

@@ -1,0 +1,159 @@
+"""What the driver asks an object store: manifests, and which segments hold a range of offsets. No broker is asked.
+
+A stream looks for new segments at most every ten seconds: brokers copy a segment when it is full, or after an hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from barnabas.client.offsets import OffsetRange
+from barnabas.spark.remote_settings import RemoteSettings
+from barnabas.spark.source.broker_topics import chosen
+from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets
+from barnabas.spark.source.settings import Subscription
+from barnabas.spark.source.topics import Assigned, matching
+from barnabas.spark.store_link import StoreLink, store_link
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
+from barnabas.tiering.objects.manifest import SegmentEntry
+from barnabas.tiering.reading.bucket_topics import (
+    BucketError,
+    BucketPartition,
+    TopicFolder,
+    by_name,
+    find_cluster,
+    find_topics,
+    meant,
+    read_partitions,
+)
+from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
+from barnabas.tiering.snapshots import snapshot_topics
+from barnabas.common.types import TopicPartition, uuid_to_text
+
+LOOK_SECONDS = 10.0
+
+
+class Held(NamedTuple):
+    """A range that is in the store, and the segments that hold it."""
+
+    wanted: OffsetRange
+    partition: BucketPartition
+    entries: list[SegmentEntry]
+
+
+class RemoteTopics:
+    """Of one subscription. It knows the manifests as they were when it looked last."""
+
+    def __init__(self, link: StoreLink, remote: RemoteSettings, subscription: Subscription) -> None:
+        self._link = link
+        self._remote = remote
+        self._subscription = subscription
+        self._partitions: dict[TopicPartition, BucketPartition] = {}
+        self._looked = float("-inf")
+
+    def assigned(self, *, recent: bool = False) -> Assigned:
+        if not recent or time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._look()
+        places = chosen(list(self._partitions), self._subscription)
+        ids = {place.topic: uuid_to_text(self._partitions[place].folder.topic_id) for place in places}
+        return Assigned(places, ids)
+
+    def offsets_at(self, moments: Offsets) -> Offsets:
+        if any(place not in self._partitions for place in moments):
+            self._look()
+        return self._link.run(self._offsets_at(moments))
+
+    def held(self, ranges: Iterable[OffsetRange], lose: Callable[[str], None]) -> list[Held]:
+        """What there is of the ranges; `lose` is told what there is not."""
+        wanted = list(ranges)
+        if any(not self._has(each) for each in wanted):
+            self._look()
+        there = [part for each in wanted if (part := self._clipped(each, lose)) is not None]
+        return self._link.run(self._with_segments(there))
+
+    def _has(self, wanted: OffsetRange) -> bool:
+        known = self._partitions.get(wanted.place)
+        return known is not None and wanted.until <= known.manifest.tiered_end
+
+    def _clipped(self, wanted: OffsetRange, lose: Callable[[str], None]) -> OffsetRange | None:
+        place, first, until = wanted
+        known = self._partitions.get(place)
+        if known is None:
+            lose(f"{place} is not in the object store any more")
+            return None
+        start, end = known.manifest.log_start, known.manifest.tiered_end
+        if first < start:
+            lose(
+                f"offset {first} of {place} is not in the object store any more: its first record there is {start}"
+            )
+        if until > end:
+            lose(f"{place} ends at {end} in the object store, and {until} was to be its end")
+        clipped = OffsetRange(place, max(first, start), min(until, end))
+        return clipped if clipped.size > 0 else None
+
+    # -- asking the store -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        topics = self._link.run(self._read())
+        self._partitions = {
+            TopicPartition(name, partition.folder.partition): partition
+            for name, partitions in topics.items()
+            for partition in partitions
+        }
+        self._looked = time.monotonic()
+
+    async def _read(self) -> dict[str, list[BucketPartition]]:
+        store, reader = self._link.store, self._link.reader
+        cluster_id = await find_cluster(store, self._remote.cluster_id)
+        if self._remote.snapshot is not None:
+            held = await snapshot_topics(reader, cluster_id, self._remote.snapshot)
+            return by_name({topic: held[topic] for topic in self._chosen(list(held))})
+        topics = self._chosen(await find_topics(store, cluster_id))
+        return by_name({topic: await read_partitions(store, reader, topic) for topic in topics})
+
+    def _chosen(self, topics: list[TopicFolder]) -> list[TopicFolder]:
+        wanted = self._subscription
+        if wanted.pattern is not None:
+            names = matching([topic.topic for topic in topics], INTERNAL_TOPICS, wanted.pattern)
+            return [topic for topic in topics if topic.topic in names]
+        return meant(topics, wanted.topics or sorted({place.topic for place in wanted.assigned}))
+
+    async def _offsets_at(self, moments: Offsets) -> Offsets:
+        found = await asyncio.gather(*(self._offset_at(place, moment) for place, moment in moments.items()))
+        return dict(zip(moments, found, strict=True))
+
+    async def _offset_at(self, place: TopicPartition, moment: int) -> int:
+        partition = self._partitions.get(place)
+        if partition is None:
+            raise BucketError(f"There is no {place} here.")
+        if moment in (EARLIEST, LATEST):
+            manifest = partition.manifest
+            return manifest.log_start if moment == EARLIEST else manifest.tiered_end
+        offset = await offset_for_timestamp(self._link.reader, partition, moment)
+        return -1 if offset is None else offset
+
+    async def _with_segments(self, ranges: list[OffsetRange]) -> list[Held]:
+        partitions = [self._partitions[each.place] for each in ranges]
+        reader = self._link.reader
+        found = await asyncio.gather(
+            *(
+                entries_between(reader, partition, each.first, each.until)
+                for partition, each in zip(partitions, ranges, strict=True)
+            )
+        )
+        return list(map(Held, ranges, partitions, found))
+
+
+_known: dict[tuple[int, RemoteSettings, Subscription], RemoteTopics] = {}
+
+
+def remote_topics(remote: RemoteSettings, subscription: Subscription) -> RemoteTopics:
+    """This process's, made once and kept: a stream must remember from batch to batch what it has read."""
+    key = os.getpid(), remote, subscription
+    if key not in _known:
+        _known[key] = RemoteTopics(store_link(remote), remote, subscription)
+    return _known[key]

@@ -1,0 +1,176 @@
+"""A topic as a stream: where each micro-batch begins and ends, and which tasks read it.
+
+The driver keeps one of these for the life of a query, in a process of its own. Spark owns the truth about progress:
+what is remembered here is only what saves a question, or must be told from one call to the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from barnabas.client.errors import ClientError
+from barnabas.client.groups import commit_offsets
+from barnabas.common.errors import KafkaError
+from barnabas.spark.broker_link import BrokerLink, link_to
+from barnabas.spark.errors import DataLossError
+from barnabas.spark.source.columns import RowShape
+from barnabas.spark.source.offset_resolver import OffsetResolver
+from barnabas.spark.source.offsets import Offsets, Position, partitions_text, share_out, size_between
+from barnabas.spark.source.ranges import ranges_between
+from barnabas.spark.source.settings import SourceSettings
+from barnabas.spark.source.tasks import read_task, tasks_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: SourceSettings, shape: RowShape) -> None:
+        self._settings = settings
+        self._shape = shape
+        self._initial: Position | None = None
+        self._latest: Position | None = None
+        self._target: Position | None = None  # the end of a run with Trigger.AvailableNow
+        self._last_trigger = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        view = OffsetResolver(self._settings)
+        assigned = view.assigned()
+        offsets = view.resolve(self._settings.starting, assigned, starting=True)
+        self._initial = Position(offsets, assigned.ids)
+        return self._initial.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        if self._settings.max_offsets is not None:
+            return ReadMaxRows(self._settings.max_offsets)
+        if self._settings.min_offsets is not None:
+            return ReadMinRows(self._settings.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = self._ends({}, recent=False)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The end of the next micro-batch; `start` itself, word for word, when there is none. The end of the first
+        micro-batch says where that began: Spark writes it down even if there is nothing in it."""
+        begin = Position.from_json(start)
+        if begin != self._initial:
+            self._initial = None  # the first micro-batch is over
+        first = None if self._initial is None else begin.offsets
+        nothing_new = start if first is None else Position(begin.offsets, begin.ids, first).to_json()
+        latest = self._target or self._ends(begin.offsets)
+        self._latest = latest
+        known = self._with_new_partitions(begin, latest)
+        end = latest.offsets
+        if isinstance(limit, ReadMaxRows):
+            end = share_out(limit.max_rows, known, end)
+        if end == begin.offsets and latest.ids == begin.ids:
+            return nothing_new
+        if not isinstance(limit, ReadAllAvailable) and self._too_few(known, latest.offsets):
+            return nothing_new
+        return Position(end, latest.ids, first).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        before, after = Position.from_json(start), Position.from_json(end)
+        if after.start is not None:
+            # The first batch, perhaps run again after a restart: Spark asked for the start again, but this is the one.
+            before = Position(after.start, before.ids)
+        known = self._with_new_partitions(before, after)
+        self._check_losses(before.offsets, after.offsets)
+        self._check_beginnings(known, before)
+        return tasks_for(ranges_between(known, after.offsets), self._settings)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(partition, self._shape, self._settings)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has done with everything up to here: tell those who watch the lag."""
+        if self._settings.group is not None:
+            link = link_to(**self._settings.client.link)
+            commit_progress(link, self._settings.group, Position.from_json(end).offsets)
+
+    def stop(self) -> None:
+        """The connections belong to the process, and end with it.
+
+        Spark ends a stream by closing the socket to this process. What runs us there would report the end of the socket
+        to the socket, fail, and leave a BrokenPipeError with its traceback in the terminal of the user.
+        """
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
+
+    def _ends(self, known: Offsets, *, recent: bool = True) -> Position:
+        view = OffsetResolver(self._settings)
+        assigned = view.assigned(recent=recent)
+        return Position(view.latest(assigned.places, known), assigned.ids)
+
+    def _with_new_partitions(self, begin: Position, end: Position) -> Offsets:
+        """Where each partition of `end` begins: those that are new, or of a topic that is, from their first record."""
+        renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
+        if renewed:
+            self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created again")
+        new = [place for place in end.offsets if place not in begin.offsets or place.topic in renewed]
+        if not new:
+            return begin.offsets
+        log.info("new partitions: %s", partitions_text(new))
+        return {**begin.offsets, **OffsetResolver(self._settings).earliest(new)}
+
+    def _check_losses(self, start: Offsets, end: Offsets) -> None:
+        gone = set(start) - set(end)
+        if gone:
+            self._lose(f"{partitions_text(gone)} are not there any more")
+        for place, first in start.items():
+            if place in end and end[place] < first:
+                self._lose(f"{place} ended at {first} before, and now at {end[place]}")
+
+    def _check_beginnings(self, known: Offsets, before: Position) -> None:
+        """A partition that has come into being since begins at 0, or what it lacks was never read."""
+        late = [place for place, first in known.items() if first > 0 and place not in before.offsets]
+        if late:
+            self._lose(f"{partitions_text(late)} are new, and their first records are gone already")
+
+    def _too_few(self, start: Offsets, end: Offsets) -> bool:
+        """minOffsetsPerTrigger, with the delay that Spark's Python API has no word for."""
+        wanted = self._settings.min_offsets
+        if wanted is None or self._target is not None:
+            return False
+        now = time.monotonic()
+        due = now - self._last_trigger >= self._settings.max_delay
+        if not due and size_between(start, end) < wanted:
+            return True
+        self._last_trigger = now
+        return False
+
+    def _lose(self, what: str) -> None:
+        if self._settings.fail_on_data_loss:
+            raise DataLossError(what)
+        log.warning("%s; going on with what is there (failOnDataLoss is false)", what)
+
+
+def commit_progress(link: BrokerLink, group: str, offsets: Offsets) -> None:
+    """Commit how far a query is as a consumer group, so that every tool that shows lag shows it.
+
+    Never a reason for a query to fail: a restart goes by Spark's checkpoint alone.
+    """
+    try:
+        link.run(commit_offsets(link.client, group, offsets))
+    except (ClientError, KafkaError) as error:
+        log.warning("the progress of group %s could not be committed: %s", group, error)

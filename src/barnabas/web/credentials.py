@@ -1,0 +1,115 @@
+"""Who may read metrics over HTTP: users with passwords (Basic) and bearers of tokens, each from a file.
+
+The files are read again when they change. One that is missing or empty lets nobody in: an absent credential never is a
+match (CVE-2025-61673). Comparisons take the same time wherever they fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterable
+
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.setting import ConfigError
+from barnabas.common.safe_logging import limited_logger
+
+log = limited_logger(__name__)
+
+LONGEST_FILE = 1 << 20
+TOKENS = "barnabas.metrics.tokens.file"
+
+
+def _digest(secret: bytes) -> bytes:
+    return hashlib.sha256(secret).digest()
+
+
+class CredentialFile:
+    """Lines of a file, as digests; `#` begins a comment."""
+
+    def __init__(self, path: str, setting: str) -> None:
+        self._path = path
+        self._setting = setting
+        self._seen: tuple[int, ...] = ()
+        self._digests: list[bytes] = []
+        self._read()
+
+    def knows(self, secret: bytes) -> bool:
+        try:
+            self._read()
+        except ConfigError as error:
+            log.error("%s: nobody is let in until it can be used", error)
+            self._seen, self._digests = (), []
+        wanted = _digest(secret)
+        # All of them are compared, whichever fits.
+        return sum([hmac.compare_digest(wanted, each) for each in self._digests]) > 0
+
+    def _read(self) -> None:
+        try:
+            found = os.stat(self._path)
+            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if seen == self._seen:
+                return
+            with open(self._path, "rb") as file:
+                lines = file.read(LONGEST_FILE).splitlines()
+        except OSError as error:
+            raise ConfigError(f"{self._setting}={self._path} cannot be read: {error.strerror}") from None
+        secrets = [line for each in lines if (line := each.strip()) and not line.startswith(b"#")]
+        if not secrets:
+            raise ConfigError(f"{self._setting}={self._path} is empty: write a line for each that is let in")
+        self._seen, self._digests = seen, [_digest(secret) for secret in secrets]
+
+
+class HttpCredentials:
+    """Knows by its header whether a request is let in. Without a file, all are."""
+
+    def __init__(self, users_file: str = "", tokens_file: str = "", tokens_setting: str = TOKENS) -> None:
+        self._by_scheme: dict[str, CredentialFile] = {}
+        if users_file:
+            # Lines NAME:PASSWORD, just as Basic sends them.
+            self._by_scheme["basic"] = CredentialFile(users_file, "barnabas.metrics.users.file")
+        if tokens_file:
+            self._by_scheme["bearer"] = CredentialFile(tokens_file, tokens_setting)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_scheme)
+
+    @property
+    def challenge(self) -> str:
+        """The value of WWW-Authenticate."""
+        names = {"basic": 'Basic realm="metrics"', "bearer": "Bearer"}
+        return ", ".join(names[scheme] for scheme in self._by_scheme)
+
+    def accept(self, head: bytes) -> bool:
+        if not self._by_scheme:
+            return True
+        given = list(_authorizations(head))
+        if len(given) != 1:
+            return False
+        scheme, _, value = given[0].partition(b" ")
+        name = scheme.decode("latin-1").lower()
+        file = self._by_scheme.get(name)
+        secret = _decoded(value.strip()) if name == "basic" else value.strip()
+        return file is not None and bool(secret) and file.knows(secret)
+
+
+def credentials_from(config: BrokerConfig) -> HttpCredentials:
+    """ConfigError for a file that cannot be used."""
+    return HttpCredentials(config["barnabas.metrics.users.file"], config["barnabas.metrics.tokens.file"])
+
+
+def _authorizations(head: bytes) -> Iterable[bytes]:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"authorization":
+            yield value.strip()
+
+
+def _decoded(value: bytes) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (Base64Error, ValueError):
+        return b""

@@ -1,0 +1,125 @@
+"""NAME.yml, read without Spark."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from barnabas.connect.declaration import Connector, Errors, read_connector
+from barnabas.connect.secrets import RedactingFilter, Redaction, without_password
+from barnabas.connect.sinks.jdbc import JdbcSink
+from barnabas.spark.errors import PipelineError
+from barnabas.security.secret import Secret
+
+ORDERS = """\
+name: orders
+from:
+  topic:
+    topic: shop.orders
+    schema: id BIGINT, amount DOUBLE
+transforms:
+  - filter: amount > 0
+to:
+  topic: {topic: orders.paid, key: id}
+errors: {topic: orders.dead-letters, tolerate: 100 per hour}
+"""
+
+
+def read(folder: Path, text: str = ORDERS) -> Connector:
+    (folder / "orders.yml").write_text(text)
+    return read_connector(folder / "orders.yml")
+
+
+def complaint(folder: Path, text: str) -> str:
+    with pytest.raises(PipelineError) as caught:
+        read(folder, text)
+    return str(caught.value)
+
+
+def test_a_connector_is_read_with_its_ends_and_transforms(tmp_path: Path) -> None:
+    connector = read(tmp_path)
+    assert connector.source.place() == "topic shop.orders"
+    assert connector.sink.place() == "topic orders.paid"
+    assert [one.kind for one in connector.transforms] == ["filter"]
+    assert connector.storage == (tmp_path / ".barnabas" / "connect" / "orders").as_uri()
+    assert connector.errors is not None
+    assert connector.errors.allowed() == (100, 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "instead", "line", "text"),
+    [
+        ("shop.orders\n    schema:", "shop.orders\n    shema:", 5, "`shema` is no word of this section; did you mean"),
+        ("from:\n  topic:", "from:\n  topik:", 3, "`topik` is no word of `from`; did you mean `topic`?"),
+        ("- filter:", "- filtre:", 7, "`filtre` is no word of `transforms`; did you mean `filter`?"),
+        ("tolerate: 100 per hour", "tolerate: often", 10, "write for example `100 per hour`"),
+        ("errors: {topic", "erors: {topic", 10, "did you mean `errors`?"),
+        ("key: id", "format: xml", 9, "`format`: Invalid enum value 'xml'"),
+        ("name: orders", "name: orders/1", 1, "'orders/1' is no name"),
+        ("- filter: amount > 0", "- mask: {fields: [a], keep_last: -1}", 7, "0 or more"),
+        ("- filter: amount > 0", "- mask: {felds: [a]}", 7, "did you mean `fields`?"),
+        ("to:\n", "trigger: soon\nto:\n", 8, "is no length of time"),
+        ("to:\n", "name: again\nto:\n", 8, "`name` stands here twice"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, wrong: str, instead: str, line: int, text: str
+) -> None:
+    assert wrong in ORDERS
+    said = complaint(tmp_path, ORDERS.replace(wrong, instead, 1))
+    assert f"orders.yml, line {line}: " in said
+    assert text in said
+
+
+def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="cannot be read: No such file"):
+        read_connector(tmp_path / "nothing.yml")
+    assert "line 2: this is no YAML" in complaint(tmp_path, "name: [a\nfrom: b")
+    assert "at least `name`, `from` and `to`" in complaint(tmp_path, "")
+
+
+def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
+    said = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
+    assert "line 4: ${env:TOPIC} stands in a field that is shown in logs" in said
+
+
+def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PG", "hunter22")
+    (tmp_path / "more.properties").write_text("url=jdbc:postgresql://db/shop?password=topsecret\n")
+    url = f"${{file:{tmp_path}/more.properties:url}}"
+    to = f"to:\n  jdbc:\n    url: '{url}'\n    table: t\n    password: '${{env:PG}}'\n"
+    text = ORDERS.replace("to:\n  topic: {topic: orders.paid, key: id}\n", to)
+    connector = read(tmp_path, text)
+    assert isinstance(connector.sink, JdbcSink)
+    assert connector.sink.password == Secret("hunter22")
+    assert "password=topsecret" in connector.sink.url.text
+    shown = repr(connector) + connector.sink.place()
+    assert "hunter22" not in shown
+    assert "topsecret" not in shown
+    assert connector.redaction.clean("hunter22 and topsecret") == "[hidden] and [hidden]"
+    monkeypatch.delenv("PG")
+    assert "line 12: `password` names the environment variable PG, which is not set" in complaint(
+        tmp_path, text
+    )
+
+
+def test_a_redaction_takes_secrets_out_of_whatever_is_passed_on() -> None:
+    redaction = Redaction([Secret("hunter22"), Secret("postgresql://me:topsecret@db/shop")])
+    assert redaction.clean("FATAL: hunter22 at postgresql://me:topsecret@db") == (
+        "FATAL: [hidden] at postgresql://me:[hidden]@db"
+    )
+    assert (
+        without_password("jdbc:x://h/d?user=a&password=b&ssl=1")
+        == "jdbc:x://h/d?user=a&password=[hidden]&ssl=1"
+    )
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "no %s", ("hunter22",), None)
+    RedactingFilter(redaction).filter(record)
+    assert record.getMessage() == "no [hidden]"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [("5 per 10 minutes", (5, 600.0)), ("0 per day", (0, 86_400.0)), ("3 an hour", (3, 3600.0))],
+)
+def test_rates_are_read_as_people_write_them(text: str, allowed: tuple[int, float]) -> None:
+    assert Errors(topic="x", tolerate=text).allowed() == allowed

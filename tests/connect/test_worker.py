@@ -1,0 +1,129 @@
+"""Apache's own Connect runtime beside Barnabas, with a plugin that is not ours."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from barnabas.connect.worker import Worker, find_libs, read_configs
+from barnabas.spark.errors import PipelineError
+from barnabas.testing import EmbeddedBroker
+from tests.cli.conftest import Cli
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
+from tests.connect.support import consume
+
+DEADLINE = 240.0
+PLUGIN = PROJECT_ROOT / ".cache" / "connect-plugins" / "connect-file-4.3.1.jar"
+"""Of Apache Kafka, which keeps it out of its class path: `make connect-worker` fetches it."""
+
+
+def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.2)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "barnabas", "connect", "worker", *arguments]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@requires_java
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+def test_a_plugin_of_others_runs_and_is_in_the_status(tmp_path: Path) -> None:
+    if not PLUGIN.exists():
+        pytest.skip("no plugin of Apache Kafka: run `make connect-worker`")
+    (tmp_path / "in.txt").write_text("first\nsecond\n")
+    config = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "file": str(tmp_path / "in.txt"),
+        "topic": "lines",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    (tmp_path / "lines.json").write_text(json.dumps({"name": "lines", "config": config}))
+    with EmbeddedBroker() as broker:
+        broker.create_topic("lines")
+        cli, servers = Cli(broker.bootstrap_servers), broker.bootstrap_servers
+        arguments = ["lines.json", "--plugins", str(PLUGIN.parent), "--kafka-libs", str(kafka_libs())]
+        arguments += ["--port", str(free_port()), "-b", servers]
+
+        def shown() -> list[tuple[str, str]]:
+            found = json.loads(cli.ok("connect", "status", "-o", "json").out)
+            return [(one["connector"], one["state"]) for one in found]
+
+        with running(tmp_path, *arguments) as process:
+            wait_for(
+                lambda: shown() == [("lines", "running")], lambda: (tmp_path / "log").read_text()[-4000:]
+            )
+            wait_for(
+                lambda: len(consume(servers, "lines")) == 2, lambda: (tmp_path / "log").read_text()[-4000:]
+            )
+            process.terminate()
+            assert process.wait(DEADLINE) == 0
+        assert [one.value() for one in consume(servers, "lines")] == [b"first", b"second"]
+        assert shown() == [("lines", "stopped")]
+
+
+class Scripted(Worker):
+    """A runtime whose answers are written down."""
+
+    def __init__(self, states: list[str]) -> None:
+        super().__init__("")
+        self.states, self.asked = states, list[str]()
+
+    def _ask(self, method: str, path: str, body: object = None) -> object:
+        self.asked.append(f"{method} {path}")
+        task = {"id": 0, "state": self.states[0], "trace": "java.io.IOException: away\n\tat x"}
+        return (
+            {"c": {"status": {"connector": {"state": "RUNNING"}, "tasks": [task]}}}
+            if method == "GET"
+            else None
+        )
+
+
+def test_a_task_that_has_failed_is_started_again_after_a_pause() -> None:
+    worker = Scripted(["FAILED"])
+    [first] = worker.look(0.0)
+    assert (first.state, first.error) == ("retrying", "java.io.IOException: away")
+    worker.look(0.5)
+    assert not any("restart" in one for one in worker.asked)
+    worker.look(1.5)
+    assert worker.asked[-1] == "POST /connectors/c/restart?includeTasks=true&onlyFailed=true"
+    worker.states[0] = "RUNNING"
+    [now] = worker.look(2.0)
+    assert (now.state, now.error, now.counts["restarts"]) == ("running", "", 1)
+
+
+def test_what_is_no_connector_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"name": "a"}')
+    with pytest.raises(PipelineError, match=r"a\.json is no connector: JSON with `name` and `config`"):
+        read_configs([tmp_path / "a.json"])
+    (tmp_path / "b.properties").write_text("name=b\ntasks.max=1\n")
+    assert read_configs([tmp_path / "b.properties"]) == {"b": {"name": "b", "tasks.max": "1"}}
+    with pytest.raises(PipelineError, match="There is no connect-runtime in"):
+        find_libs(tmp_path)

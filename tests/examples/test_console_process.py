@@ -1,0 +1,40 @@
+"""The console beside the demo."""
+
+import queue
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from examples.demo import console_process
+from examples.demo.console_process import ConsoleProcess
+from barnabas.testing import EmbeddedBroker
+
+
+def test_a_console_tells_where_it_is_and_ends_with_the_demo(tmp_path: Path) -> None:
+    told: queue.Queue[str] = queue.Queue()
+    with EmbeddedBroker() as broker, ConsoleProcess(broker.bootstrap_servers, tmp_path, told.put) as console:
+        sentence = told.get(timeout=60)
+        address = sentence.rpartition(" ")[2]
+        page = urllib.request.urlopen(f"{address}/c/default/pipelines", timeout=30).read()
+        assert b"No pipeline has reported" in page
+        process = console._process
+        assert process is not None
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
+def test_another_port_is_taken_if_the_usual_one_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(console_process, "LISTEN", taken.getsockname())
+        assert console_process._free_address() == "127.0.0.1:0"
+
+
+def test_without_the_extra_the_demo_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(console_process, "NEEDED", ("no_such_module_as_this",))
+    with ConsoleProcess("127.0.0.1:1", tmp_path, told.append):
+        assert "barnabas[console]" in told[0]

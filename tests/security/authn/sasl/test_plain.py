@@ -1,0 +1,64 @@
+"""PLAIN without a connection."""
+
+from __future__ import annotations
+
+import hmac
+
+import pytest
+
+from barnabas.security.authn.jaas import parse_jaas
+from barnabas.security.principal import Principal
+from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Done
+from barnabas.security.authn.sasl.plain import PlainExchange, listed_users
+
+MODULE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="x"'
+USERS = listed_users(parse_jaas(MODULE + ' user_alice="her \\"secret\\"" user_bob="his";'))
+
+
+def refusal(message: bytes) -> AuthenticationFailedError:
+    with pytest.raises(AuthenticationFailedError) as caught:
+        PlainExchange(USERS).step(message)
+    return caught.value
+
+
+@pytest.mark.parametrize("authorization_id", [b"", b"alice"])
+def test_the_users_of_a_jaas_text_are_known_by_their_passwords(authorization_id: bytes) -> None:
+    done = PlainExchange(USERS).step(authorization_id + b'\0alice\0her "secret"')
+
+    assert done == Done(Principal("User", "alice"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\0alice\0his", b"\0nobody\0his", b"\0b\0x", b"\0alice\0", b"\0\0his", b"alice", b"\xff\0a\0b", b""],
+)
+def test_others_are_refused_and_nothing_of_a_password_is_said(message: bytes) -> None:
+    error = refusal(message)
+
+    assert "his" not in str(error).split()
+    assert "his" not in error.detail.split()
+
+
+def test_a_wrong_password_and_an_unknown_user_are_told_the_same() -> None:
+    assert str(refusal(b"\0alice\0no")) == str(refusal(b"\0nobody\0no"))
+
+
+def test_cve_2017_12610_nobody_acts_in_the_name_of_another() -> None:
+    assert "authorization id that is different" in str(refusal(b'bob\0alice\0her "secret"'))
+
+
+def test_cve_2021_38153_how_long_a_comparison_takes_says_nothing_of_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[int, int]] = []
+    right = hmac.compare_digest
+
+    def noted(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return right(one, other)
+
+    monkeypatch.setattr("barnabas.security.authn.sasl.plain.hmac.compare_digest", noted)
+    for name, password in (("alice", "h"), ("alice", "her" * 1000), ("nobody", "x")):
+        assert not USERS.is_right(name, password)
+
+    assert compared == [(32, 32)] * 3

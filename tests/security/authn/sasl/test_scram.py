@@ -1,0 +1,188 @@
+"""The broker's side of SCRAM, beside the client's of `client/security/scram` and messages by hand."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.client.security.scram import scram
+from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
+from barnabas.security.principal import Principal
+from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.scram import ScramExchange
+from barnabas.security.authn.sasl.scram_users import StoredUsers
+from barnabas.security.authn.scram import new_credential
+
+NAME, PASSWORD = "al=ice, x", "her secret"
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+CREDENTIALS = {
+    (NAME, SHA_256): new_credential(SHA_256, PASSWORD, 5000),
+    (NAME, SHA_512): new_credential(SHA_512, PASSWORD),
+    ("weak", SHA_256): ScramCredential(b"salt", b"k" * 32, b"k" * 32, 1000),
+}
+USERS = StoredUsers(lambda: CREDENTIALS)
+
+
+def exchange(mechanism: ScramMechanism = SHA_256) -> ScramExchange:
+    return ScramExchange(mechanism, USERS)
+
+
+def log_in(mechanism: ScramMechanism, name: str, password: str) -> Done:
+    """The client checks the broker's signature, too."""
+    ours, client = exchange(mechanism), scram(mechanism.hash_name, name, password)
+    challenge = ours.step(next(client))
+    assert isinstance(challenge, Challenge)
+    done = ours.step(client.send(challenge.message))
+    assert isinstance(done, Done)
+    with pytest.raises(StopIteration):
+        client.send(done.message)
+    return done
+
+
+def refusal(step: Callable[[], object]) -> str:
+    with pytest.raises(AuthenticationFailedError) as caught:
+        step()
+    assert "invalid credentials" in str(caught.value)
+    return caught.value.detail
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_both_sides_know_each_other_at_the_end(mechanism: ScramMechanism) -> None:
+    assert log_in(mechanism, NAME, PASSWORD).principal == Principal("User", NAME)
+
+
+@pytest.mark.parametrize(("name", "password"), [(NAME, "wrong"), ("nobody", PASSWORD), ("weak", PASSWORD)])
+def test_wrong_passwords_unknown_users_and_weak_credentials_are_refused_at_the_end(
+    name: str, password: str
+) -> None:
+    assert "wrong password, or no user" in refusal(lambda: log_in(SHA_256, name, password))
+
+
+def test_an_unknown_user_cannot_be_told_from_a_known_one() -> None:
+    def first_answer(name: str) -> list[str]:
+        challenge = exchange().step(f"n,,n={name},r=abc".encode())
+        assert isinstance(challenge, Challenge)
+        return challenge.message.decode().split(",")
+
+    known, unknown, again = first_answer("al=3Dice=2C x"), first_answer("nobody"), first_answer("nobody")
+
+    assert known[2] == unknown[2] == "i=5000"
+    assert len(known[1]) == len(unknown[1])
+    assert unknown[1] == again[1] != first_answer("another")[1]
+    assert unknown[0] != again[0]
+
+
+def shown(users: StoredUsers, name: str) -> tuple[bytes, int]:
+    credential = users.of_user(SHA_256, name).credential
+    return credential.salt, credential.iterations
+
+
+def test_every_broker_gives_an_unknown_user_the_same_salt_also_after_a_restart() -> None:
+    """A second answer, by another broker, must not tell that the first was made up."""
+    backwards = dict(reversed(CREDENTIALS.items()))
+    first, second = (
+        StoredUsers(lambda kept=kept: kept, decoy_key=lambda: b"k" * 32)  # type: ignore[misc]
+        for kept in (CREDENTIALS, backwards)
+    )
+    assert shown(first, "nobody") == shown(second, "nobody") != shown(first, "another")
+    assert shown(first, NAME) == shown(second, NAME)
+
+
+def test_the_salt_of_an_unknown_user_needs_the_key_of_the_brokers() -> None:
+    one = StoredUsers(lambda: CREDENTIALS, decoy_key=lambda: b"a" * 32)
+    other = StoredUsers(lambda: CREDENTIALS, decoy_key=lambda: b"b" * 32)
+    assert shown(one, "nobody") != shown(other, "nobody")
+
+
+def test_an_unknown_user_looks_like_most_users() -> None:
+    common = [ScramCredential(bytes(24), b"k" * 32, b"k" * 32, 8192) for _ in range(2)]
+    users = {(f"user-{number}", SHA_256): each for number, each in enumerate(common)} | CREDENTIALS
+    salt, iterations = shown(StoredUsers(lambda: users), "nobody")
+    assert (len(salt), iterations) == (24, 8192)
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (b"p=tls-unique,,n=a,r=abc", "insists on channel binding"),
+        (b"n,,m=new,n=a,r=abc", "insists on an extension"),
+        (b"n,,n=,r=abc", "not as RFC 5802 says"),
+        (b"n,,n=a=b,r=abc", "not as RFC 5802 says"),
+        (b"n,,n=a,r=", "not as RFC 5802 says"),
+        (b"x,,n=a,r=abc", "not as RFC 5802 says"),
+        (b"n,,n=a,r=a c", "not as RFC 5802 says"),
+        (b"n,,n=a,r=" + b"a" * 513, "not as RFC 5802 says"),
+        (b"", "not as RFC 5802 says"),
+        (b"n,,n=\xff,r=abc", "no text in UTF-8"),
+    ],
+)
+def test_a_first_message_that_is_not_as_it_must_be_is_refused(message: bytes, why: str) -> None:
+    assert why in refusal(lambda: exchange().step(message))
+
+
+def test_a_client_that_could_bind_the_channel_may_say_so() -> None:
+    assert isinstance(exchange().step(b"y,,n=a,r=abc"), Challenge)
+
+
+def test_cve_2017_12610_nobody_acts_in_the_name_of_another() -> None:
+    assert isinstance(exchange().step(b"n,a=alice,n=alice,r=abc"), Challenge)
+    with pytest.raises(AuthenticationFailedError, match="authorization id"):
+        exchange().step(b"n,a=bob,n=alice,r=abc")
+
+
+def test_cve_2024_56128_the_nonce_of_the_last_message_must_be_that_of_the_exchange() -> None:
+    ours, client = exchange(), scram("sha256", NAME, PASSWORD, nonce="abc")
+    challenge = ours.step(next(client))
+    assert isinstance(challenge, Challenge)
+    right = client.send(challenge.message)
+    binding, _, proof = right.split(b",")
+
+    assert "nonce" in refusal(lambda: ours.step(b",".join((binding, b"r=abc", proof))))
+
+
+def test_a_replayed_exchange_proves_nothing() -> None:
+    ours, client = exchange(), scram("sha256", NAME, PASSWORD, nonce="abc")
+    first = next(client)
+    challenge = ours.step(first)
+    assert isinstance(challenge, Challenge)
+    last = client.send(challenge.message)
+    assert isinstance(ours.step(last), Done)
+
+    later = exchange()
+    later.step(first)
+
+    assert "nonce" in refusal(lambda: later.step(last))
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (lambda text: text.replace("c=biws", "c=eSws"), "channel binding"),
+        (lambda text: text.replace("c=biws", "c=!"), "not as RFC 5802 says"),
+        (lambda text: text.partition(",p=")[0], "not as RFC 5802 says"),
+        (
+            lambda text: text.partition(",p=")[0] + ",p=" + base64.b64encode(b"short").decode(),
+            "wrong password",
+        ),
+        (lambda text: text + "A", "wrong password"),
+    ],
+)
+def test_a_last_message_that_was_changed_is_refused(changed: Callable[[str], str], why: str) -> None:
+    ours, client = exchange(), scram("sha256", NAME, PASSWORD)
+    challenge = ours.step(next(client))
+    assert isinstance(challenge, Challenge)
+    last = client.send(challenge.message).decode()
+
+    assert why in refusal(lambda: ours.step(changed(last).encode()))
+
+
+def test_a_token_is_no_user() -> None:
+    ours = exchange()
+    message = f"n,,n={NAME.replace('=', '=3D').replace(',', '=2C')},r=abc,tokenauth=true".encode()
+
+    assert ours.blocks(message)
+    ours.step(message)
+    assert not ours.blocks(b"c=biws")
+    assert ours._known.principal is None

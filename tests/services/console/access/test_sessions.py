@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.services.console.access.attempts import MOST, Attempts
+from barnabas.services.console.access.sessions import Cookie, Sessions
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def sessions(time: Time, most: int = 10) -> Sessions[str]:
+    return Sessions(idle=60, absolute=600, most=most, now=time)
+
+
+def test_a_session_is_found_by_its_id_until_it_is_closed() -> None:
+    kept = sessions(Time())
+    one, two = kept.open("alice"), kept.open("bob")
+
+    assert (kept.find(one), kept.find(two), kept.find("guess")) == ("alice", "bob", None)
+    assert kept.close(one) == "alice"
+    assert kept.find(one) is None
+
+
+def test_a_session_that_nobody_uses_ends() -> None:
+    time = Time()
+    kept = sessions(time)
+    used, unused = kept.open("alice"), kept.open("bob")
+    for _ in range(3):
+        time.now += 40
+        kept.find(used)
+
+    assert (kept.find(used), kept.find(unused)) == ("alice", None)
+
+
+def test_a_session_ends_after_a_while_however_much_it_is_used() -> None:
+    time = Time()
+    kept = sessions(time)
+    whole, short = kept.open("alice"), kept.open("bob", within=50)
+    for _ in range(14):
+        time.now += 40
+        kept.find(whole)
+        kept.find(short)
+    assert kept.find(short) is None
+    assert kept.find(whole) == "alice"
+    time.now += 40
+    assert kept.find(whole) is None
+
+
+def test_sessions_are_bounded_and_the_least_used_goes_first() -> None:
+    kept = sessions(Time(), most=3)
+    first, second, *_ = [kept.open(name) for name in "abc"]
+    kept.find(first)
+    kept.open("d")
+
+    assert len(kept) == 3
+    assert (kept.find(first), kept.find(second)) == ("a", None)
+
+
+def test_an_id_cannot_be_read_out_of_memory() -> None:
+    kept = sessions(Time())
+    session = kept.open("alice")
+
+    assert len(session) >= 43
+    assert session not in repr(kept)
+
+
+def test_the_cookie_of_https_is_bound_to_the_host() -> None:
+    safe, plain = Cookie("x", is_secure=True), Cookie("x", is_secure=False)
+
+    _, header = safe.setting("id")
+    assert header == "__Host-x=id; Path=/; HttpOnly; SameSite=Lax; Secure"
+    assert "Secure" not in plain.setting("id")[1]
+    assert safe.value({"cookie": "a=b; __Host-x=id"}) == "id"
+    assert safe.value({"cookie": "x=forged"}) == ""
+    assert plain.value({}) == ""
+
+
+def test_a_cookie_is_found_beside_those_of_others_whatever_they_hold() -> None:
+    """Another program on the same host, on any port, sets cookies that browsers send here, too."""
+    theirs = 'prefs={"a": [1, 2]}; Ünï=x, y; =; broken'
+    assert Cookie("x", is_secure=False).value({"cookie": f"{theirs}; x=id; last=1"}) == "id"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "address"), [("both", "alice", "1"), ("name", "alice", "2"), ("address", "bob", "1")]
+)
+def test_after_too_many_failures_nobody_is_listened_to_for_a_while(
+    kind: str, name: str, address: str
+) -> None:
+    time = Time()
+    attempts = Attempts(now=time)
+    for number in range(MOST[kind]):
+        assert attempts.wait(name, address) == 0
+        failed_name = name if kind != "address" else f"name{number}"
+        attempts.failed(failed_name, address if kind != "name" else str(number + 100))
+
+    assert attempts.wait(name, address) == pytest.approx(300)
+    assert attempts.wait("carol", "3") == 0
+    time.now += 301
+    assert attempts.wait(name, address) == 0
+
+
+def test_a_login_that_succeeds_forgets_what_failed_before() -> None:
+    attempts = Attempts(now=Time())
+    for _ in range(MOST["both"] - 1):
+        attempts.failed("alice", "1")
+    attempts.succeeded("alice", "1")
+    attempts.failed("alice", "1")
+
+    assert attempts.wait("alice", "1") == 0

@@ -1,0 +1,90 @@
+"""Each alarm finds what is wrong, and nothing in a cluster where all is well."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from barnabas.client.status import Status
+from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
+from barnabas.services.console.exporter import catalogue as exported
+from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.sampling.snapshot import GroupSample, LogDirSample, Snapshot
+from barnabas.metrics.catalogue import CATALOGUE
+from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
+
+WELL = Known(
+    snapshot(
+        [broker(1, dirs=(LogDirSample("/data", 5, 100, 50, ""),)), broker(2)],
+        [topic("orders", [place(0, 1, (1, 2), (1, 2))], ends=[10])],
+        [group("billing", commits("orders", [(0, 9, 10, 1.0)]))],
+    ),
+    statuses=(Status("pipeline", "shop", "running"),),
+)
+
+
+def _idle(name: str, state: str) -> GroupSample:
+    return msgspec.structs.replace(group(name, commits("orders", [(0, 1, 10, 1.0)]), state=state), rate=0.0)
+
+
+TROUBLE: dict[str, Known] = {
+    "FiguresAreOld": Known(Snapshot()),
+    "BrokerMissing": Known(snapshot([broker(1)], [topic("orders", [place(0, 1, (1,), (1, 7))], [1])])),
+    "NoController": Known(msgspec.structs.replace(snapshot([broker(1)]), controller=-1)),
+    "LogDirFailed": Known(snapshot([broker(1, dirs=(LogDirSample("/d", 0, -1, -1, "broken"),))])),
+    "DiskNearlyFull": Known(snapshot([broker(1, dirs=(LogDirSample("/d", 95, 100, 5, ""),))])),
+    "PartitionOffline": Known(snapshot([broker(1)], [topic("orders", [place(0, -1, (), (1,))], [1])])),
+    "LastReplica": Known(snapshot([broker(1), broker(2)], [topic("o", [place(0, 1, (1,), (1, 2))], [1])])),
+    "UnderReplicated": Known(
+        snapshot([broker(1), broker(2)], [topic("orders", [place(0, 1, (1,), (1, 2))], [1])])
+    ),
+    "LeaderNotPreferred": Known(
+        snapshot([broker(1), broker(2)], [topic("orders", [place(0, 2, (1, 2), (1, 2))], [1])])
+    ),
+    "GroupLate": Known(snapshot([broker(1)], groups=[group("g", commits("orders", [(0, 1, 9, 301.0)]))])),
+    "GroupStuck": Known(snapshot([broker(1)], groups=[_idle("g", "Stable")])),
+    "GroupAbandoned": Known(snapshot([broker(1)], groups=[_idle("g", "Empty")])),
+    "RecordsLost": Known(
+        snapshot(
+            [broker(1)],
+            [topic("orders", [place(0)], [10], starts=[5])],
+            [group("g", commits("orders", [(0, 3, 10, 1.0)]))],
+        )
+    ),
+    "MoverFailed": Known(snapshot([broker(1)]), statuses=(Status("mirror", "west", "lost"),)),
+    "MoverAlarm": Known(
+        snapshot([broker(1)]), statuses=(Status("pipeline", "s", "running", alarms=["p95"]),)
+    ),
+}
+SEEN = [alarm.name for alarm in ALARMS if alarm.find is not None]
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_alarm_is_raised_for_its_trouble_and_not_without_it(name: str) -> None:
+    find = BY_NAME[name].find
+    assert find is not None
+    assert list(find(WELL)) == []
+    (finding,) = find(TROUBLE[name])
+    assert finding.text
+
+
+def test_names_are_unique_and_every_alarm_says_what_to_do() -> None:
+    assert len(BY_NAME) == len(ALARMS)
+    assert all(alarm.sentence.endswith(".") and alarm.action.endswith(".") for alarm in ALARMS)
+
+
+def test_expressions_use_metrics_that_there_are() -> None:
+    known = {metric.name for metric in (*CATALOGUE, *exported.CATALOGUE)}
+    for alarm in ALARMS:
+        used = set(re.findall(r"\b(?:kafka|barnabas)_[a-z_]+", alarm.expression))
+        assert used, alarm.name
+        assert used <= known, alarm.name
+
+
+def test_what_is_lost_is_counted_by_offset() -> None:
+    find = BY_NAME["RecordsLost"].find
+    assert find is not None
+    (finding,) = find(TROUBLE["RecordsLost"])
+    assert finding.text == "2 offsets of orders were deleted before g had read them."

@@ -1,0 +1,105 @@
+"""The console without a mouse: Tab reaches every control, and the keys of the help do what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas.services.console.pages import route_table
+from tests.services.console.browser.visits import Visit, visiting
+from tests.services.console.web import CLUSTER, RunningConsole
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+GOTO = f"/c/{CLUSTER}/goto?q=o"
+# Everything that can be clicked is reached by Tab, and what has the focus shows it.
+REACHED = """() => {
+    const wanted = [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
+        .filter((each) => each.checkVisibility() && !each.disabled && each.type !== "hidden" && each.tabIndex >= 0);
+    return wanted.map((each) => each.outerHTML.slice(0, 150));
+}"""
+FOCUSED = """() => {
+    const now = document.activeElement;
+    const style = getComputedStyle(now);
+    return [now.outerHTML.slice(0, 150), style.outlineStyle !== "none" || style.boxShadow !== "none"];
+}"""
+
+
+@pytest.fixture
+def visit(chromium: Browser, hostile_console: RunningConsole) -> Iterator[Visit]:
+    with visiting(chromium, hostile_console.url) as visit:
+        visit.open(GOTO)
+        yield visit
+
+
+def test_tab_reaches_every_control_in_order_and_shows_where_it_is(visit: Visit) -> None:
+    wanted = visit.page.evaluate(REACHED)
+    reached = []
+    for _ in wanted:
+        visit.page.keyboard.press("Tab")
+        element, is_shown = visit.page.evaluate(FOCUSED)
+        assert is_shown, element
+        reached.append(element)
+    assert reached == wanted
+
+
+def test_the_first_link_skips_the_navigation(visit: Visit) -> None:
+    visit.page.keyboard.press("Tab")
+    visit.page.keyboard.press("Enter")
+    assert visit.page.evaluate("() => document.activeElement.id") == "content"
+
+
+def test_a_slash_goes_to_a_topic_by_a_part_of_its_name(visit: Visit) -> None:
+    visit.page.keyboard.press("/")
+    visit.page.keyboard.type("order")
+    visit.page.locator("#goto-found li").first.wait_for()
+    visit.page.keyboard.press("ArrowDown")
+    visit.page.keyboard.press("Enter")
+    visit.page.wait_for_url("**/topics/orders")
+
+
+def test_escape_leaves_the_search_and_a_question_mark_shows_the_keys(visit: Visit) -> None:
+    visit.page.keyboard.press("/")
+    visit.page.keyboard.type("?")
+    assert visit.page.locator("#goto").input_value() == "?"
+    visit.page.keyboard.press("Escape")
+    visit.page.keyboard.press("?")
+    visit.page.get_by_role("dialog").wait_for()
+    assert visit.accessibility() == []
+    visit.page.keyboard.press("Escape")
+    visit.page.get_by_role("dialog").wait_for(state="hidden")
+
+
+def test_j_and_k_move_through_rows_and_enter_opens_one(visit: Visit) -> None:
+    visit.open(f"/c/{CLUSTER}/topics")
+    rows = visit.page.locator("main tbody tr")
+    rows.first.wait_for()
+    for key, at in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        visit.page.keyboard.press(key)
+        assert "here" in (rows.nth(at).get_attribute("class") or "").split()
+    visit.page.keyboard.press("f")
+    assert visit.page.evaluate("() => document.activeElement.tagName") == "INPUT"
+
+
+def test_g_and_a_letter_go_to_pages(visit: Visit) -> None:
+    """Three of them, one of which is of no cluster; tests/services/console/test_app.py sees that letters are different."""
+    for entry, route in route_table().entries:
+        if entry.word in ("Topics", "Brokers", "Settings"):
+            visit.open(GOTO)
+            visit.page.keyboard.press("g")
+            visit.page.keyboard.press(entry.letter)
+            visit.page.wait_for_url(f"{visit.origin}{route.full_path.replace('{cluster}', CLUSTER)}*")
+
+
+def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = visit.page.evaluate(ground)
+    visit.page.locator("#theme").focus()
+    visit.page.keyboard.press("Enter")
+    dark = visit.page.evaluate(ground)
+    assert dark != light
+    visit.open(GOTO)
+    assert visit.page.evaluate(ground) == dark

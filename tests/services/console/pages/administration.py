@@ -1,0 +1,52 @@
+"""A broker of either kind with a console beside it, and Kafka's own tools to compare with."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import confluent_kafka
+
+from tests.services.console.web import CLUSTER, RunningConsole, Web
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+_numbers = itertools.count()
+
+
+def new_name(prefix: str) -> str:
+    return f"{prefix}-{next(_numbers)}"
+
+
+def created(web: Web, prefix: str, partitions: int = 2, settings: str = "", replicas: int = 1) -> str:
+    name = new_name(prefix)
+    fields = {"topic": name, "partitions": partitions, "replication_factor": replicas, "settings": settings}
+    answer = web.change("/create-topic", **fields)
+    assert answer.status == 200, answer.text
+    eventually(lambda: web.api(f"/topics/{name}/partitions").status, lambda status: status == 200)
+    return name
+
+
+def write(bootstrap: str, topic: str, count: int, partition: int = 0, size: int = 10) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(count):
+        producer.produce(topic, b"%0*d" % (size, number), partition=partition)
+    assert producer.flush(PATIENCE) == 0
+
+
+def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
+    """What was seen when it was as wanted; the last look otherwise, for the assertion that follows."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if wanted(found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def look_anew(console: RunningConsole) -> None:
+    """Lists show what was seen up to ten seconds ago."""
+    console.run(console.server.clusters[CLUSTER].sampler.refresh())

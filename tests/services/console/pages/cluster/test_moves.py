@@ -1,0 +1,137 @@
+"""Partitions change brokers: planned, begun, called off, compared with kafka-reassign-partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.client.cluster import Client
+from barnabas.client.placement.reassignments import alter
+from barnabas.testing import EmbeddedCluster
+from barnabas.common.types import TopicPartition
+from tests.apache_kafka import run_tool
+from tests.services.console.pages.administration import created, eventually, look_anew, write
+from tests.services.console.web import RunningConsole, Web, running_console
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def console(cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    with running_console(cluster.bootstrap_servers, tmp_path_factory.mktemp("console")) as running:
+        yield running
+
+
+@pytest.fixture
+def web(console: RunningConsole) -> Iterator[Web]:
+    with console.web() as client:
+        yield client
+
+
+def replicas(web: Web, topic: str) -> list[list[int]]:
+    return [row["replicas"] for row in web.api(f"/topics/{topic}/partitions").json["rows"]]
+
+
+def settled(web: Web) -> Any:
+    return eventually(
+        lambda: web.api("/moves").json, lambda page: not page["under_way"] and not page["waiting"]
+    )
+
+
+def test_a_broker_is_emptied_by_the_plan_that_was_looked_at(
+    web: Web, console: RunningConsole, cluster: EmbeddedCluster
+) -> None:
+    topic = created(web, "drained", partitions=4, replicas=2)
+    write(cluster.bootstrap_servers, topic, 200, size=1000)
+    page = web.api("/moves", plan="drain", broker=3).json
+    plan = page["plan"]
+    mine = [move for move in plan["moves"] if move["topic"] == topic]
+    assert mine
+    assert all(3 in move["before"] and 3 not in move["after"] for move in mine)
+    if any(move["partition"] == 0 for move in mine):
+        assert plan["copied_bytes"] >= 200_000
+    assert "to copy" in web.get("/moves", plan="drain", broker=3).text
+
+    assert web.change("/moves/start", plan="drain", broker=3, digest="other").status == 409
+    started = web.post("/moves/start", plan="drain", broker=3, digest=plan["digest"], at_once=2)
+    assert started.status == 303, started.text
+    after = {move["partition"]: move["after"] for move in mine}
+    moved = eventually(lambda: replicas(web, topic), lambda found: all(3 not in brokers for brokers in found))
+    assert [moved[partition] for partition in sorted(after)] == [
+        after[partition] for partition in sorted(after)
+    ]
+    settled(web)
+    look_anew(console)
+    page = web.api("/moves").json
+    assert page["error"] == ""
+    (third,) = (broker for broker in page["brokers"] if broker["id"] == 3)
+    assert (third["leaders"], third["replicas"]) == (0, 0)
+    assert web.api("/brokers/3").json["broker"]["replicas"] == 0
+
+    balance = web.api("/moves", plan="balance").json["plan"]
+    assert balance["count"] > 0
+    assert web.change("/moves/start", plan="balance", digest=balance["digest"]).status == 200
+    eventually(
+        lambda: web.api("/moves", plan="balance").json,
+        lambda page: not page["under_way"] and not page["waiting"] and not page["plan"]["count"],
+    )
+    settled(web)
+    look_anew(console)
+    counts = [broker["replicas"] for broker in web.api("/moves").json["brokers"]]
+    assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.java
+def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_called_off(
+    web: Web, cluster: EmbeddedCluster
+) -> None:
+    topic = created(web, "stuck", partitions=1, replicas=1)
+    write(cluster.bootstrap_servers, topic, 50)
+    (before,) = replicas(web, topic)
+    others = [broker for broker in (1, 2, 3) if broker not in before]
+    assert web.api("/moves", plan="topic", topic=topic, to="1,1").json["field"] == "to"
+    assert web.api("/moves", plan="topic", topic=topic, to="9").status == 400
+    assert web.api("/moves", plan="topic", topic="nowhere", to="1").status == 404
+
+    gone = others[1]
+    wanted = {"plan": "topic", "topic": topic, "to": f"{gone},{before[0]}"}
+    (planned,) = web.api("/moves", **wanted).json["plan"]["moves"]
+    assert planned["after"] == [gone, before[0]]
+    cluster.kill(gone)
+    begin_move(cluster, topic, planned["after"])
+    (moving,) = eventually(lambda: web.api("/moves").json.get("under_way"), bool)
+    assert (moving["topic"], moving["adding"]) == (topic, [gone])
+    assert moving["copied"] == 0
+    assert topic in web.get("/moves").text
+    rows = eventually(
+        lambda: web.api(f"/topics/{topic}/partitions").json["rows"], lambda rows: rows[0]["flags"]
+    )
+    assert "under-replicated" in rows[0]["flags"]
+    told = run_tool(
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "--bootstrap-server", cluster.bootstrap_servers, "--list",
+    ).check()  # fmt: skip
+    assert re.search(rf"{topic}-0: replicas: .*adding: {gone}", told.stdout)
+    assert "called off" in web.change("/moves/cancel", topic=topic, partition=0).json["message"]
+    assert eventually(lambda: replicas(web, topic), lambda found: found == [before]) == [before]
+    cluster.brokers[gone].start()
+
+
+def begin_move(cluster: EmbeddedCluster, topic: str, brokers: list[int]) -> None:
+    """As a plan would that was begun just before the broker died."""
+
+    async def main() -> None:
+        async with Client(cluster.bootstrap_servers) as client:
+            await alter(client, {TopicPartition(topic, 0): brokers})
+
+    asyncio.run(main())

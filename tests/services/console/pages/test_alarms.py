@@ -1,0 +1,100 @@
+"""The page of alarms, and what strangers' names do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.services.console.exporter.known import Known
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
+from tests.services.console.web import RunningConsole, Web
+
+HOSTILE = '<script>alert(1)</script>"&'
+LATE = commits("orders", [(0, 1, 9, 900.0)])
+TROUBLE = Known(
+    snapshot(
+        [broker(1)],
+        [topic("orders", [place(index, -1, (), (1,)) for index in range(30)], [9] * 30)],
+        [group(HOSTILE, LATE), group("secret", LATE)],
+    )
+)
+HOUR_AGO = 1_000_000
+
+
+class Limited:
+    """Sees one topic, and neither groups nor the cluster."""
+
+    name = "limited"
+    unmasks = False
+    has_session = False
+
+    async def may(self, cluster: str, action: Action) -> bool:
+        return False
+
+    async def allowed(
+        self, cluster: str, operation: Operation, resource_type: ResourceType, names: object
+    ) -> set[str]:
+        assert isinstance(names, set | frozenset) or hasattr(names, "__iter__")
+        return {name for name in names if (resource_type, name) == (ResourceType.TOPIC, "orders")}
+
+    def client(self, cluster: str) -> None:
+        return None
+
+
+@pytest.fixture
+def troubled(console: RunningConsole) -> Iterator[Web]:
+    """The sampler is stopped, so that the trouble stays."""
+
+    async def trouble() -> None:
+        cluster = console.server.clusters["default"]
+        await cluster.watch.close()
+        await cluster.sampler.close()
+        cluster.sampler.snapshot = TROUBLE.snapshot
+        cluster.alarms.update(TROUBLE, HOUR_AGO)
+        cluster.alarms.update(TROUBLE, HOUR_AGO + 3_600_000)
+
+    console.run(trouble())
+    with console.web() as web:
+        yield web
+
+
+def test_what_is_wrong_is_shown_by_alarm_the_worst_first(troubled: Web) -> None:
+    page = troubled.api("/alarms").json
+    assert [row["name"] for row in page["firing"]][:2] == ["PartitionOffline", "UnderReplicated"]
+    offline = page["firing"][0]
+    assert (offline["severity"], offline["since_ms"]) == ("critical", HOUR_AGO)
+    assert (len(offline["findings"]), offline["more"]) == (20, 10)
+    assert offline["findings"][0]["url"] == "/c/default/topics/orders"
+    assert {rule["name"] for rule in page["rules"]} > {"GroupLate", "CertificateExpires"}
+
+
+def test_names_of_strangers_are_text(troubled: Web) -> None:
+    text = troubled.get("/alarms").text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "/c/default/groups/%3Cscript%3E" in text
+
+
+def test_an_alarm_is_silenced_by_the_address(troubled: Web) -> None:
+    page = troubled.api("/alarms", silence="PartitionOffline, GroupLate").json
+    assert not {"PartitionOffline", "GroupLate"} & {row["name"] for row in page["firing"]}
+    assert page["silenced"][0] == {"name": "GroupLate", "unsilence": "?silence=PartitionOffline"}
+    assert "?silence=GroupLate" in troubled.get("/alarms").text
+    refused = troubled.api("/alarms", silence="Nonsense")
+    assert (refused.status, refused.json["field"]) == (400, "silence")
+
+
+def test_who_may_not_describe_something_sees_nothing_of_it(
+    troubled: Web, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def limited(head: object, match: object) -> Limited:
+        return Limited()
+
+    monkeypatch.setattr(console.server.gate, "visitor", limited)
+    shown = troubled.api("/alarms").json
+    assert {row["name"] for row in shown["firing"]} == {"PartitionOffline", "UnderReplicated"}
+    assert "secret" not in troubled.get("/alarms").text
+    assert troubled.get("/metrics").status == 403
+    assert troubled.ask("GET", "/metrics").status == 403

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from barnabas.client.cluster import Client
+from barnabas.client.producer import Producer
+from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.testing import EmbeddedCluster
+
+PATIENCE = 60.0
+
+
+@pytest.mark.java
+def test_a_broker_that_is_killed_takes_its_own_figures_along_and_nobody_elses() -> None:
+    async def scenario(cluster: EmbeddedCluster, topic: str) -> None:
+        async with Client(cluster.bootstrap_servers) as client:
+            sampler = Sampler(client)
+            async with Producer(client) as producer:
+                for partition in range(4):
+                    await producer.send(topic, b"x", partition=partition)
+            before = await sampler.refresh()
+            assert (before.topics[topic].ends, before.error, len(before.brokers)) == ((1, 1, 1, 1), "", 2)
+            mine = [place.index for place in before.topics[topic].layout if place.leader == 1]
+            cluster.kill(2)
+            deadline = time.monotonic() + PATIENCE
+            while not (after := await sampler.refresh()).totals.offline:
+                assert time.monotonic() < deadline, after
+            async with Producer(client) as producer:
+                await producer.send(topic, b"x", partition=mine[0])
+            after = await sampler.refresh()
+        assert after.topics[topic].offline == 2
+        assert after.topics[topic].ends == tuple(2 if at == mine[0] else 1 for at in range(4))
+        assert after.taken_ms >= before.taken_ms
+
+    with EmbeddedCluster(brokers=2) as cluster:
+        asyncio.run(scenario(cluster, cluster.create_topic(partitions=4, replication_factor=1)))

@@ -1,0 +1,225 @@
+"""Processes of a pool: killed ones, cancelled searches, slow readers, many searches at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.client.cluster import Client
+from barnabas.client.security.parsing import parse_security
+from barnabas.services.console.scanning.messages import CREDITS
+from barnabas.services.console.scanning.model import Hits, Search, Skipped
+from barnabas.services.console.scanning.process import ProcessDiedError
+from barnabas.services.console.scanning.scanner import Scanner
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.testing import EmbeddedBroker
+from tests.services.console.scanning.conftest import Searcher, gather
+
+DEADLINE = 60.0
+
+
+def test_a_search_whose_process_is_killed_fails_in_a_sentence_and_the_pool_goes_on(
+    searcher: Searcher, broker: EmbeddedBroker, orders: str
+) -> None:
+    search = Search(topic=orders, find="DE")
+
+    async def work(client: Client) -> tuple[str, int]:
+        pool = searcher.pool
+        scanner = Scanner(pool)
+        await gather(scanner.search(client, search))
+        killed = pool.processes[0].pid
+        assert killed is not None
+        os.kill(killed, signal.SIGSTOP)  # in the middle of a search, for certain
+        running = asyncio.ensure_future(gather(scanner.search(client, search)))
+        while not pool.processes[0].busy:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0)
+        os.kill(killed, signal.SIGKILL)
+        with pytest.raises(ProcessDiedError) as error:
+            await asyncio.wait_for(running, DEADLINE)
+        hits, _ = await gather(scanner.search(client, msgspec.structs.replace(search, limit=1000)))
+        return error.value.message, len(hits)
+
+    message, found = searcher.with_client(broker.bootstrap_servers, work)
+    assert "was killed (signal 9)" in message
+    assert found > 50
+
+
+def test_a_search_that_nobody_follows_any_more_leaves_its_processes_free(
+    searcher: Searcher, broker: EmbeddedBroker, orders: str
+) -> None:
+    async def work(client: Client) -> int:
+        scanner = Scanner(searcher.pool)
+        for _ in range(3 * CREDITS):
+            events = scanner.search(client, Search(topic=orders, limit=10_000))
+            async with aclosing(events):
+                async for event in events:
+                    if isinstance(event, Hits):
+                        break
+            assert not any(process.busy for process in searcher.pool.processes)
+        hits, _ = await asyncio.wait_for(gather(scanner.search(client, Search(topic=orders))), DEADLINE)
+        return len(hits)
+
+    assert searcher.with_client(broker.bootstrap_servers, work) == 100
+
+
+def test_a_slow_reader_of_an_export_holds_up_no_search(
+    searcher: Searcher, broker: EmbeddedBroker, orders: str
+) -> None:
+    topic = broker.create_topic("long", partitions=1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(20 * CREDITS):
+        producer.produce(topic, os.urandom(200_000), partition=0)
+        producer.poll(0)
+    assert producer.flush(DEADLINE) == 0
+
+    async def work(client: Client) -> int:
+        scanner = Scanner(searcher.pool)
+        export = Search(topic=topic, newest_first=False, limit=100_000)
+        async with AsyncExitStack() as stack:
+            for _ in searcher.pool.processes:  # one in each
+                chunks = scanner.export(client, export, "parquet")
+                await stack.enter_async_context(aclosing(chunks))
+                assert await anext(chunks)
+            found = gather(scanner.search(client, Search(topic=orders)))
+            hits, _ = await asyncio.wait_for(found, DEADLINE)
+            return len(hits)
+
+    assert searcher.with_client(broker.bootstrap_servers, work) == 100
+
+
+def test_many_searches_run_side_by_side(searcher: Searcher, broker: EmbeddedBroker, orders: str) -> None:
+    async def work(client: Client) -> list[int]:
+        scanner = Scanner(searcher.pool)
+        searches = [Search(topic=orders, find=word, limit=1000) for word in ("DE", "AT", "FR", "nowhere") * 4]
+        found = await asyncio.gather(*(gather(scanner.search(client, search)) for search in searches))
+        return [len(hits) for hits, _ in found]
+
+    counts = searcher.with_client(broker.bootstrap_servers, work)
+    assert counts == counts[:4] * 4
+    assert counts[3] == 0
+
+
+def test_a_tail_shows_what_comes_and_counts_what_it_skips(searcher: Searcher, broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic("tailed", partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def produce(count: int) -> None:
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, partition=number % 2)
+        assert producer.flush(DEADLINE) == 0
+
+    produce(5)  # before it begins
+
+    async def work(client: Client) -> tuple[int, int, int]:
+        seen = skipped = ticks = 0
+        most = 0
+        events = Scanner(searcher.pool).tail(client, Search(topic=topic))
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, Skipped):
+                    skipped += event.count
+                    continue
+                ticks += 1
+                if ticks == 1:
+                    await asyncio.to_thread(produce, 2_000)
+                seen += len(event.rows)
+                most = max(most, len(event.rows))
+                if seen + skipped >= 2_000:
+                    break
+        return seen, skipped, most
+
+    seen, skipped, most = searcher.with_client(broker.bootstrap_servers, work)
+    assert seen + skipped == 2_000
+    assert 0 < most <= 25  # 50 a second, in ticks of half a second
+
+
+def test_a_tail_that_was_paused_says_how_much_it_missed(searcher: Searcher, broker: EmbeddedBroker) -> None:
+    topic = broker.create_topic("paused", partitions=1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    async def first(client: Client, search: Search) -> Hits | Skipped:
+        events = Scanner(searcher.pool).tail(client, search)
+        async with aclosing(events):
+            return await anext(events)
+
+    async def work(client: Client) -> Hits | Skipped:
+        began = await first(client, Search(topic=topic))
+        assert isinstance(began, Hits)
+        for _ in range(30):
+            producer.produce(topic, b"x", partition=0)
+        assert producer.flush(DEADLINE) == 0
+        return await first(client, Search(topic=topic, continue_at=began.continue_at))
+
+    assert searcher.with_client(broker.bootstrap_servers, work) == Skipped(30)
+
+
+PARENT = """
+import asyncio
+from barnabas.services.console.scanning.pool import Pool
+
+async def main():
+    pool = Pool(1)
+    await pool.start()
+    print(pool.processes[0].pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_a_search_process_ends_with_its_console_even_if_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        search_process = Path("/proc", parent.stdout.readline().strip())
+        assert search_process.exists()
+        parent.kill()
+    deadline = time.monotonic() + DEADLINE
+    while search_process.exists() and "State:\tZ" not in _status(search_process):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _status(process: Path) -> str:
+    try:
+        return (process / "status").read_text()
+    except OSError:
+        return "State:\tZ"
+
+
+def test_processes_log_in_as_who_searches_and_no_password_is_in_their_command_lines(
+    searcher: Searcher,
+) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:root",
+    }
+    users = {"root": "password-of-root", "alice": "password-of-alice"}
+    with EmbeddedBroker(settings, security="SASL_PLAINTEXT", users=users) as broker:
+        topic = broker.create_topic("secret", partitions=1)
+        producer = Producer(broker.clients_of("root").confluent)
+        producer.produce(topic, b"a secret")
+        assert producer.flush(DEADLINE) == 0
+
+        async def find(user: str) -> int:
+            security = parse_security(broker.clients_of(user).java)
+            async with Client(broker.bootstrap_servers, security=security) as client:
+                hits, _ = await gather(Scanner(searcher.pool).search(client, Search(topic=topic)))
+                return len(hits)
+
+        assert searcher.run(find("root")) == 1
+        with pytest.raises(KafkaError) as error:
+            searcher.run(find("alice"))
+        assert error.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for process in searcher.pool.processes:
+        told = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+        assert b"password-of" not in told

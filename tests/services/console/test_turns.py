@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from barnabas.services.console.errors import BusyError
+from barnabas.services.console.turns import Turns
+
+
+def test_nobody_takes_all_turns_and_all_together_are_bounded() -> None:
+    turns = Turns(3, 2, "wait")
+    with ExitStack() as held:
+        for name in ("alice", "alice", "bob"):
+            held.enter_context(turns.take(name))
+        for name in ("alice", "carol"):
+            with pytest.raises(BusyError, match="wait"), turns.take(name):
+                pass
+    with turns.take("alice"), turns.take("alice"), pytest.raises(BusyError), turns.take("alice"):
+        pass
+    assert not turns._open

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.services.ingest.outbox import Outbox
+
+
+def test_what_has_not_arrived_goes_again_in_its_order() -> None:
+    outbox: Outbox[str] = Outbox()
+    _, first = outbox.send("a")
+    outbox.send("b")
+    outbox.send("c")
+    assert outbox.begin(first) == ["a"]
+    assert [outbox.again(), outbox.again(), outbox.again()] == ["b", "c", None]
+
+
+def test_numbers_of_another_process_say_nothing() -> None:
+    outbox, other = Outbox[str](), Outbox[str]()
+    for _ in range(5):
+        _, stored = other.send("x")
+    outbox.send("a")
+    assert outbox.begin(stored) == []
+    assert outbox.again() == "a"
+
+
+@given(st.lists(st.sampled_from(["send", "commit", "lost", "unanswered"]), max_size=40))
+def test_everything_arrives_once_whatever_fails(steps: list[str]) -> None:
+    """`lost`: the transaction is aborted; `unanswered`: it is committed, and the agent is not told."""
+    outbox: Outbox[int] = Outbox()
+    stored: dict[str, bytes] = {}
+    written: list[int] = []
+    told: list[int] = []
+    on_way: list[tuple[int, dict[str, bytes], int]] = []
+    made = 0
+    for step in [*steps, *["lost", *["send", "commit"] * 80]]:
+        if step == "send" and len(on_way) < 2:
+            parcel = outbox.again()
+            if parcel is None:
+                made += 1
+                parcel = made
+            on_way.append((*outbox.send(parcel), parcel))
+        elif step != "send" and on_way:
+            number, positions, parcel = on_way.pop(0)
+            if step != "lost":
+                stored.update(positions)
+                written.append(parcel)
+            if step == "commit":
+                told += outbox.arrived(number)
+        if step in ("lost", "unanswered"):
+            on_way.clear()
+            told += outbox.begin(stored)
+    assert not outbox.unsettled or len(outbox.unsettled) <= 2
+    assert written == sorted(set(written)) == told == list(range(1, len(written) + 1))

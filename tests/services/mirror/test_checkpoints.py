@@ -1,0 +1,50 @@
+"""Checkpoints as MirrorMaker 2 writes them, read by its own client."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas.client.groups import commit_offsets
+from barnabas.services.mirror.checkpoints import Checkpoint, encode_checkpoint
+from barnabas.testing import EmbeddedBroker
+from barnabas.common.types import TopicPartition
+from benchmarks.subjects.mirrors import MIRROR_MAKER_LIBS, reason_mirror_maker_is_missing
+from tests.services.mirror.mirror_process import MirrorThread, ask, until
+from tests.services.mirror.test_following import settings
+from tests.services.mirror.test_producing import Reader, produce
+
+PROGRAM = Path(__file__).parent / "java" / "TranslateOffsets.java"
+
+
+def test_a_checkpoint_has_the_bytes_of_mirror_maker() -> None:
+    key, value = encode_checkpoint(Checkpoint("g", TopicPartition("t", 3), 7, 9, "m"))
+    assert key == b"\x00\x01g\x00\x01t\x00\x00\x00\x03"
+    assert value == b"\x00\x00" + (7).to_bytes(8, "big") + (9).to_bytes(8, "big") + b"\x00\x01m"
+
+
+@pytest.mark.java
+def test_mirror_makers_client_finds_where_a_group_goes_on(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    if why := reason_mirror_maker_is_missing():
+        pytest.skip(why)
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, [str(n) for n in range(30)])
+    ask(theirs, lambda client: commit_offsets(client, f"g-{name}", {TopicPartition(name, 0): 20}))
+    with MirrorThread(theirs, ours, settings(name, merge=True, groups=f"g-{name}")):
+        command = ["java", "-cp", f"{MIRROR_MAKER_LIBS}/*", str(PROGRAM), ours, "src", f"g-{name}"]
+
+        def translated() -> str:
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+
+        place, _, offset = until(translated).strip().partition("=")
+    assert place == f"{name}-0"
+    reader = Reader(ours, name)
+    reader.read(30)
+    reader.close()
+    assert [value for at, value, _ in reader.seen if at == int(offset)] == ["20"]

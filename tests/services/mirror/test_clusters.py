@@ -1,0 +1,64 @@
+"""Clusters on both sides: leaders that die while batches are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas.client.admin import create_topic
+from barnabas.client.mirrors.states import State
+from barnabas.services.mirror.settings import MirrorSettings
+from barnabas.testing import EmbeddedBroker, EmbeddedCluster
+from tests.cli.conftest import Cli
+from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, until
+from tests.services.mirror.test_producing import produce
+
+pytestmark = pytest.mark.java  # ZooKeeper
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=3, settings={"auto.leader.rebalance.enable": "false"}) as running:
+        yield running
+
+
+def check_deaths(
+    cluster: EmbeddedCluster, mirrored: str, source: str, target: str, name: str, mirror: MirrorThread
+) -> None:
+    """Leaders of the cluster die one after the other while records are written."""
+    for sent in range(2):
+        victim = until(lambda: max(0, cluster.leader_of(mirrored)))
+        for round_ in range(2):
+            for partition in range(3):
+                produce(source, name, [f"{sent}-{round_}-{n}" for n in range(100)], partition=partition)
+            if round_ == 0:
+                cluster.kill(victim)
+        until(lambda: ends(target, name) == ends(source, name))
+        cluster.brokers[victim].start()
+    assert sum(ends(target, name)) == 1200
+    assert all_batches(target, name) == all_batches(source, name)
+    assert not mirror.partitions(State.FAILED)
+
+
+def test_leaders_of_the_target_die_and_nothing_is_lost_or_doubled(
+    cluster: EmbeddedCluster, source: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, cluster.bootstrap_servers
+    source.create_topic(name, partitions=3)
+    settings = MirrorSettings(topics=name, refresh=0.3, replication_factor=3)
+    with MirrorThread(theirs, ours, settings) as mirror:
+        until(lambda: ends(ours, name) == [0, 0, 0])
+        check_deaths(cluster, name, theirs, ours, name, mirror)
+        # Without --from it is the mirror's own report that counts.
+        promoted = Cli(ours).ok("mirror", "promote", "--topics", name, "--yes", "-o", "json").json
+        assert [topic["state"] for topic in promoted["topics"]] == ["STOPPED"]
+
+
+def test_leaders_of_the_source_die_and_their_epochs_go_with_the_records(
+    cluster: EmbeddedCluster, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), cluster.bootstrap_servers, target.bootstrap_servers
+    ask(theirs, lambda client: create_topic(client, name, partitions=3, replication_factor=3))
+    with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)) as mirror:
+        check_deaths(cluster, name, theirs, ours, name, mirror)

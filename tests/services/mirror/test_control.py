@@ -1,0 +1,179 @@
+"""Promotion, failover and the way back; kill -9 of everybody; damaged answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import barnabas.services.mirror.fetching as fetching
+from barnabas.client.admin import create_topic
+from barnabas.client.mirrors.states import State
+from barnabas.services.mirror.partition import Fetched
+from barnabas.testing import EmbeddedBroker
+from tests.broker_process import BrokerProcess
+from tests.cli.conftest import Cli
+from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, until
+from tests.services.mirror.test_following import settings, there
+from tests.services.mirror.test_producing import Reader, produce
+
+
+def open_transaction(bootstrap: str, topic: str, values: list[str]) -> Any:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"open-{topic}"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0)
+    producer.flush(60)
+    return producer
+
+
+def is_refused(bootstrap: str, topic: str) -> bool:
+    seen: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "delivery.timeout.ms": 5000})
+    producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: seen.append(error))
+    assert producer.flush(60) == 0
+    assert len(seen) == 1
+    return seen[0] is not None
+
+
+def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, [str(n) for n in range(10)])
+    cli, back = Cli(ours), Cli(theirs)
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        pending = open_transaction(theirs, name, ["never"] * 3)
+        there(ours, name, [13])
+        assert is_refused(ours, name)
+        done = cli.ok("mirror", "promote", "--topics", name, "--from", theirs, "--yes", "-o", "json").json
+        (topic,) = done["topics"]
+        assert topic["state"] == "STOPPED"
+        assert [each["first_offset"] for each in topic["aborted_transactions"]] == [10]
+        until(lambda: mirror.partitions(State.STOPPED))
+    produce(ours, name, ["after"])
+    reader = Reader(ours, name)
+    assert reader.read(11) == [*(str(n) for n in range(10)), "after"]
+    reader.close()
+    pending.abort_transaction(60)
+    produce(theirs, name, ["only the old primary has this"])
+
+    asked = ("mirror", "reverse", "--from", ours, "--link", "src", "--topics", name)
+    reversed_ = back.ok(*asked, "--yes", "-o", "json").json
+    assert reversed_ == {"link": "src", "topics": [name]}
+    with MirrorThread(ours, theirs, settings(name)):
+        until(lambda: ends(theirs, name) == ends(ours, name))
+        assert all_batches(theirs, name) == all_batches(ours, name)
+        produce(ours, name, ["goes on"])
+        until(lambda: ends(theirs, name) == ends(ours, name))
+        rows = back.ok("mirror", "status", "--topics", name, "-o", "json").json["topics"]
+        assert [(row["state"], row["link"], row["identical"]) for row in rows] == [("ACTIVE", "src", True)]
+        assert "ACTIVE" in back.ok("mirror", "status", "--topics", name).out
+
+
+def test_commands_name_what_is_wrong(target: EmbeddedBroker) -> None:
+    cli = Cli(target.bootstrap_servers)
+    nothing = cli("mirror", "pause", "--topics", "there-is-none")
+    assert nothing.code == 2
+    assert "mirror status" in nothing.err
+    assert cli("mirror", "run", "--from", "a=b=c", "--to", target.bootstrap_servers).code == 2
+    twice = cli("mirror", "run", "--from", "h:1", "--from", "h:2", "--to", target.bootstrap_servers)
+    assert "aliases" in twice.err
+
+
+def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
+    tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, ours = new_name(), target.bootstrap_servers
+    with BrokerProcess(tmp_path / "source") as source:
+        theirs = source.bootstrap_servers
+        ask(theirs, lambda client: create_topic(client, name, partitions=1))
+        source.kill()
+        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+            until(lambda: any("Waiting for the source src: cannot connect" in line for line in mirror.lines))
+            source.start()
+            until(lambda: ends(ours, name) == [0])
+            assert mirror.stop() == 0
+        source.kill()
+        with MirrorProcess(theirs, ours) as waiting:
+            until(lambda: any("Waiting for" in line for line in waiting.lines))
+            assert waiting.stop() == 0
+
+
+def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(
+    tmp_path: Path, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    with BrokerProcess(tmp_path / "source") as source, BrokerProcess(tmp_path / "target") as target:
+        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        ask(theirs, lambda client: create_topic(client, name, partitions=2))
+        stop = threading.Event()
+        sent: list[int] = []
+
+        def load() -> None:
+            producer = Producer({"bootstrap.servers": theirs, "enable.idempotence": True, "linger.ms": 5})
+            while not stop.is_set():
+                for _ in range(50):
+                    producer.produce(name, str(len(sent)).encode(), partition=len(sent) % 2)
+                    sent.append(0)
+                producer.poll(0.02)
+            producer.flush(60)
+
+        loader = threading.Thread(target=load)
+        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+            until(lambda: min(ends(ours, name)) >= 0)
+            loader.start()
+            for victim in (target, source, mirror):
+                before = ends(ours, name)
+                until(lambda before=before: min(ends(ours, name)) > min(before))  # type: ignore[misc]
+                victim.kill()
+                victim.start()
+            before = ends(ours, name)
+            until(lambda: min(ends(ours, name)) > min(before))
+            stop.set()
+            loader.join()
+            until(lambda: ends(ours, name) == ends(theirs, name))
+            assert sum(ends(ours, name)) == len(sent)
+            assert all_batches(ours, name) == all_batches(theirs, name)
+            source.kill()
+            Cli(ours).ok("mirror", "failover", "--link", "src", "--yes")
+            assert not is_refused(ours, name)
+
+
+@pytest.mark.parametrize("forever", [False, True], ids=["for a while", "for ever"])
+def test_a_source_whose_answers_are_damaged_is_asked_again_and_given_up(
+    source: EmbeddedBroker,
+    target: EmbeddedBroker,
+    new_name: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    forever: bool,
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["a" * 100] * 10)
+    honest, damaged = fetching.fetched_of, 0
+
+    def damage(*arguments: Any) -> Fetched:
+        nonlocal damaged
+        fetched: Fetched = honest(*arguments)
+        if not len(fetched.records) or (damaged >= 2 and not forever):
+            return fetched
+        damaged += 1
+        data = bytearray(fetched.records)
+        data[-1] ^= 0xFF
+        return fetched._replace(records=memoryview(data))
+
+    monkeypatch.setattr(fetching, "fetched_of", damage)
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        if forever:
+            assert "damaged" in mirror.failed()
+            assert ends(ours, name) == [0]
+        else:
+            there(ours, name, [10])
+            assert all_batches(ours, name) == all_batches(theirs, name)

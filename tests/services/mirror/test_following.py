@@ -1,0 +1,280 @@
+"""What follows beside records: partitions, settings, log starts, groups; and what makes a partition stop."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas.client.admin import (
+    DELETE,
+    TOPIC,
+    ConfigChange,
+    alter_configs,
+    create_partitions,
+    create_topic,
+    delete_records,
+    delete_topics,
+)
+from barnabas.client.cluster import Client
+from barnabas.client.groups import commit_offsets, committed_offsets
+from barnabas.client.mirrors.control import mirrors_of, pause, resume
+from barnabas.client.mirrors.requests import describe_mirrors
+from barnabas.client.mirrors.states import State
+from barnabas.services.mirror.configs import own_settings
+from barnabas.services.mirror.partition import Following
+from barnabas.services.mirror.plan import PlanError
+from barnabas.services.mirror.runner import open_link
+from barnabas.services.mirror.settings import MirrorSettings, parse_source
+from barnabas.protocol.messages.mirror import MirrorState
+from barnabas.testing import EmbeddedBroker
+from barnabas.common.types import TopicPartition
+from tests.apache_kafka import ApacheKafka
+from tests.broker_process import BrokerProcess
+from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, starts, until
+from tests.services.mirror.test_producing import Reader, produce
+
+
+def settings(name: str, **more: object) -> MirrorSettings:
+    return MirrorSettings(topics=name, refresh=0.3, **more)  # type: ignore[arg-type]
+
+
+def there(target: str, name: str, expected: list[int]) -> None:
+    until(lambda: ends(target, name) == expected)
+
+
+def test_partitions_settings_and_log_starts_follow_the_source(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    ask(theirs, lambda client: create_topic(client, name, partitions=1, configs={"retention.ms": "86400000"}))
+    produce(theirs, name, [str(n) for n in range(10)])
+    ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 4))
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [10])
+        until(lambda: starts(ours, name) == [4])
+        assert ask(ours, lambda client: own_settings(client, [name])) == {name: {"retention.ms": "86400000"}}
+        ask(theirs, lambda client: create_partitions(client, name, 3))
+        produce(theirs, name, ["x"], partition=2)
+        there(ours, name, [10, 0, 1])
+        change = [
+            ConfigChange("retention.ms", None, DELETE),
+            ConfigChange("cleanup.policy", "compact,delete"),
+        ]
+        ask(theirs, lambda client: alter_configs(client, TOPIC, name, change))
+        wanted = {name: {"cleanup.policy": "compact,delete"}}
+        until(lambda: ask(ours, lambda client: own_settings(client, [name])) == wanted)
+        ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 7))
+        until(lambda: starts(ours, name) == [7, 0, 0])
+
+
+def test_what_the_source_deletes_may_be_kept(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, [str(n) for n in range(10)])
+    ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 4))
+    with MirrorThread(theirs, ours, settings(name, keep_deleted=True)):
+        there(ours, name, [10])
+        ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 8))
+        produce(theirs, name, ["more"])
+        there(ours, name, [11])
+        assert starts(ours, name)[0] <= 4
+
+
+def test_a_topic_that_is_created_again_fails_and_one_that_is_deleted_stays(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["old"])
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        there(ours, name, [1])
+        ask(theirs, lambda client: delete_topics(client, [name]))
+        assert "deleted at the source" in mirror.failed()
+        source.create_topic(name, partitions=1)
+        produce(theirs, name, ["new", "new"])
+
+        def told() -> bool:
+            (topic,) = ask(ours, lambda client: describe_mirrors(client, [name]))
+            return topic.partitions[0].state == MirrorState.FAILED
+
+        until(told)
+    assert ends(ours, name) == [1]
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        until(lambda: name in mirror.links[0].topics.notices.refused)
+    assert ends(ours, name) == [1]
+
+
+def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["one"])
+
+    async def do(client: Client, what: Callable[..., object]) -> None:
+        await what(client, await mirrors_of(client, "src", name))  # type: ignore[misc]
+
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        there(ours, name, [1])
+        ask(ours, lambda client: do(client, pause))
+        until(lambda: mirror.partitions(State.PAUSED))
+        produce(theirs, name, ["two"])
+        assert ends(ours, name) == [1]
+        ask(ours, lambda client: do(client, resume))
+        there(ours, name, [2])
+        mirror.partitions(State.ACTIVE)[0].fail("a test says so")
+
+        def state() -> str:
+            return ask(ours, lambda client: mirrors_of(client, "src", name))[0].state
+
+        until(lambda: state() == "FAILED")
+    with MirrorThread(theirs, ours, settings(name)) as mirror:
+        assert mirror.failed() == "a test says so"  # another process does not change that
+        ask(ours, lambda client: do(client, resume))
+        produce(theirs, name, ["three"])
+        there(ours, name, [3])
+
+
+def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["one", "two"])
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [2])
+        before = ask(ours, lambda client: client.topics([name]))[name].id
+        ask(ours, lambda client: delete_topics(client, [name]))
+        until(lambda: ask(ours, lambda client: client.topics([name]))[name].id != before)
+        there(ours, name, [2])
+
+
+def test_two_mirrors_at_once_do_no_harm(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=2)
+    with (
+        MirrorThread(theirs, ours, settings(name)) as first,
+        MirrorThread(theirs, ours, settings(name)) as second,
+    ):
+        for number in range(10):
+            produce(theirs, name, [f"{number}-{n}" for n in range(300)], partition=number % 2)
+        until(lambda: ends(ours, name) == ends(theirs, name))
+        assert not first.partitions(State.FAILED)
+        assert not second.partitions(State.FAILED)
+    assert all_batches(ours, name) == all_batches(theirs, name)
+
+
+def test_groups_with_members_or_offsets_of_their_own_are_left_alone(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, [str(n) for n in range(10)])
+    place = TopicPartition(name, 0)
+    groups = {each: f"{each}-{name}" for each in ("follows", "busy", "own")}
+    for group in groups.values():
+        ask(theirs, lambda client, group=group: commit_offsets(client, group, {place: 3}))  # type: ignore[misc]
+    with MirrorThread(theirs, ours, settings(name, groups=f".*-{name}")) as mirror:
+
+        def commit_of(group: str) -> int:
+            return ask(ours, lambda client: committed_offsets(client, groups[group]))[place].offset
+
+        until(lambda: commit_of("follows") == commit_of("busy") == commit_of("own") == 3)
+        reader = Reader(ours, name, groups["busy"])
+        assert reader.read(7) == [str(n) for n in range(3, 10)]
+        ask(ours, lambda client: commit_offsets(client, groups["own"], {place: 5}))
+        for group in groups.values():
+            ask(theirs, lambda client, group=group: commit_offsets(client, group, {place: 8}))  # type: ignore[misc]
+        until(lambda: commit_of("follows") == 8)
+        until(lambda: len(mirror.links[0].topics.notices.groups) == 2)
+        assert "members" in mirror.links[0].topics.notices.groups[groups["busy"]]
+        assert "did not write" in mirror.links[0].topics.notices.groups[groups["own"]]
+        assert commit_of("own") == 5
+        reader.close()
+        # A commit beyond the end of the target waits there.
+        ask(theirs, lambda client: commit_offsets(client, groups["follows"], {place: 1000}))
+        until(lambda: commit_of("follows") == 10)
+
+
+def test_a_loop_is_refused(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(theirs, name, ["one"])
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [1])
+        with MirrorThread(ours, theirs, settings(name, rename="back.{topic}")) as back:
+            until(lambda: name in back.links[0].topics.notices.refused)
+            assert "a loop" in back.links[0].topics.notices.refused[name]
+    with pytest.raises(PlanError, match="same cluster"):
+        asyncio.run(open_link(parse_source(theirs), theirs, settings(name, rename="again.{topic}")))
+
+
+METADATA = ("__barnabas_metadata", "__cluster_metadata-0", "meta.properties", "bootstrap.checkpoint")
+
+
+def restore(kept: Path, data: Path) -> None:
+    """The logs of a backup, under metadata of now: epochs go on, as after an unclean election."""
+    for child in data.iterdir():
+        if child.is_dir() and child.name == "logs":
+            restore(kept / "logs", child)
+        elif child.name not in METADATA and child.name in {each.name for each in kept.iterdir()}:
+            shutil.rmtree(child) if child.is_dir() else child.unlink()
+            shutil.copytree(kept / child.name, child) if (kept / child.name).is_dir() else shutil.copy2(
+                kept / child.name, child
+            )
+
+
+def check_truncation(source: BrokerProcess | ApacheKafka, folder: Path, target: str, name: str) -> None:
+    """The source loses its newest records: a disk from a backup."""
+    theirs = source.bootstrap_servers
+    source.start()
+    ask(theirs, lambda client: create_topic(client, name, partitions=1))
+    produce(theirs, name, [str(n) for n in range(10)])
+    source.stop()
+    shutil.copytree(folder, folder.parent / "kept")
+    source.start()
+    produce(theirs, name, [str(n) for n in range(10, 30)])
+    with MirrorThread(theirs, target, settings(name)) as mirror:
+        there(target, name, [30])
+        source.kill()
+        restore(folder.parent / "kept", folder)
+        source.start()
+        assert "cut" in mirror.failed()
+        assert ends(target, name) == [30]
+    produce(theirs, name, [f"other-{n}" for n in range(5)])
+    with MirrorThread(theirs, target, settings(name, following=Following(truncation=True))):
+        # It is still FAILED in the metadata: the person who allows it resumes it.
+        async def go_on(client: Client) -> None:
+            await resume(client, await mirrors_of(client, "src", name))
+
+        ask(target, go_on)
+        there(target, name, [15])
+    assert all_batches(target, name) == all_batches(theirs, name)
+    source.stop()
+
+
+def test_a_source_that_goes_back_in_time_stops_the_mirror_and_cuts_nothing_unless_asked_to(
+    tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    folder = tmp_path / "data"
+    check_truncation(BrokerProcess(folder), folder, target.bootstrap_servers, new_name())
+
+
+@pytest.mark.java
+@pytest.mark.extended
+def test_apache_kafka_that_loses_records_stops_the_mirror(
+    tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    folder = tmp_path / "kafka"
+    kafka = ApacheKafka(folder, heap="256m")
+    check_truncation(kafka, folder, target.bootstrap_servers, new_name())

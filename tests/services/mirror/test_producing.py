@@ -1,0 +1,220 @@
+"""Targets that number for themselves: Apache Kafka, and merged topics. librdkafka writes, reads and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+
+from barnabas.client.admin import create_topic
+from barnabas.client.groups import committed_offsets
+from barnabas.client.mirrors.control import failover as fail_over
+from barnabas.client.mirrors.control import mirrors_of, pause, resume
+from barnabas.client.status import read_statuses
+from barnabas.testing import EmbeddedBroker
+from tests.apache_kafka import ApacheKafka
+from tests.services.mirror.mirror_process import MirrorProcess, ask, ends, until
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def produce(
+    bootstrap: str, topic: str, values: list[str], codec: str = "none", *, partition: int = 0
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5})
+    for value in values:
+        producer.produce(
+            topic, value.encode(), value.encode(), partition=partition, headers=[("h", value.encode())]
+        )
+    assert producer.flush(60) == 0
+
+
+def transact(bootstrap: str, topic: str, values: list[str], *, commit: bool) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0)
+    producer.flush(60)
+    producer.commit_transaction(60) if commit else producer.abort_transaction(60)
+
+
+class Reader:
+    """Of the first partition; others are read and passed over."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str | None = None) -> None:
+        self.topic = topic
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group or uuid4().hex,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 200,
+            }
+        )
+        self.consumer.subscribe([topic])
+        self.seen: list[tuple[int, str, dict[str, bytes]]] = []
+
+    def read(self, count: int) -> list[str]:
+        """The next values; all of them, or an error after the deadline."""
+        before = len(self.seen)
+
+        def enough() -> bool:
+            for message in self.consumer.consume(count - (len(self.seen) - before), 0.2):
+                if message.error() is not None or message.partition() != 0:
+                    continue
+                headers = dict(message.headers() or [])
+                self.seen.append((message.offset(), (message.value() or b"").decode(), headers))
+            return len(self.seen) - before >= count
+
+        until(enough)
+        return [value for _, value, _ in self.seen[before:]]
+
+    def commit(self) -> None:
+        last = self.seen[-1][0]
+        self.consumer.commit(offsets=[Place(self.topic, 0, last + 1)], asynchronous=False)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def check_produced_mirror(source: str, target: str, name: str, *arguments: str) -> None:
+    """Codecs, committed and aborted transactions, kill -9, a group that moves without loss or duplicate."""
+    ask(source, lambda client: create_topic(client, name, partitions=1))
+    expected: list[str] = []
+    mirror = MirrorProcess(source, target, "--topics", name, *arguments)
+    with mirror:
+        for codec in CODECS:
+            values = [f"{codec}-{n}" for n in range(200)]
+            produce(source, name, values, codec)
+            expected += values
+        mirror.kill()
+        transact(source, name, ["aborted"] * 50, commit=False)
+        committed = [f"t-{n}" for n in range(100)]
+        transact(source, name, committed, commit=True)
+        expected += committed
+        reader = Reader(source, name, f"group-{name}")
+        assert reader.read(700) == expected[:700]
+        reader.commit()
+        reader.close()
+        mirror.start()
+        found = Reader(target, name)
+        assert found.read(len(expected)) == expected
+        assert found.seen[5][2]["barnabas.mirror"].decode().endswith(f"/{name}/0/5")
+        assert found.seen[5][2]["h"] == b"none-5"
+        mirror.kill()
+        produce(source, name, ["last"])
+        mirror.start()
+        assert found.read(1) == ["last"]
+        found.close()
+        group = f"group-{name}"
+        until(lambda: ask(target, lambda client: committed_offsets(client, group)))
+        moved = Reader(target, name, group)
+        assert moved.read(len(expected) - 700 + 1) == [*expected[700:], "last"]
+        moved.close()
+        assert mirror.stop() == 0
+
+
+def test_a_merged_topic_has_every_record_once_and_groups_are_told_by_checkpoints(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    with EmbeddedBroker() as second:
+        for number, each in enumerate((source, second)):
+            each.create_topic(name, partitions=1)
+            produce(each.bootstrap_servers, name, [f"{number}-{n}" for n in range(500)])
+        reader = Reader(source.bootstrap_servers, name, f"g-{name}")
+        reader.read(123)
+        reader.commit()
+        reader.close()
+        arguments = ("--from", f"two={second.bootstrap_servers}", "--topics", name, "--merge")
+        with MirrorProcess(source.bootstrap_servers, target.bootstrap_servers, *arguments) as mirror:
+            merged = Reader(target.bootstrap_servers, name)
+            values = merged.read(1000)
+            assert sorted(values) == sorted(f"{number}-{n}" for number in range(2) for n in range(500))
+            assert [each for each in values if each.startswith("0-")] == [f"0-{n}" for n in range(500)]
+            merged.close()
+            checkpoints = Reader(target.bootstrap_servers, "src.checkpoints.internal")
+            until(lambda: checkpoints.read(1))
+            checkpoints.close()
+            assert mirror.stop() == 0
+
+
+@pytest.mark.java
+def test_apache_kafka_as_a_target_gets_every_record_once_and_groups_move_with_it(
+    source: EmbeddedBroker, apache_kafka: ApacheKafka, new_name: Callable[[], str]
+) -> None:
+    check_produced_mirror(source.bootstrap_servers, apache_kafka.bootstrap_servers, new_name())
+
+
+@pytest.mark.java
+def test_orders_reach_a_mirror_to_apache_kafka(
+    source: EmbeddedBroker, apache_kafka: ApacheKafka, new_name: Callable[[], str]
+) -> None:
+    name, target = new_name(), apache_kafka.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(source.bootstrap_servers, name, ["one"])
+
+    def state() -> str:
+        return ask(target, lambda client: mirrors_of(client, "src", name))[0].state
+
+    with MirrorProcess(source.bootstrap_servers, target, "--topics", name) as mirror:
+        reader = Reader(target, name)
+        assert reader.read(1) == ["one"]
+
+        async def do(client: object, what: object) -> None:
+            await what(client, await mirrors_of(client, "src", name))  # type: ignore[operator, arg-type]
+
+        ask(target, lambda client: do(client, pause))
+        assert state() == "PAUSED"
+        ask(target, lambda client: do(client, resume))
+        produce(source.bootstrap_servers, name, ["two"])
+        assert reader.read(1) == ["two"]
+        ask(target, lambda client: do(client, fail_over))
+        assert state() == "STOPPED"
+        reader.close()
+        assert mirror.stop() == 0
+
+
+@pytest.mark.java
+def test_a_topic_that_no_mirror_has_made_is_not_written_into(
+    source: EmbeddedBroker, apache_kafka: ApacheKafka, new_name: Callable[[], str]
+) -> None:
+    name, target = new_name(), apache_kafka.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    produce(source.bootstrap_servers, name, ["theirs"])
+    ask(target, lambda client: create_topic(client, name, partitions=1))
+    produce(target, name, ["ours"])
+    with MirrorProcess(source.bootstrap_servers, target, "--topics", name):
+
+        def alarms() -> bool:
+            found = ask(target, lambda client: read_statuses(client, "mirror"))
+            return any("no mirror made it" in text for status in found for text in status.alarms)
+
+        until(alarms)
+    assert ends(target, name) == [1]
+
+
+def test_two_mirrors_of_one_link_that_produce_end_with_a_sentence_and_every_record_is_there_once(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    first = MirrorProcess(theirs, ours, "--topics", name, "--merge")
+    with first, MirrorProcess(theirs, ours, "--topics", name, "--merge") as second:
+        sent: list[str] = []
+
+        def one_has_ended() -> bool:
+            produce(theirs, name, [str(len(sent))])
+            sent.append(str(len(sent)))
+            return any("another mirror of the link" in line for line in first.lines + second.lines)
+
+        until(one_has_ended)
+        reader = Reader(ours, name)
+        assert reader.read(len(sent)) == sent
+        reader.close()

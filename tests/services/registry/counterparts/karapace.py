@@ -1,0 +1,169 @@
+"""`_schemas` taken over from Karapace and given back; both at once, each leading once.
+
+    python -m tests.services.registry.counterparts.karapace CHECKOUT PYTHON
+
+CHECKOUT is a checkout of Karapace, PYTHON a Python with its dependencies (docs/proof/registry.md says how it was made).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from barnabas.client.security.settings import PLAINTEXT
+from barnabas.testing import EmbeddedBroker
+from barnabas.testing.embedded_registry import EmbeddedRegistry
+from tests.apache_kafka import free_port
+from tests.services.registry.rest import Rest
+
+DEADLINE = 240.0  # a busy machine takes its time to import Karapace
+AVRO = '{"type":"record","name":"R%d","fields":[{"name":"a","type":"int"}]}'
+JSON = '{"type":"object","title":"J%d","properties":{"a":{"type":"integer"}}}'
+
+
+@contextmanager
+def karapace(checkout: Path, python: str, bootstrap: str) -> Iterator[str]:
+    port = free_port()
+    settings = {
+        "BOOTSTRAP_URI": bootstrap,
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        "ADVERTISED_HOSTNAME": "127.0.0.1",
+        "ADVERTISED_PORT": str(port),
+        "KARAPACE_REGISTRY": "true",
+    }
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    environment |= {f"KARAPACE_{name}": value for name, value in settings.items()}
+    process = subprocess.Popen(
+        [python, "-m", "karapace"],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for_leader(url)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def barnabas(bootstrap: str) -> Iterator[str]:
+    registry = EmbeddedRegistry(bootstrap, PLAINTEXT)
+    try:
+        wait_for_leader(registry.url)
+        yield registry.url
+    finally:
+        registry.stop()
+
+
+def wait_for_leader(url: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        try:
+            with Rest(url) as rest:
+                if rest.get("/master_available").body.get("master_available"):
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError(f"no leader at {url} within {DEADLINE} s")
+
+
+def write(url: str, numbers: range) -> dict[str, int]:
+    """Subjects with an Avro and a JSON schema each, a level, a version that is deleted, and their ids."""
+    made = {}
+    with Rest(url) as rest:
+        for number in numbers:
+            for kind, text in (("AVRO", AVRO), ("JSON", JSON)):
+                subject = f"s{number}-{kind}"
+                answer = rest.register(subject, text % number, kind)
+                assert answer.status == 200, answer
+                made[subject] = answer.body["id"]
+            rest.put(f"/config/s{number}-AVRO", {"compatibility": "FULL"})
+        gone = f"s{numbers[0]}-JSON"
+        assert rest.delete(f"/subjects/{gone}").status == 200
+    return made
+
+
+def check(url: str, written: dict[str, int], deleted: set[str]) -> None:
+    end = time.monotonic() + DEADLINE
+    while True:
+        wrong = differences(url, written, deleted)
+        if not wrong:
+            return
+        assert time.monotonic() < end, f"{url} differs: {wrong[:3]}"
+        time.sleep(0.2)
+
+
+def differences(url: str, written: dict[str, int], deleted: set[str]) -> list[str]:
+    wrong = []
+    with Rest(url) as rest:
+        for subject, number in written.items():
+            found = rest.get(f"/subjects/{subject}/versions/1")
+            if subject in deleted:
+                if found.status != 404:
+                    wrong.append(f"{subject} is not deleted")
+            elif found.status != 200 or found.body["id"] != number:
+                wrong.append(f"{subject}: {found}")
+            elif json.loads(found.body["schema"]) != json.loads(expected(subject)):
+                wrong.append(f"{subject}: another schema")
+            if (
+                subject.endswith("AVRO")
+                and rest.get(f"/config/{subject}").body.get("compatibilityLevel") != "FULL"
+            ):
+                wrong.append(f"{subject}: another level")
+    return wrong
+
+
+def expected(subject: str) -> str:
+    number = int(subject[1:].partition("-")[0])
+    return (AVRO if subject.endswith("AVRO") else JSON) % number
+
+
+def main() -> None:
+    checkout, python = Path(sys.argv[1]), sys.argv[2]
+    with EmbeddedBroker() as broker:
+        written, deleted = {}, set()
+        steps = [("Karapace", range(3)), ("Barnabas", range(3, 6)), ("Karapace", range(6, 9))]
+        for name, numbers in steps:
+            opened = barnabas(broker.bootstrap_servers) if name == "Barnabas" else None
+            with opened or karapace(checkout, python, broker.bootstrap_servers) as url:
+                check(url, written, deleted)
+                written |= write(url, numbers)
+                deleted.add(f"s{numbers[0]}-JSON")
+                check(url, written, deleted)
+            sys.stdout.write(f"{name}: all of {len(written)} subjects are as they were written\n")
+        with (
+            karapace(checkout, python, broker.bootstrap_servers) as theirs,
+            barnabas(broker.bootstrap_servers) as ours,
+        ):
+            written |= write(ours, range(9, 12))
+            deleted.add("s9-JSON")
+            check(theirs, written, deleted)
+            check(ours, written, deleted)
+            sys.stdout.write("both at once: written through ours while Karapace leads, found in both\n")
+        with (
+            barnabas(broker.bootstrap_servers) as ours,
+            karapace(checkout, python, broker.bootstrap_servers) as theirs,
+        ):
+            written |= write(theirs, range(12, 15))
+            deleted.add("s12-JSON")
+            check(ours, written, deleted)
+            check(theirs, written, deleted)
+            sys.stdout.write("both at once: written through Karapace while ours leads, found in both\n")
+        assert len(set(written.values())) == len(written), "an id was given twice"
+        sys.stdout.write(f"{len(written)} schemas, no id twice\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A task of Spark that writes in a transaction, without Spark."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from barnabas.client.cluster import Client
+from barnabas.client.producing.transactional import Transactions
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.sink import rows as sink_rows
+from barnabas.spark.sink.protocol import SinkError, Ticket
+from barnabas.spark.sink.settings import SinkSettings
+from barnabas.spark.sink.writer import Task, Written
+from barnabas.testing import EmbeddedBroker
+
+TIMEOUT_MS = 60_000
+DEADLINE = 60.0
+
+
+async def end_what_is_open(bootstrap: str, sink: str) -> None:
+    """As another query of the sink does that tidies up."""
+    async with Client(bootstrap) as client:
+        transactions, deadline = Transactions(client), time.monotonic() + DEADLINE
+        while not (names := [name for name in await transactions.ongoing() if name.startswith(sink)]):
+            assert time.monotonic() < deadline, "the task has opened no transaction"
+            await asyncio.sleep(0.01)
+        for name in names:
+            await transactions.initialize(name, TIMEOUT_MS)
+
+
+def test_a_task_whose_transaction_was_ended_says_who_may_have_done_it(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_rows, "COLLECTED_BYTES", 1)  # every batch is a request
+    topic, sink = broker.create_topic(), "ended-elsewhere"
+    settings = SinkSettings(
+        ClientSettings(broker.bootstrap_servers), ("value",), topic, sink=sink, handed_over=0
+    )
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for number in range(5):
+            if number == 2:  # the first is on its way
+                asyncio.run(end_what_is_open(broker.bootstrap_servers, sink))
+            yield pa.record_batch({"value": pa.array([b"%d" % number])})
+
+    link = BrokerLink(broker.bootstrap_servers)
+    task = Task(settings, sink, Ticket(run=1), TIMEOUT_MS)
+    try:
+        with pytest.raises(SinkError, match="another query with the same sinkId, has the sink"):
+            link.run(task._write(link, rows(), Written(start="start"), 0))
+    finally:
+        link.close()
