@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from barnabas.client.placement.planning import Site, rebalance
 from barnabas.cluster.deltas import BrokerStored, Delta, TopicCreated, apply
-from barnabas.cluster.frames import Entry
+from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.cluster.zookeeper.layout import decode_entry, encode_entry

@@ -17,10 +17,10 @@ from typing import Any
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
 from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records import walking
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec

@@ -30,7 +30,7 @@ from simulation.network import Network, SimulatedPeers
 from simulation.tiers.bucket import Bucket, StoreLink
 from simulation.tiers.traps import Traps
 from barnabas.tiering.stores.store import ObjectStore
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")

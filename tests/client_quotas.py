@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from barnabas.broker.broker import Broker
 from barnabas.cluster.deltas import ClientQuotasChanged
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from barnabas.connect.sinks.redis.resp import Part, RedisError, Reply
-from barnabas.connect.sinks.redis.server import Address, Server
-from barnabas.security.secret import Secret
+from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
+from barnabas.connect.sinks.redis.sink import Address, Server
+from barnabas.security.authn.credentials import Secret
 from tests import programs
 from tests.apache_kafka import free_port
 

@@ -69,7 +69,7 @@ SERVED = tuple(f"barnabas.{package}" for package in SERVING)
 # of their own, which take time linear in the text.
 MAY_IMPORT_RE = (
     "barnabas.handlers.versions",  # names of clients' software
-    "barnabas.share.reset",  # durations
+    "barnabas.share.delays",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
     "barnabas.cluster.names",  # names of topics
     "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
@@ -82,7 +82,7 @@ MUST_NOT_CALL = {
     "logging.getLogger": (
         SERVED,
         (
-            "barnabas.handlers.configuration.broker_loggers",
+            "barnabas.handlers.configuration.alter_configs",
             "barnabas.cluster.zookeeper.kazoo_client",
         ),  # levels of loggers; kazoo's logger
     ),

@@ -32,7 +32,7 @@ from barnabas.handlers.produce.appending import ProduceNeeds
 from barnabas.handlers.replication import ReplicationNeeds
 from barnabas.handlers.security.acls import AclsNeeds
 from barnabas.handlers.security.client_quotas import ClientQuotasNeeds
-from barnabas.handlers.security.failed_logins import SaslNeeds
+from barnabas.handlers.security.sasl import SaslNeeds
 from barnabas.handlers.security.scram_credentials import ScramNeeds
 from barnabas.handlers.security.tokens import TokensNeeds
 from barnabas.handlers.share.fetch import ShareFetchNeeds

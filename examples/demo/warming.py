@@ -17,8 +17,8 @@ from rich.console import Console
 from examples.demo.error_log import ErrorLog
 from examples.demo.pipelines import SHORT_LIVED
 from examples.demo.show import Show
-from barnabas.spark.fast_java import archive_path, recording_options, shares_classes
-from barnabas.spark.fast_workers import prepare_workers
+from barnabas.spark.worker_process import archive_path, recording_options, shares_classes
+from barnabas.spark.worker_process import prepare_workers
 from barnabas.spark.java import prepare_java
 
 SECONDS = 3.0

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from simulation.brokers import Machine
 from simulation.tiers.traps import Trap
 from simulation.world import World
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 
 Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 

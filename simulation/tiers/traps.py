@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 
 
 class Trap(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.broker import garbage_collector as collector
+from barnabas.broker import main as collector
 from barnabas.cluster.deltas import TopicCreated
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, TopicState
 from barnabas.testing import EmbeddedBroker

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from barnabas.cli import command_config
+from barnabas.cli import options as command_config
 from barnabas.cli.main import app
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from tests.cli.conftest import Cli
 from tests.kafka_jars import requires_java
 from tests.secured_kafka import SCRAM_LOGIN, SecuredKafka

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.services.console.access.api_tokens import digest_of
+from barnabas.services.console.access.passwords import digest_of
 from barnabas.services.console.access.passwords import PasswordHash
 
 COMMAND = [sys.executable, "-m", "barnabas"]

@@ -2,7 +2,7 @@ import datetime
 
 import pytest
 
-from barnabas.client.positions import Start, parse_start
+from barnabas.client.offsets import Start, parse_start
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.client import admin
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import OffsetRange

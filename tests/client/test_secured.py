@@ -19,7 +19,7 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.errors import AuthenticationError, CannotConnectError, ConnectionLostError, TlsError
-from barnabas.client.positions import parse_start, resolve_start
+from barnabas.client.offsets import parse_start, resolve_start
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
 from barnabas.client.share.acquired import AcknowledgeType

@@ -19,7 +19,7 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     OpData,
 )
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, run_tool
 from tests.client_quotas import set_quotas

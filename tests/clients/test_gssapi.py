@@ -157,7 +157,7 @@ def test_a_principal_that_no_rule_is_about_is_refused(
 
 def test_tokens_that_are_no_tickets_are_refused(kdc: Kdc) -> None:
     from barnabas.security.authn.kerberos_names import parse_rules
-    from barnabas.security.authn.sasl.exchange import AuthenticationFailedError
+    from barnabas.security.authn.sasl.login import AuthenticationFailedError
     from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
 
     acceptor = Acceptor(str(kdc.keytab("broker")), f"kafka/localhost@{REALM}", parse_rules(["DEFAULT"]))

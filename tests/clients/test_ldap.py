@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from barnabas.broker.security.authenticators import load_authenticator
+from barnabas.broker.security.mechanisms import load_authenticator
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.ldap import Ldap, authenticator, escaped
 from barnabas.testing import EmbeddedBroker

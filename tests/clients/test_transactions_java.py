@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.testing import EmbeddedBroker
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import TransactionState
 from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import TIMEOUT, end_offsets, transactional

@@ -26,7 +26,7 @@ from barnabas.cluster.store import MemoryMetadataStore
 from barnabas.controller.controller import Controller
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authn.credentials import DelegationToken
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 
 BROKER = BrokerState(1, 1, rack="r1")
 

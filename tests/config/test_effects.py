@@ -11,7 +11,7 @@ from barnabas.config.unused_settings import is_without_effect_yet
 
 SOURCE = Path(barnabas.__file__).parent
 DECLARED_IN = re.compile(r"config/(\w+/)*\w*settings\.py$")
-# controller/internal_topics.py, cluster/zookeeper/settings.py, groups/configs.py
+# controller/internal_topics.py, cluster/zookeeper/settings.py, groups/settings.py
 READ_BY_PREFIX = (
     "offsets.topic.",
     "transaction.state.log.",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.catalogue import UNDERSTOOD
+from barnabas.client.security.settings import UNDERSTOOD
 from barnabas.client.security.parsing import parse_security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, BY_SCOPE, UNUSED, Scope
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from tests.network.harness import scenario
 from tests.network.raw_broker import ask, raw_broker
 

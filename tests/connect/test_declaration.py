@@ -9,7 +9,7 @@ from barnabas.connect.declaration import Connector, Errors, read_connector
 from barnabas.connect.secrets import RedactingFilter, Redaction, without_password
 from barnabas.connect.sinks.jdbc import JdbcSink
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 ORDERS = """\
 name: orders

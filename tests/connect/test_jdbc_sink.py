@@ -12,8 +12,8 @@ from barnabas.connect.jdbc.connection import Database, DatabaseError
 from barnabas.connect.jdbc.writing import JdbcWriter
 from barnabas.connect.sinks.jdbc import JdbcSink
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.jvm import jvm_of
-from barnabas.security.secret import Secret
+from barnabas.spark.java import jvm_of
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
 from tests.pipelines.spark_jars import requires_connect_jars

@@ -13,7 +13,7 @@ from barnabas.connect.orders import LocalFolder
 from barnabas.connect.positions import Positions
 from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, run_once
 from tests.pipelines.spark_jars import requires_connect_jars

@@ -14,7 +14,7 @@ from barnabas.cluster.snapshots import image_from_snapshot as image_from
 from barnabas.cluster.snapshots import snapshot_of
 from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING
 from barnabas.controller.configs import ConfigRules, alter_configs
-from barnabas.controller.remote_parts import end_deletion
+from barnabas.controller.restoring import end_deletion
 from barnabas.controller.topics import NewTopic, create_topics, delete_topics
 from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic

@@ -18,9 +18,9 @@ from asyncio import events
 from time import thread_time
 from typing import Any
 
-from barnabas.broker import garbage_collector as collector
+from barnabas.broker import main as collector
 from barnabas.broker.broker import Broker
-from barnabas.broker.security.first_users import add_user
+from barnabas.broker.security.offline import add_user
 from barnabas.config.broker import BrokerConfig
 from barnabas.testing.embedded import TEST_SETTINGS
 from tests.fuzz.mutant import mutate

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.garbage_collector import collect_rarely, keep_all
+from barnabas.broker.main import collect_rarely, keep_all
 from barnabas.common.clock import ManualClock
 from barnabas.groups.group import Client
 from barnabas.groups.shard import GroupShard

@@ -8,12 +8,12 @@ from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem, Slice
-from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.loading import LoadReport
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import AppendResult, Log, Origin
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker

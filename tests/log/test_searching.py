@@ -7,7 +7,7 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Log
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record

@@ -10,7 +10,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log, Origin
 from barnabas.log.producers import ProducerStates
-from barnabas.log.segments.transactions import (
+from barnabas.log.segments.aborted_index import (
     AbortedTransaction,
     TransactionIndexError,
     decode_aborted,

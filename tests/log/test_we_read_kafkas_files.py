@@ -16,7 +16,7 @@ from barnabas.log import checkpoints
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log.recovery.report import Stop
+from barnabas.log.recovery.verification import Stop
 from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from barnabas.broker import garbage_collector as collector
+from barnabas.broker import main as collector
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.event_loop import DirectSelector
 from barnabas.network.requests.heavy_requests import Budget

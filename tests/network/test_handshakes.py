@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from barnabas.common.clock import ManualClock
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import Tls
 from barnabas.security.tls.stores import Store

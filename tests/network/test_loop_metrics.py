@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.metrics.registry import Registry
-from barnabas.network import loop_metrics as loop
-from barnabas.network.loop_metrics import LoopMonitor
+from barnabas.network import socket_metrics as loop
+from barnabas.network.socket_metrics import LoopMonitor
 from tests.network.harness import scenario, until
 
 

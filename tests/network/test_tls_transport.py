@@ -35,9 +35,9 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.server_names import named_stores
+from barnabas.security.tls.server import named_stores
 from barnabas.security.tls.settings import Tls
 from barnabas.security.tls.stores import Store
 from tests.certificates import Authority

@@ -7,7 +7,7 @@ import pytest
 from barnabas.client.security.settings import PLAINTEXT, Protocol
 from barnabas.pipelines.connection import connection_options, security_of, settings_from
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 CONFIGURATION = {
     "barnabas.bootstrap.servers": "h:1",

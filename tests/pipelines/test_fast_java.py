@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.spark.fast_java import archive_options, archive_path, quoted, shares_classes
+from barnabas.spark.worker_process import archive_options, archive_path, quoted, shares_classes
 
 
 def _java(home: Path, text: str) -> None:

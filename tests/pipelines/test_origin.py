@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from barnabas.pipelines.origin import ORIGIN
 from barnabas.spark.source import make_reader
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.spark.source.ddl import parse_ddl
 from barnabas.testing import EmbeddedBroker
 

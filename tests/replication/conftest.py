@@ -11,10 +11,10 @@ from barnabas.cluster.image import PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
 from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.metrics.topics import TopicCounters
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.security.authn.jaas import parse_jaas
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -15,7 +15,7 @@ from barnabas.common.clock import ManualClock
 from barnabas.security.jwt.jwk import parse_keys
 from barnabas.security.jwt.jwks import KeySource, key_source
 from barnabas.security.jwt.verification import InvalidTokenError, Rules, check_token
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from tests.identity_provider import AUDIENCE, ISSUER, SigningKey, claims, encoded
 
 RULES = Rules(ISSUER, frozenset({AUDIENCE}))

@@ -14,9 +14,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.share.acknowledgements import Range
 from barnabas.share.acquisition import Span, Wanted, acquire
-from barnabas.share.changes import Stored, Write
+from barnabas.share.acknowledgements import Stored, Write
 from barnabas.share.partition import SharePartition
-from barnabas.share.states import FINISHED, Acknowledgement, RecordState
+from barnabas.share.runs import FINISHED, Acknowledgement, RecordState
 from barnabas.share.window import ShareSettings
 
 MEMBERS = st.sampled_from(["ann", "bob", "cid"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.share.share_waiters import Waiters
+from barnabas.share.sessions import Waiters
 
 
 class Queue:

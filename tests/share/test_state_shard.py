@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.share.changes import Stored
+from barnabas.share.acknowledgements import Stored
 from barnabas.share.state_shard import ShareStateShard, StateWrite
 from barnabas.share.stored_state import StoredState, drop_below, lay_over
 from barnabas.records.record import Record

@@ -13,7 +13,7 @@ from simulation.tiers.mutants import (
     an_unclean_leader_does_not_wait,
     only_the_first_controller_deletes,
 )
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 
 SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "30"))
 FIRST_SEED = 1000

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 import barnabas
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.spark.source import make_reader, schema_of
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.tables.sql import query
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker

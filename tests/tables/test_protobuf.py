@@ -21,7 +21,7 @@ from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_
 from barnabas.client.schemas.client import Schema, SchemaClient, SchemaReference, encode, join_message_index
 from barnabas.spark.options import OptionError
 from barnabas.spark.source import make_reader, schema_of
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing import protobuf_columns
 from barnabas.tables.table import Table

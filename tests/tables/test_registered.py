@@ -18,7 +18,7 @@ import barnabas
 from barnabas.client.schemas.client import Schema, SchemaClient, SchemaReference
 from barnabas.spark.options import OptionError
 from barnabas.spark.source import make_reader, schema_of
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli

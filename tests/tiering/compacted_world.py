@@ -1,6 +1,6 @@
 """A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
 
-from barnabas.log.tiering.whole import WholePart
+from barnabas.log.tiering.copying import WholePart
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
@@ -8,7 +8,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.named_steps import nowhere
+from barnabas.tiering.writing.pacing import nowhere
 from barnabas.tiering.writing.pacing import Pacer
 from barnabas.tiering.writing.sweep import sweep
 from barnabas.tiering.writing.whole_copier import WholeLogCopier

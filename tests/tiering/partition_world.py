@@ -2,7 +2,7 @@
 
 from copy import copy
 
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.layout import parse_object_name
 from barnabas.tiering.objects.manifest import Kind, Writer, decode, decode_page
@@ -13,7 +13,7 @@ from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableEr
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.named_steps import Step, nowhere
+from barnabas.tiering.writing.pacing import Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import MemoryStore

@@ -7,7 +7,7 @@ from typing import Any, cast
 from barnabas.common.files import File, FileSlice
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from barnabas.broker.tiering.led_log import WholeLedLog
 from barnabas.common.clock import SystemClock
-from barnabas.log.tiering.whole import is_still_there, stays_whole, to_copy, whole_parts
+from barnabas.log.tiering.copying import is_still_there, stays_whole, to_copy, whole_parts
 from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.folder_store import FolderStore

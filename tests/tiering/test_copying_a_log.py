@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from barnabas.log.segments.transactions import decode_aborted
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.segments.aborted_index import decode_aborted
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
 from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section

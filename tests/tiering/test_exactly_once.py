@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from barnabas.tiering.objects import manifest_changes
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import (
     Died,

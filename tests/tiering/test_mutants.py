@@ -12,7 +12,7 @@ from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing import claim, copier, expiration, sweep
 from barnabas.tiering.writing.copier import SegmentCopier
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 from tests.tiering import partition_world
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import dying_at, unlisted

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.log.tiering.sealed_segment import OpenTransaction
+from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects import segment_build, segment_object
 from barnabas.tiering.objects.segment_build import SegmentBuild

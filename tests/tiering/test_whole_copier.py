@@ -10,7 +10,7 @@ from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.manifest import BadManifestError, Writer
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
-from barnabas.tiering.writing.named_steps import Step
+from barnabas.tiering.writing.pacing import Step
 from tests.tiering.compacted_world import Leader, Replica, check_state
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Died, dying_at, manifest_in, unlisted

@@ -10,8 +10,8 @@ from barnabas.common.files import FileSlice, LocalFileSystem
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment
-from barnabas.log.segments.transactions import encode_aborted
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.segments.aborted_index import encode_aborted
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.replication.remote_reads import RemoteLimits, RemoteReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore

@@ -8,7 +8,7 @@ from typing import TypeVar
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.record import Record
-from barnabas.transactions.records import to_record
+from barnabas.transactions.shard import to_record
 from barnabas.transactions.shard import Outcome, TransactionShard
 from barnabas.transactions.transaction import V1, Transaction
 from barnabas.common.types import TopicPartition

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.common.errors import KafkaError
 from barnabas.transactions.listing import Filters
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import Transaction
 
 NOW = 100_000

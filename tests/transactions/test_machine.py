@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction
 from barnabas.common.types import TopicPartition
 from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of

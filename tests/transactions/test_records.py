@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.transactions.records import from_record, to_record
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.shard import from_record, to_record
+from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import Transaction
 from barnabas.common.types import TopicPartition
 

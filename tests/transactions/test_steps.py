@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.states import AT_REST, BY_LABEL, COMES_FROM, DECIDED, TransactionState
+from barnabas.transactions.transaction import AT_REST, BY_LABEL, COMES_FROM, DECIDED, TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
     NO_PRODUCER_ID,

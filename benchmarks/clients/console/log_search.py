@@ -23,7 +23,7 @@ from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.lines import rows_of
 from barnabas.services.console.logs.query import Wanted, read_text
 from barnabas.services.console.logs.store import StoreSettings
-from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.logs.service import LogTopics
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
 from barnabas.common.types import TopicPartition
 

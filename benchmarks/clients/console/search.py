@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Client
 from barnabas.services.console.scanning.model import End, Hits, Search
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from benchmarks.clients.console.order_fill import NEEDLE
 

@@ -8,8 +8,8 @@ from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS, controlled_sh
 from barnabas.broker.parts import BrokerParts
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
-from barnabas.log.dirs.privacy import make_private
-from barnabas.log.recovery.report import Stop
+from barnabas.log.dirs.properties import make_private
+from barnabas.log.recovery.verification import Stop
 
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 

@@ -13,7 +13,7 @@ from barnabas.controller.topics import NewTopic
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.settings import group_settings
 from barnabas.groups.share.state_lifecycle import ShareStates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.security.broker_names import IsBroker
+from barnabas.broker.security.inter_broker import IsBroker
 from barnabas.broker.security.tls import secured
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig

@@ -18,7 +18,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
-from barnabas.log.compaction.plan import CleanedGroup, CompactionResult
+from barnabas.log.compaction.candidates import CleanedGroup, CompactionResult
 from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DISK_FULL, DiskFull

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Collection
+from barnabas.cluster.deltas import Delta, PartitionChanged, PartitionsAdded, TopicCreated
+from barnabas.cluster.image import MetadataImage
+
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
-from barnabas.broker import garbage_collector as collector
 from barnabas.broker.broker import Broker
 from barnabas.broker.companions import Companion
 from barnabas.config.broker import BrokerConfig
 from barnabas.common.descriptors import raise_limit, room_for_connections
 from barnabas.common.safe_logging import safe_logger
 from barnabas.network.event_loop import new_event_loop
+
+
+# -- Python's cyclic garbage collector, kept from stopping the event loop ------------------------------
+
+# New objects until a collection of the youngest; of those, until one of the next; of those, until a full one.
+THRESHOLDS = (10_000, 10, 100)
+MANY_PARTITIONS = 100
+
+
+def collect_rarely() -> None:
+    gc.set_threshold(*THRESHOLDS)
+
+
+def keep_all() -> None:
+    """Whatever is in use now stays: the collector need not look at it again."""
+    gc.collect(1)  # or recent garbage would stay, too
+    gc.freeze()
+
+
+def keep_many(image: MetadataImage, deltas: Collection[Delta]) -> None:
+    """To be called after a change of the metadata has been acted on."""
+    if sum(map(_partitions_in, deltas)) >= MANY_PARTITIONS:
+        keep_all()
+
+
+def _partitions_in(delta: Delta) -> int:
+    if isinstance(delta, TopicCreated):
+        return len(delta.topic.partitions)
+    if isinstance(delta, PartitionsAdded):
+        return len(delta.partitions)
+    return isinstance(delta, PartitionChanged)
+
+
 
 logger = safe_logger(__name__)
 
@@ -59,10 +96,10 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     broker = Broker(config)
     broker.on_all_dirs_failed = stop.set
-    collector.collect_rarely()
+    collect_rarely()
     await broker.start()
-    collector.keep_all()
-    broker.metadata.on_commit.append(collector.keep_many)
+    keep_all()
+    broker.metadata.on_commit.append(keep_many)
     await announce(broker)
     running = [await make(broker) for make in companions]
     await stop.wait()

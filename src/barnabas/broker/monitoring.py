@@ -5,6 +5,15 @@ All of it is read from the broker when it is asked for; nothing is kept up to da
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from barnabas.cluster.image import MetadataImage
+from barnabas.metrics import mirror_catalogue
+from barnabas.metrics.registry import Registry, Sample
+from barnabas.protocol.messages.mirror import MirrorState
+from barnabas.replication.manager import ReplicaManager
+from barnabas.replication.mirrors import Mirrors
+
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
@@ -12,7 +21,6 @@ from typing import Protocol
 import barnabas
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.exporter_metrics import declare_exporter_metrics, serves_exporter_metrics
-from barnabas.broker.mirror_metrics import declare_mirror_metrics
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
 from barnabas.common.clock import Clock
@@ -21,7 +29,7 @@ from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, e
 from barnabas.config.setting import ConfigError
 from barnabas.groups.metrics import declare_group_metrics
 from barnabas.metrics import catalogue
-from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Metric
 from barnabas.metrics.process import declare_process_metrics
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.metrics.topics import TopicMetrics
@@ -29,7 +37,7 @@ from barnabas.network.exposure import warn_if_metrics_exposed
 from barnabas.web.metrics_server import MonitoringServer, monitoring_limits_from
 from barnabas.web.credentials import credentials_from
 from barnabas.network.listener import Listener
-from barnabas.network.loop_metrics import LoopMonitor
+from barnabas.network.socket_metrics import LoopMonitor
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.socket_metrics import declare_network_metrics
 from barnabas.network.socket_server import SocketServer
@@ -41,6 +49,44 @@ from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
 from barnabas.common.types import TopicPartition
+
+
+# -- What is measured of mirror topics, read when somebody looks ---------------------------------------
+
+def declare_mirror_metrics(
+    registry: Registry, image: Callable[[], MetadataImage], replicas: ReplicaManager, mirrors: Mirrors
+) -> None:
+    registry.computed(mirror_catalogue.MIRROR_PARTITIONS, lambda: _by_state(image(), replicas))
+    registry.read_by(mirror_catalogue.MIRROR_FAILED, lambda: _failed(image()))
+    registry.computed(mirror_catalogue.MIRROR_LAG, lambda: _lags(mirrors))
+
+
+def _failed(image: MetadataImage) -> int:
+    return sum(
+        len(mirror.partitions)
+        if mirror.state == MirrorState.FAILED
+        else sum(bool(each.failure) for each in mirror.partitions)
+        for mirror in image.mirrors.values()
+    )
+
+
+def _by_state(image: MetadataImage, replicas: ReplicaManager) -> Iterator[Sample]:
+    counts: Counter[str] = Counter()
+    for topic_id, mirror in image.mirrors.items():
+        for partition in replicas.by_id.get(topic_id, {}).values():
+            if partition.is_leader:
+                is_failed = mirror.partition(partition.index).failure
+                counts[(MirrorState.FAILED if is_failed else MirrorState(mirror.state)).name] += 1
+    for state, count in sorted(counts.items()):
+        yield Sample("", (("state", state),), count)
+
+
+def _lags(mirrors: Mirrors) -> Iterator[Sample]:
+    for partition, end in mirrors.source_ends.items():
+        labels = (("topic", partition.topic), ("partition", str(partition.index)))
+        yield Sample("", labels, max(end - partition.log.log_end_offset, 0))
+
+
 
 
 class Monitored(Bounded, Protocol):

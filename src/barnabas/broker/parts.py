@@ -13,7 +13,7 @@ from barnabas.broker.cluster_connection import (
     healing_settings_from,
 )
 from barnabas.broker.cluster_control import ClusterControl
-from barnabas.broker.cluster_view import BrokerView
+from barnabas.broker.cluster_connection import BrokerView
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.dynamic_config import DynamicConfig
 from barnabas.broker.failed_log_dirs import FailedLogDirs
@@ -34,7 +34,7 @@ from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
-from barnabas.broker.security.broker_names import BrokerNames, OwnNames, own_names
+from barnabas.broker.security.inter_broker import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import peer_security
 from barnabas.broker.tiering.tiering import tiering_from
@@ -45,7 +45,7 @@ from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.membership import ClusterConnection
 from barnabas.cluster.peers import PeerAddresses
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.replication_settings import RACK_AWARE
+from barnabas.config.log_settings import RACK_AWARE
 from barnabas.controller.controller import Controller
 from barnabas.handlers.forwarding import to_controller
 from barnabas.log.dirs.manager import LogManager

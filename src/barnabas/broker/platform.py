@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.allocation import keep_freed_memory
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
-from barnabas.broker.security.peer_tls import PeerTls
+from barnabas.broker.security.tls_reload import PeerTls
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import TlsReload
 from barnabas.client.security.settings import Security

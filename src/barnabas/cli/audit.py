@@ -10,7 +10,7 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.records.consume import Plan, consume_plan
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -41,7 +41,7 @@ def tail(
 
       barnabas audit tail --follow -o json
     """
-    from barnabas.client.positions import parse_start
+    from barnabas.client.offsets import parse_start
     from barnabas.security.authz.audit import TOPIC
 
     write = _as_json if output is OutputFormat.JSON else _as_line

@@ -32,7 +32,7 @@ async def beside(
     """A companion with a login that the broker makes for it, or that `config` has."""
     from barnabas.broker.companions import Companion
     from barnabas.broker.security.companion_login import login_of
-    from barnabas.client.security.references import read_properties
+    from barnabas.client.security.parsing import read_properties
 
     spec, port = broker.config.listeners[0], broker.listeners[0].port
     if config is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli import companion as companions
-from barnabas.cli.command_config import command_security
+from barnabas.cli.options import command_security
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
@@ -125,7 +125,7 @@ def _run_exporter(
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     """The console as a companion of a broker; its curves are in the broker's first data folder."""
-    from barnabas.services.console.rights import needed_acls
+    from barnabas.services.console.visitor import needed_acls
 
     user = f"barnabas-console-{broker.config['node.id']}"
     data = Path(broker.config.log_dirs[0]) / ".console"
@@ -161,7 +161,7 @@ def token(output: Output = OutputFormat.TABLE) -> None:
 
       barnabas console token
     """
-    from barnabas.services.console.access.api_tokens import new_token
+    from barnabas.services.console.access.passwords import new_token
 
     made, digest = new_token()
     text = (

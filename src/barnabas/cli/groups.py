@@ -9,12 +9,12 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.group_details import GroupDetails, OffsetReset
-    from barnabas.client.rebalance_history import Rebalance
+    from barnabas.client.group_details import Rebalance
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
@@ -97,7 +97,7 @@ def history(
     """
 
     async def work(client: Client) -> list[Rebalance]:
-        from barnabas.client.rebalance_history import rebalance_history
+        from barnabas.client.group_details import rebalance_history
 
         return await rebalance_history(client, name, hours)
 
@@ -137,7 +137,7 @@ def reset(
       barnabas groups reset billing --to 2026-11-15T08:30 --topic orders
     """
 
-    from barnabas.client.positions import parse_start
+    from barnabas.client.offsets import parse_start
 
     try:
         start = parse_start(to)

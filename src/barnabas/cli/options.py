@@ -2,10 +2,80 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from typer.core import TyperOption
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+import typer
+from typing import TYPE_CHECKING
+
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.security.settings import Security
+
+
+# -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it 
+
+OPTION = "--command-config"
+VARIABLE = "BARNABAS_COMMAND_CONFIG"
+_HELP = "A properties file with security.protocol, ssl.* and sasl.* settings, as for Kafka's tools."
+
+_file: ContextVar[str | None] = ContextVar("command_config", default=None)
+
+Command = Any  # typer does not export the types of the click inside it
+
+
+def add_to_commands(group: Command) -> None:
+    for command in group.commands.values():
+        if hasattr(command, "commands"):
+            add_to_commands(command)
+        places = [at for at, option in enumerate(command.params) if "--bootstrap-server" in option.opts]
+        if places:
+            command.params.insert(places[0] + 1, _option())
+
+
+def command_config() -> Path | None:
+    """The file that this command was given."""
+    given = _file.get()
+    return Path(given) if given else None
+
+
+def command_security() -> Security:
+    """SecuritySettingError, which names the setting, for what is wrong in the file."""
+    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security.parsing import read_properties
+
+    file = command_config()
+    return parse_security({} if file is None else read_properties(OPTION, file), references=True)
+
+
+def _option() -> TyperOption:
+    return TyperOption(
+        param_decls=["command_config", OPTION],
+        type=str,
+        metavar="FILE",
+        envvar=VARIABLE,
+        show_envvar=True,
+        expose_value=False,
+        callback=_remember,
+        help=_HELP,
+    )
+
+
+def _remember(context: Any, option: Any, value: str | None) -> None:
+    _file.set(value)
+
+
+
+
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -70,3 +140,54 @@ def confirm(question: str, yes: bool) -> None:
     """Ask before something is lost; answering no ends the command."""
     if not yes:
         typer.confirm(question, abort=True, err=True)
+
+
+
+# -- A client for the length of one command, or of one completion --------------------------------------
+
+T = TypeVar("T")
+
+PATIENCE = 30.0  # seconds for one call with all its attempts: longer, and a person thinks the command hangs
+COMPLETION_TIMEOUT = 1.0
+
+
+def with_client(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Run a coroutine function with a connected client and return its result."""
+    import asyncio
+
+    return asyncio.run(_run(bootstrap, work))
+
+
+async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    from barnabas.client.cluster import Client
+    from barnabas.security.authn.credentials import SecuritySettingError
+
+    try:
+        security = command_security()
+        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=PATIENCE, security=security)
+    except SecuritySettingError:
+        raise
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bootstrap-server") from None
+    async with client:
+        return await work(client)
+
+
+def complete_topic(ctx: Any, incomplete: str) -> list[str]:
+    """Names of topics that begin with what is typed, for the shell's Tab: nothing if the broker does not answer."""
+    import asyncio
+
+    try:
+        return asyncio.run(_topics(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, incomplete))
+    except Exception:  # whatever it is, a traceback in the middle of a command line helps nobody
+        return []
+
+
+async def _topics(bootstrap: str, beginning: str) -> list[str]:
+    import asyncio
+
+    from barnabas.client.cluster import Client
+
+    async with asyncio.timeout(COMPLETION_TIMEOUT), Client(bootstrap, security=command_security()) as client:
+        topics = await client.all_topics()
+    return sorted(name for name in topics if name.startswith(beginning))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import os
 import time
 from dataclasses import dataclass
@@ -11,17 +14,60 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import show_json, size
-from barnabas.cli.progress import Progress
+from barnabas.cli.output import Progress
 from barnabas.cli.records.produce import Acks, Compression
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     import asyncio
 
-    from barnabas.cli.percentiles import Latencies
     from barnabas.client.cluster import Client
     from barnabas.client.producer import Producer, ProducerSettings
     from barnabas.client.producing.record_accumulator import Delivery
+
+
+# -- Latencies in little room: counts in buckets that are never more than a hundredth wide -------------
+
+_GROWTH = math.log(1.01)
+
+
+class Latencies:
+    """Any number of measurements; percentiles are right to one in a hundred, the largest exactly."""
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self.count = 0
+        self.total = 0.0
+        self.largest = 0.0
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        self._buckets[math.ceil(math.log(max(seconds, 1e-6)) / _GROWTH)] += times
+        self.count += times
+        self.total += seconds * times
+        self.largest = max(self.largest, seconds)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """The time within which this part of the measurements lies."""
+        wanted, seen = self.count * percent / 100, 0
+        for bucket, times in sorted(self._buckets.items()):
+            seen += times
+            if seen >= wanted:
+                return min(math.exp(bucket * _GROWTH), self.largest)
+        return self.largest
+
+    def milliseconds(self) -> dict[str, float]:
+        """The figures that people compare."""
+        figures = {
+            f"p{percent:g}".replace(".", "_"): self.percentile(percent) for percent in (50, 95, 99, 99.9)
+        }
+        figures |= {"mean": self.mean, "max": self.largest}
+        return {name: round(seconds * 1000, 3) for name, seconds in figures.items()}
+
+
 
 app = typer.Typer(help="Measure how fast a broker is.", no_args_is_help=True)
 
@@ -97,7 +143,6 @@ def consume(
 async def _produce(client: Client, load: Load) -> dict[str, Any]:
     import asyncio
 
-    from barnabas.cli.percentiles import Latencies
     from barnabas.client.producer import Producer
 
     await client.topics([load.topic])
@@ -147,7 +192,7 @@ async def _time(delivery: Delivery, start: float, latencies: Latencies) -> None:
 
 async def _consume(client: Client, topic: str, wanted: int) -> dict[str, Any]:
     from barnabas.client.consumer import Consumer
-    from barnabas.client.positions import Start, resolve_start
+    from barnabas.client.offsets import Start, resolve_start
 
     positions = await resolve_start(client, await client.partitions([topic]), Start("beginning"))
     read = read_bytes = 0

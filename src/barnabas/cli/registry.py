@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli import companion as companions
-from barnabas.cli.command_config import command_security
+from barnabas.cli.options import command_security
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
@@ -105,9 +105,9 @@ def check_registry() -> None:
 
 
 def _tls(path: Path) -> Tls:
-    from barnabas.client.security.references import read_properties
+    from barnabas.client.security.parsing import read_properties
     from barnabas.config.setting import ConfigError
-    from barnabas.security.secret import SecuritySettingError
+    from barnabas.security.authn.credentials import SecuritySettingError
     from barnabas.security.tls.server import https_context
     from barnabas.security.tls.settings import parse_tls
 

@@ -178,7 +178,7 @@ async def _announce(broker: Broker, *, users: bool) -> None:
 
 
 async def _tell_first_user(broker: Broker) -> None:
-    from barnabas.broker.security.first_users import FIRST_USER, create_first_user
+    from barnabas.broker.security.offline import FIRST_USER, create_first_user
 
     password = await create_first_user(broker)
     if password is not None:

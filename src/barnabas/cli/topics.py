@@ -18,7 +18,7 @@ from barnabas.cli.options import (
     parse_settings,
 )
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -17,7 +17,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.batch_sender import ALL
 from barnabas.client.producing.partition_sender import PartitionSender
-from barnabas.client.producing.partitioner import choose_partition
+from barnabas.client.producing.record_accumulator import choose_partition
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
 from barnabas.client.producing.record_accumulator import Delivered, Delivery, ProducerBatch
 from barnabas.records.builder import largest_encoded_size

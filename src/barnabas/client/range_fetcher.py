@@ -6,12 +6,15 @@ have been walked, which takes microseconds; the next request leaves then, and th
 
 from __future__ import annotations
 
+from typing import NamedTuple, Protocol
+from barnabas.records.columnar.plan import Planned
+from barnabas.common.types import TopicPartition
+
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from barnabas.client.batch_source import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
@@ -20,6 +23,41 @@ from barnabas.client.retry import Deadline, Patience
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.common.types import TopicPartition
+
+
+# -- Batches of partitions from one offset to another, wherever they lie: what readers of tables and of Spark decode 
+
+class FetchedRange(NamedTuple):
+    """Batches of a partition whose records from `first` up to, without, `until` are wanted."""
+
+    place: TopicPartition
+    first: int
+    until: int
+    planned: Planned
+
+
+class BatchSource(Protocol):
+    """Ranges of offsets that are read to their ends, in the order of the offsets within each partition.
+
+    while not source.is_done:
+        for found in await source.next():
+            for columns in decode(found.planned, wanted, found.first, found.until): ...
+    """
+
+    @property
+    def is_done(self) -> bool:
+        """Every range has been read to its end."""
+        ...
+
+    async def next(self) -> list[FetchedRange]:
+        """What is there first; perhaps nothing. What comes after it is under way when this returns."""
+        ...
+
+    async def close(self) -> None:
+        """A caller may end early: a query with a limit has enough."""
+        ...
+
+
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 UNKNOWN_PATIENCE = 10.0  # a topic that was just created is unknown to some brokers for a moment

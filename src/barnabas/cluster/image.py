@@ -15,7 +15,7 @@ import msgspec
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.common.types import Uuid
 
 NO_LEADER = -1

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from barnabas.cluster.deltas import Delta, apply
-from barnabas.cluster.frames import (
+from barnabas.cluster.snapshots import (
     DamagedMetadataError,
     Entry,
     decode_entries,

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 # Records are for those whom the broker gives them to, not for every account of the machine. What is there already
-# becomes private at the first start (log/dirs/privacy).
+# becomes private at the first start (log/dirs/properties).
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -10,8 +10,8 @@ from barnabas.config import consistency
 from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_setting, suggestion
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
 from barnabas.config.security.sasl_settings import PER_LISTENER_SASL
-from barnabas.config.security.tls_settings import PER_LISTENER_TLS
-from barnabas.config.security.unused_reasons import reason_without_effect
+from barnabas.config.security.sasl_settings import PER_LISTENER_TLS
+from barnabas.config.unused_settings import reason_without_effect
 from barnabas.config.setting import ConfigError, Setting, Value
 from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym

@@ -9,15 +9,15 @@ from functools import lru_cache
 from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
 from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
 from barnabas.config.log_settings import LOG_SETTINGS
-from barnabas.config.replication_settings import REPLICATION_SETTINGS
-from barnabas.config.security.authorization_settings import (
+from barnabas.config.log_settings import REPLICATION_SETTINGS
+from barnabas.config.security.sasl_settings import (
     AUDIT_SETTINGS,
     AUTHORIZATION_SETTINGS,
     QUOTA_SETTINGS,
 )
-from barnabas.config.security.oauth_settings import OAUTH_SETTINGS
+from barnabas.config.security.sasl_settings import OAUTH_SETTINGS
 from barnabas.config.security.sasl_settings import MECHANISMS, SASL_SETTINGS, TOKEN_SETTINGS
-from barnabas.config.security.tls_settings import TLS_SETTINGS
+from barnabas.config.security.sasl_settings import TLS_SETTINGS
 from barnabas.config.setting import Setting
 from barnabas.config.tiering_settings import TIERING_SETTINGS, store_option
 from barnabas.config.topic_settings import TOPIC_SETTINGS

@@ -9,6 +9,18 @@ errors: {topic: orders.dead-letters, tolerate: 100 per hour}
 
 from __future__ import annotations
 
+from barnabas.connect.ends import Sink, Source
+from barnabas.connect.sinks.jdbc import JdbcSink
+from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
+from barnabas.connect.sinks.redis.sink import RedisSink
+from barnabas.connect.sinks.tables import DeltaSink, IcebergSink, ParquetSink
+from barnabas.connect.sinks.topic import TopicSink
+from barnabas.connect.sources.files import FilesSource
+from barnabas.connect.sources.http.source import HttpSource
+from barnabas.connect.sources.jdbc import JdbcSource
+from barnabas.connect.sources.postgres.source import PostgresSource
+from barnabas.connect.sources.topic import TopicSource
+
 import difflib
 import re
 from collections.abc import Iterable, Mapping
@@ -19,14 +31,35 @@ from typing import Any
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.catalogue import SINKS, SOURCES
 from barnabas.connect.ends import Sink, Source
 from barnabas.connect.secrets import Redaction, references_in, secrets_in, with_secrets
 from barnabas.connect.transforms import TRANSFORMS, Transform
 from barnabas.connect.yaml_lines import LinedDocument, Place, place_in, read_lines
 from barnabas.pipelines.definitions.files import BOOTSTRAP
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
+
+
+# -- Every source and every sink, by the word that NAME.yml has for it ---------------------------------
+
+SOURCES: dict[str, type[Source]] = {
+    "topic": TopicSource,
+    "files": FilesSource,
+    "postgres": PostgresSource,
+    "jdbc": JdbcSource,
+    "http": HttpSource,
+}
+SINKS: dict[str, type[Sink]] = {
+    "topic": TopicSink,
+    "jdbc": JdbcSink,
+    "delta": DeltaSink,
+    "iceberg": IcebergSink,
+    "parquet": ParquetSink,
+    "opensearch": OpenSearchSink,
+    "redis": RedisSink,
+}
+
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _AT = re.compile(r" - at `(key in )?([^`]*)`$")

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from barnabas.spark.batch_log import compute_only
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
-from barnabas.spark.jvm import jvm_of
+from barnabas.spark.java import jvm_of
 
 WRITER = "Barnabas"
 

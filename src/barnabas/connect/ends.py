@@ -19,6 +19,9 @@ of the row, and are there only if the source knows them:
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +31,20 @@ import msgspec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# -- Paths in NAME.yml ---------------------------------------------------------------------------------
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def url_of(path: str, folder: Path) -> str:
+    """A URL as it is; a path starts in the folder of NAME.yml, if it is no absolute one."""
+    if _SCHEME.match(path):
+        return path
+    return f"file://{folder.resolve() / path}"
+
+
 
 ERROR, DELETED, ORDER, ROUTE, TABLE = "_error", "_deleted", "_order", "_route", "_table"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 LARGEST_ANSWER = 64 << 20
 

@@ -17,7 +17,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.config.setting import MAX_INT, MAX_LONG
 from barnabas.controller.decision import Decided, check_room
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
+from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
 FRACTION = 1e-6  # how far from a whole number Kafka takes a value for one
 

@@ -12,7 +12,7 @@ from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.config.setting import MAX_INT
 from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
 from barnabas.controller.decision import Decided, Policy
-from barnabas.controller.remote_parts import check_change, deletion_by_settings
+from barnabas.controller.restoring import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
 from barnabas.common.errors import ErrorCode, KafkaError
 

@@ -20,7 +20,7 @@ from barnabas.cluster.mirrors import NEW_PARTITION, TAKES_BATCHES, MirrorPartiti
 from barnabas.config.tiering_checks import is_tiered
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.partitions import raised
-from barnabas.controller.remote_parts import NOT_OF_A_MIRROR
+from barnabas.controller.restoring import NOT_OF_A_MIRROR
 from barnabas.controller.topics import MorePartitions, NewTopic, create_topics, grow
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS

@@ -14,10 +14,10 @@ from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, Topi
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
 from barnabas.config.remote_origin import origin_of
-from barnabas.controller.assignments import check_assignment, new_partition
+from barnabas.controller.reassignment import check_assignment, new_partition
 from barnabas.controller.decision import Decided, Policy
 from barnabas.controller.placement import place_replicas, replica_load
-from barnabas.controller.remote_parts import check_new_topic, deletion_of
+from barnabas.controller.restoring import check_new_topic, deletion_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import CLUSTER_METADATA
 from barnabas.common.types import Uuid, new_uuid

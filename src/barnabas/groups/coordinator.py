@@ -12,7 +12,7 @@ from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, Machi
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.membership import Joining
-from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.group import Client, Deadline, Group
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.ledger import Ledger

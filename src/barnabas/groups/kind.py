@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from barnabas.common.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PlaceCheck
 from barnabas.groups.ledger import Ledger
 from barnabas.groups.modern import ModernGroup

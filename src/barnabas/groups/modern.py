@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Age, Group, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight
-from barnabas.groups.subscribed import NO_NAMES, Names, Subscriptions
+from barnabas.groups.topics import NO_NAMES, Names, Subscriptions
 from barnabas.common.types import Uuid
 
 JOINING = 0

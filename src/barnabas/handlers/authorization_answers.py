@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.authorized_operations import NOT_ASKED_FOR
+from barnabas.handlers.endpoints import NOT_ASKED_FOR
 from barnabas.handlers.fetch.reading import AuthorizedReader
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value

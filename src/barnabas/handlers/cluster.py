@@ -18,7 +18,7 @@ from barnabas.controller import brokers, elections, features, reassignment
 from barnabas.controller.features import FeatureUpdate, UpgradeType
 from barnabas.controller.partitions import Election
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.authorized_operations import ALL_OF_CLUSTER, NOT_ASKED_FOR
+from barnabas.handlers.endpoints import ALL_OF_CLUSTER, NOT_ASKED_FOR
 from barnabas.handlers.endpoints import endpoints_for, fenced_endpoints
 from barnabas.handlers.needs import HasController, HasFeatures, IsMember
 from barnabas.protocol.messages.cluster import (

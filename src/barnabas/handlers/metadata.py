@@ -17,7 +17,7 @@ from barnabas.cluster.names import why_name_is_illegal
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import NewTopic
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
+from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import HasConfig, HasReplicas, IsMember

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
-from barnabas.handlers.share.throttled import withheld as withheld_share
+from barnabas.handlers.share.requests import withheld as withheld_share
 from barnabas.network.requests.account import Bytes, Mutations
 from barnabas.protocol.api import ApiKey
 

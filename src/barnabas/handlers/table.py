@@ -24,7 +24,7 @@ from barnabas.handlers.mirror.appends import append_mirrored
 from barnabas.handlers.mirror.topics import alter_mirror_topics, describe_mirrors, settle_mirror_topics
 from barnabas.handlers.quotas import CARRIED, MUTATIONS
 from barnabas.handlers.security import acls, client_quotas, sasl, scram_credentials, tokens
-from barnabas.handlers.share import acknowledge as share_acknowledge
+from barnabas.handlers.share import requests as share_acknowledge
 from barnabas.handlers.share import fetch as share_fetch
 from barnabas.handlers.share import offsets as share_offsets
 from barnabas.handlers.share import state as share_state

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.authorized_operations import ALL_OF_TOPIC
+from barnabas.handlers.endpoints import ALL_OF_TOPIC
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.metadata import MetadataView, PartitionView, unknown_topic_error, view_of
 from barnabas.handlers.needs import HasConfig

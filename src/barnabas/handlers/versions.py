@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.needs import HasFeatures, HasImage
-from barnabas.handlers.security.failed_logins import SaslNeeds, out_of_order
+from barnabas.handlers.security.sasl import SaslNeeds, out_of_order
 from barnabas.protocol.messages.metadata import (
     ApiVersion,
     ApiVersionsRequest,

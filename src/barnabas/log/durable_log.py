@@ -15,18 +15,18 @@ from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.local_log import LocalLog
 from barnabas.log.offsets import NOTHING_TIERED
-from barnabas.log.parts import LogParts
+from barnabas.log.local_log import LogParts
 from barnabas.log.pending import PendingAppend, PendingAppends
 from barnabas.log.reading import out_of_range
 from barnabas.log.retention import apply_retention
 from barnabas.log.rolling import RollPolicy
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments
 from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, epochs_below
 from barnabas.log.tiering.copying import SegmentToCopy, next_to_copy
 from barnabas.log.tiering.retention import RemoteSegments
-from barnabas.log.tiering.starting import start_at
+from barnabas.log.tiering.rebuilding import start_at
 from barnabas.log.truncation import start_over, truncate
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 

@@ -5,6 +5,15 @@ Kafka's LocalLog. What changes a log is in log/log.py.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.flushing import Unsynced
+from barnabas.log.offsets import NOTHING_TIERED, Offsets
+from barnabas.log.producers import ProducerStates
+from barnabas.log.recovery.snapshots import SnapshotFiles
+from barnabas.log.segments.segment import Segment
+from barnabas.log.tiering.checkpoint import TieredPart
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
@@ -12,18 +21,41 @@ from typing import TypeVar
 
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import File, FileSystem, Slice
-from barnabas.log.committed import read_committed
+from barnabas.log.reading import read_committed
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.offsets import Offsets
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import out_of_range, read_slice
-from barnabas.log.searching import FoundRecord, aborted_between, first_at_or_after, latest, place_in
+from barnabas.log.reading import FoundRecord, aborted_between, first_at_or_after, latest, place_in
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments, number_in
 from barnabas.common.types import TopicPartition
+
+
+# -- What a log is made of -----------------------------------------------------------------------------
+
+class LogParts(NamedTuple):
+    """What a log consists of when it starts to work: fresh, or as recovery found it."""
+
+    segments: list[Segment]
+    log_start: int
+    log_end: int
+    recovery_point: int
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    snapshots: SnapshotFiles
+    unsynced: Unsynced
+    tiered: TieredPart | None = None
+
+    def offsets(self) -> Offsets:
+        local_start = max(self.log_start, self.segments[0].base_offset)
+        tiered_end = NOTHING_TIERED if self.tiered is None else self.tiered.end
+        return Offsets(self.log_start, self.log_end, self.recovery_point, local_start, tiered_end)
+
+
 
 T = TypeVar("T")
 

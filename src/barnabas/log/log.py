@@ -32,10 +32,10 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.durable_log import DurableLog
 from barnabas.log.follower_run import FollowerRun
 from barnabas.log.inspection import Inspected
-from barnabas.log.parts import LogParts
+from barnabas.log.local_log import LogParts
 from barnabas.log.producer import RememberedBatch
 from barnabas.log.recovery.replay import NotesAborted, replay_batch, transaction_marker
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.batch import (
     CONTROL_BIT,
     CRC_START,

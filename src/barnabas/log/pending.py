@@ -30,7 +30,7 @@ from barnabas.log.segments.segment import Segment
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
     from barnabas.log.producer import SavedProducer
-    from barnabas.log.segments.transactions import AbortedTransaction
+    from barnabas.log.segments.aborted_index import AbortedTransaction
 
 STEP_BYTES = 4 << 20
 """What one write takes at most, and so how long `DurableLog.drop_pending` waits at most."""

@@ -34,7 +34,7 @@ from operator import itemgetter
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.producer import SEQUENCE_MASK, Producer, RememberedBatch, SavedProducer
-from barnabas.log.segments.transactions import CompletedTransaction
+from barnabas.log.segments.aborted_index import CompletedTransaction
 from barnabas.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,

@@ -8,7 +8,7 @@ those of kafka_exporter, so that stock dashboards work unchanged. What only Barn
 from __future__ import annotations
 
 from barnabas.metrics import exporter_catalogue, mirror_catalogue, network_catalogue, tiering_catalogue
-from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
+from barnabas.metrics.registry import Metric, counter, gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
 

@@ -7,7 +7,7 @@ would be added to sums. What it writes for groups that keep their offsets in Zoo
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import gauge, metrics_among
+from barnabas.metrics.registry import gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
 _GROUP_PARTITION = ("consumergroup", "topic", "partition")

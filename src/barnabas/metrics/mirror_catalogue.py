@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import gauge, metrics_among
+from barnabas.metrics.registry import gauge, metrics_among
 
 MIRROR_PARTITIONS = gauge(
     "barnabas_mirror_led_partitions", "Partitions of mirror topics that this broker leads, by state.", "state"

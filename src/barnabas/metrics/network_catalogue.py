@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
+from barnabas.metrics.registry import Metric, counter, gauge, metrics_among
 
 # Connections
 CONNECTIONS = gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", "listener")

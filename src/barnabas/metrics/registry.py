@@ -6,11 +6,37 @@ no lock and no call. Everything else, such as sorting and formatting, happens wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from barnabas.metrics.declarations import Metric
+
+
+# -- How a metric is declared: its kind, its name, its words, its labels -------------------------------
+
+class Metric(NamedTuple):
+    kind: str
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+def counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric("counter", name, text, labels)
+
+
+def gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric("gauge", name, text, labels)
+
+
+def metrics_among(names: Mapping[str, object]) -> tuple[Metric, ...]:
+    """The metrics that a module declares, in its order."""
+    return tuple(value for value in names.values() if isinstance(value, Metric))
+
+
 
 Labels = tuple[str, ...]
 """The values of a metric's labels, in the order in which the metric declares their names."""

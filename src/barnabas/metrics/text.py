@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Metric
 from barnabas.metrics.registry import Registry, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

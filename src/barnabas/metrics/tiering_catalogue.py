@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.declarations import Metric, counter, gauge, metrics_among
+from barnabas.metrics.registry import Metric, counter, gauge, metrics_among
 
 # By topic
 REMOTE_FETCHES = counter(

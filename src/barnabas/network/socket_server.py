@@ -18,7 +18,7 @@ from barnabas.network.page_residency import Warmer
 from barnabas.network.reachability import warn_if_unreachable
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.rates import Windows
 

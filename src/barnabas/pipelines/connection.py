@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.client.security.parsing import is_security_setting, parse_security
-from barnabas.client.security.references import read_properties, reference_to
+from barnabas.client.security.parsing import read_properties, reference_to
 from barnabas.client.security.settings import Security
 from barnabas.spark.client_settings import CLIENT_PREFIX
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

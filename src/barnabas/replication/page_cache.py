@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
-from barnabas.log.searching import FoundRecord
+from barnabas.log.reading import FoundRecord
 from barnabas.network.page_residency import is_cached
 from barnabas.replication.flusher import Background
 from barnabas.tiering.reading.remote_log import RemoteRead

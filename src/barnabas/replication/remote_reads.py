@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
-from barnabas.log.searching import FoundRecord
+from barnabas.log.reading import FoundRecord
 from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import PageCache
 from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead

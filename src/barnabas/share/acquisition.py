@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barnabas.share.partition import SharePartition
 from barnabas.share.runs import NO_MEMBER, Run
-from barnabas.share.states import RecordState
+from barnabas.share.runs import RecordState
 from barnabas.share.window import is_free
 
 SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is

@@ -29,7 +29,7 @@ from barnabas.share.needs import GroupConfigs
 from barnabas.share.record_reader import Threads, read_records
 from barnabas.share.runs import Run
 from barnabas.records.builder import build_batch
-from barnabas.records.dead_letters import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
+from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS

@@ -21,13 +21,13 @@ from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 from barnabas.share.acknowledgements import Range
 from barnabas.share.acquisition import Acquired, Wanted, acquire, withdraw
 from barnabas.share.batches_to_share import Batches, aborted_spans, read_batches
-from barnabas.share.changes import Write
+from barnabas.share.acknowledgements import Write
 from barnabas.share.delays import Delays
 from barnabas.share.needs import GroupConfigs, Host
 from barnabas.share.partition import SharePartition
 from barnabas.share.persister import SharePersister
-from barnabas.share.reset import first_offset
-from barnabas.share.share_waiters import Waiter, Waiters
+from barnabas.share.delays import first_offset
+from barnabas.share.sessions import Waiter, Waiters
 from barnabas.share.state_shard import StateWrite
 from barnabas.share.stored_state import StoredState
 from barnabas.share.window import ShareSettings

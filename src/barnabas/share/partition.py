@@ -21,9 +21,9 @@ from collections.abc import Iterable
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.share.acknowledgements import Range
-from barnabas.share.changes import Change, Done, Stored, Write, clipped
+from barnabas.share.acknowledgements import Change, Done, Stored, Write, clipped
 from barnabas.share.runs import NO_MEMBER, Run
-from barnabas.share.states import FINISHED, Acknowledgement, RecordState
+from barnabas.share.runs import FINISHED, Acknowledgement, RecordState
 from barnabas.share.window import ShareSettings, ShareWindow, is_free
 
 STALE_LOCKS = 1000  # locks that were released before they expired, beyond which the heap is rebuilt

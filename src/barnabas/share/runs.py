@@ -6,11 +6,45 @@ records are treated differently. Runs lie edge to edge: whatever is between the 
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from barnabas.share.states import RecordState
+
+
+# -- The states of a record in a share partition (Kafka's RecordState) ---------------------------------
+
+class RecordState(IntEnum):
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    ARCHIVED = 4
+
+
+class Acknowledgement(IntEnum):
+    """What a consumer says of a record; a gap is an offset that holds none."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class AcquireMode(IntEnum):
+    """How strictly a fetch keeps to its number of records (KIP-1206)."""
+
+    BATCH_OPTIMIZED = 0
+    RECORD_LIMIT = 1
+
+
+FINISHED = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
+"""Nothing is left to do for such records: the start of the window may pass them."""
+
+
 
 NO_MEMBER = ""
 

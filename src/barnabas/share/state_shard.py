@@ -26,8 +26,8 @@ from barnabas.protocol.messages.records.share import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from barnabas.share.changes import Stored
-from barnabas.share.state_records import from_batches, snapshot_record, tombstone, update_record
+from barnabas.share.acknowledgements import Stored
+from barnabas.share.stored_state import from_batches, snapshot_record, tombstone, update_record
 from barnabas.share.stored_state import NO_EPOCH, UNKNOWN_COUNT, StoredState
 from barnabas.records.record import Record
 from barnabas.common.types import Uuid

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.share.changes import Stored
+from barnabas.share.acknowledgements import Stored
 from barnabas.share.runs import Run, Runs
-from barnabas.share.states import FINISHED, RecordState
+from barnabas.share.runs import FINISHED, RecordState
 
 
 class ShareSettings(NamedTuple):

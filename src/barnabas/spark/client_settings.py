@@ -14,10 +14,10 @@ from typing import Any
 
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.security.catalogue import UNDERSTOOD as SECURITY
+from barnabas.client.security.settings import UNDERSTOOD as SECURITY
 from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
 

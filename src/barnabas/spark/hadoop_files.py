@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from barnabas.spark.jvm import jvm_of
+from barnabas.spark.java import jvm_of
 
 OBJECT_STORES = frozenset({"s3a", "gs"})
 CONDITIONAL = "fs.option.create.conditional.overwrite"

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.client.security.references import resolve
+from barnabas.client.security.parsing import resolve
 from barnabas.config.setting import ConfigError
 from barnabas.spark.options import STORE_PREFIX, OptionError, Options
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.tiering.stores.opening import URL, open_store
 from barnabas.tiering.stores.store import BrowsableStore
 

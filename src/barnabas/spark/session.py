@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from barnabas.spark.fast_java import archive_options, quoted
-from barnabas.spark.fast_workers import prepare_workers
+from barnabas.spark.worker_process import archive_options, quoted
+from barnabas.spark.worker_process import prepare_workers
 from barnabas.spark.java import prepare_java
 
 LOCAL_CHECKPOINTS = (

@@ -12,6 +12,19 @@ went well.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
+from pathlib import Path
+from fastcrc.crc32 import iscsi as crc32c
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from fastcrc.crc32 import iscsi as crc32c
+
 import gc
 import itertools
 import os
@@ -20,6 +33,99 @@ from socket import socket
 from typing import Any
 
 from barnabas.common.allocation import keep_freed_memory
+
+
+# -- Lets Spark's Python workers start in a quarter of the time ----------------------------------------
+
+LINKED = ("bin", "jars", "sbin", "data")
+
+
+def prepare_workers() -> None:
+    """Give Spark a home without the zip, and its workers a place for bytecode. For the processes that we start."""
+    if "SPARK_HOME" in os.environ:
+        return  # the user has chosen a Spark, and how its workers find PySpark
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        return
+    installed = Path(found.origin).parent
+    if not (installed / "jars").is_dir():
+        return  # a Spark Connect client: there is no JVM to start here
+    os.environ["SPARK_HOME"] = str(_home_for(installed))
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        # Containers set it to keep images small; here it would cost each worker what is said above.
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache_folder() / "bytecode"))
+
+
+def _home_for(installed: Path) -> Path:
+    """A folder of links to the Spark of pip, all but its `python` folder."""
+    from pyspark.version import __version__
+
+    home = cache_folder() / f"spark-{__version__}-{crc32c(str(installed).encode()):08x}"
+    home.mkdir(parents=True, exist_ok=True)
+    for name in LINKED:
+        link = home / name
+        if (installed / name).exists() and not link.is_symlink():
+            with contextlib.suppress(FileExistsError):  # another process was faster
+                link.symlink_to(installed / name)
+    return home
+
+
+def cache_folder() -> Path:
+    """Where this user keeps what is made once and used often."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas"
+
+
+
+
+# -- Lets Spark's JVM start in half the time -----------------------------------------------------------
+
+# About the archive Java speaks on standard output, where ours is.
+SILENT = "-Xlog:cds*=off"
+
+
+def archive_options() -> list[str]:
+    """Options for the JVM of this process; none where there is no archive."""
+    archive = archive_path()
+    return [f"-XX:SharedArchiveFile={archive}", SILENT] if archive is not None and archive.exists() else []
+
+
+def recording_options(archive: Path) -> list[str]:
+    """With these the JVM writes the archive when it ends, which takes it some seconds."""
+    return [f"-XX:ArchiveClassesAtExit={archive}", SILENT]
+
+
+def archive_path() -> Path | None:
+    """One for each Spark and each Java; None where there is no Java."""
+    java = _java()
+    if java is None:
+        return None
+    from pyspark.version import __version__
+
+    found = java.stat()
+    named = f"{os.environ.get('SPARK_HOME')} {java} {found.st_size} {found.st_mtime_ns}"
+    return cache_folder() / f"spark-{__version__}-{crc32c(named.encode()):08x}.jsa"
+
+
+def shares_classes() -> bool:
+    """Whether this Java has the archive of its own classes that ours stands on. Those that pip brings lack it."""
+    java = _java()
+    if java is None:
+        return False
+    tried = subprocess.run([java, "-Xshare:on", "-version"], capture_output=True, timeout=60, check=False)
+    return tried.returncode == 0
+
+
+def quoted(options: list[str]) -> str:
+    """As one setting of Spark, which takes them apart like a shell."""
+    return " ".join(map(shlex.quote, options))
+
+
+def _java() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    return None if found is None else Path(found).resolve()
+
+
 
 DAEMON = "pyspark.daemon"  # what Spark forks its workers from; some of them whatever `spark.python.daemon.module` says
 _tasks = itertools.count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.clock import SystemClock
 from barnabas.config.setting import ConfigError

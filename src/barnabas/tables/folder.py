@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import NamedTuple
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.errors import KafkaError
 from barnabas.log import names

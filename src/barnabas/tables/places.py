@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from barnabas.client.batch_source import BatchSource
+from barnabas.client.range_fetcher import BatchSource
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.types import TopicPartition
 

@@ -274,7 +274,7 @@ class EmbeddedBroker:
         return broker
 
     async def _add_users(self, broker: Broker) -> None:
-        from barnabas.broker.security.first_users import add_user
+        from barnabas.broker.security.offline import add_user
 
         for name, password in self._users.items():
             await add_user(broker, name, password)

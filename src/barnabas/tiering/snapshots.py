@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import DamagedError, seal, unseal
 from barnabas.tiering.objects.layout import (
     PartitionFolder,
     parse_partition_prefix,

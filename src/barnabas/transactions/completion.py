@@ -20,7 +20,7 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker, MarkerWriter
 from barnabas.transactions.shard import TransactionShard
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import Transaction
 
 logger = limited_logger(__name__)

@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.states import TransactionState
+from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
     NO_PRODUCER_ID,

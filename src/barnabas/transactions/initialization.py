@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.states import DECIDED, TransactionState
+from barnabas.transactions.transaction import DECIDED, TransactionState
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
     NO_EPOCH,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import PatternError, compile_for_long_texts
-from barnabas.transactions.states import BY_LABEL
+from barnabas.transactions.transaction import BY_LABEL
 from barnabas.transactions.transaction import Transaction
 
 

@@ -11,14 +11,60 @@ transactional id goes on with another producer id and epoch 0.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.states import AT_REST, COMES_FROM, DECIDED, ENDED, TransactionState
 from barnabas.common.types import TopicPartition
+
+
+# -- The states of a transactional id, and which may follow which --------------------------------------
+
+class TransactionState(IntEnum):
+    """Kafka's own numbers: they stand in the records of `__transaction_state`."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """As Kafka's tools write it: PrepareCommit."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+_S = TransactionState
+
+# Nothing is open: a new instance may start, the next transaction may begin, the id may expire.
+AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+# The outcome is decided, but not yet known to every partition.
+DECIDED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
+ENDED = DECIDED | {_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT}
+
+COMES_FROM: dict[TransactionState, frozenset[TransactionState]] = {
+    _S.EMPTY: AT_REST,
+    _S.ONGOING: AT_REST | {_S.ONGOING},
+    _S.PREPARE_COMMIT: frozenset({_S.ONGOING}),
+    _S.PREPARE_ABORT: AT_REST | {_S.ONGOING, _S.PREPARE_EPOCH_FENCE},
+    _S.COMPLETE_COMMIT: frozenset({_S.PREPARE_COMMIT}),
+    _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
+    _S.DEAD: AT_REST,
+    _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
+}
+"""The transition table: which states a state may follow."""
+
+BY_LABEL = {state.label: state for state in TransactionState}
+
+
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1

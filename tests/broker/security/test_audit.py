@@ -17,7 +17,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from barnabas.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from barnabas.security.authz.audit import TOPIC, AuditLog, AuditPolicy, Selection
-from barnabas.security.authz.audit_file import AuditFile, lines_of
+from barnabas.security.authz.audit import AuditFile, lines_of
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.from_config import authorizer_from
-from barnabas.broker.security.broker_names import BrokerNames, IsBroker, own_names
+from barnabas.broker.security.inter_broker import BrokerNames, IsBroker, own_names
 from barnabas.config.broker import BrokerConfig
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType

@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.broker.security import tls_reload
 from barnabas.broker.security.inter_broker import peer_security
-from barnabas.broker.security.peer_tls import PeerTls
+from barnabas.broker.security.tls_reload import PeerTls
 from barnabas.broker.security.tls_reload import TlsReload
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.security.guard import Guard

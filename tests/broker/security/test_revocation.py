@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.security.revocation import revoked_by
+from barnabas.broker.security.access import revoked_by
 from barnabas.cluster.deltas import DelegationTokenRemoved, ScramCredentialChanged, TopicDeleted
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.principal import Principal

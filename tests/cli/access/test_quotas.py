@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli.access.quotas import parse_rate
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.cli.tiering.plans import holes
+from barnabas.cli.tiering.repair import holes
 from barnabas.client.tiers import PartitionTiers
 from barnabas.tiering.repair import REPAIRER
 from barnabas.common.types import TopicPartition as Place

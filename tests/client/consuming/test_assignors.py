@@ -1,4 +1,4 @@
-from barnabas.client.consuming.assignors import assign_in_turn, assign_ranges
+from barnabas.client.consuming.classic import assign_in_turn, assign_ranges
 from barnabas.common.types import TopicPartition
 
 

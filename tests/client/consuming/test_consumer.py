@@ -18,7 +18,7 @@ from barnabas.client.consuming.consumer import GroupConsumer
 from barnabas.client.consuming.heartbeats import ConsumerMember
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets
-from barnabas.client.positions import Start
+from barnabas.client.offsets import Start
 from barnabas.client.producer import Producer
 from barnabas.common.types import TopicPartition
 

@@ -10,7 +10,7 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.consuming.consumer import GroupConsumer
 from barnabas.client.fetching import FetchSettings
-from barnabas.client.positions import Start
+from barnabas.client.offsets import Start
 from barnabas.client.security.parsing import parse_security
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker

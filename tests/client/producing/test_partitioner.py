@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from barnabas.client.producing.partitioner import murmur2, partition_for_key
+from barnabas.client.producing.record_accumulator import murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.catalogue import SECRET, UNDERSTOOD
+from barnabas.client.security.settings import SECRET, UNDERSTOOD
 from barnabas.client.security.parsing import is_security_setting, parse_security
 from barnabas.client.security.settings import PLAINTEXT, Mechanism, Protocol, TokenEndpoint
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.stores import Store
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="hush";'

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client.security.parsing import parse_security
 from barnabas.client.security.tls import tls_context
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from tests.certificates import Authority
 from tests.kafka_jars import requires_java
 

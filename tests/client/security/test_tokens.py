@@ -19,7 +19,7 @@ from barnabas.client.security.settings import TokenEndpoint
 from barnabas.client.security.tokens import fetch_token
 from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import LARGEST_ANSWER
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from tests.certificates import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

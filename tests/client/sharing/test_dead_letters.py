@@ -11,7 +11,7 @@ from barnabas.client.opening import ConsumedRecord
 from barnabas.client.share.dead_letters import Filter, Redriven, read_letter
 from barnabas.client.share.redriving import redrive
 from barnabas.common.errors import KafkaError
-from barnabas.records.dead_letters import REJECTED, GivenUp, dead_letters
+from barnabas.records.delays import REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
 

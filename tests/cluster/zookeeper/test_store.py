@@ -22,7 +22,7 @@ from barnabas.cluster.deltas import (
     apply,
 )
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
-from barnabas.cluster.frames import DamagedMetadataError
+from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, ResourceType, TopicState
 from barnabas.cluster.store import StaleControllerError
 from barnabas.cluster.zookeeper import store as zookeeper_store
@@ -31,7 +31,7 @@ from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
 from barnabas.cluster.zookeeper.types import Link, WipedZooKeeperError, ZooKeeperUnusableError
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.common.types import new_uuid
 from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, until

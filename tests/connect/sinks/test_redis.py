@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from barnabas.connect.ends import Context
 from barnabas.connect.sinks.redis import writing
-from barnabas.connect.sinks.redis.resp import Part, RedisError, Reply
-from barnabas.connect.sinks.redis.server import Server
+from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
+from barnabas.connect.sinks.redis.sink import Server
 from barnabas.connect.sinks.redis.sink import RedisSink
 from barnabas.connect.sinks.redis.writing import RedisWriter
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority
 from tests.connect.support import connector, consume, headers_of, produce, run_once

@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.configs import GroupConfigs
+from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Client, Committer

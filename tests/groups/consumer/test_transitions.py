@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.consumer.embedded import read_assignment
+from barnabas.groups.consumer.migration import read_assignment
 from barnabas.groups.consumer.member import MemberState
 from barnabas.groups.modern import GroupState
 from barnabas.common.types import TopicPartition

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.tokens import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.security.principal import Principal
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from tests.clients.raw import RawConnection
 from tests.handlers.security.questions import altering, altering_users, describing, quota, rule, upserting
 from tests.replication.brokers import Brokers

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.security.quotas.entities import QuotaEntity
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.authn.tokens import password_of
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ToolResult, run_tool

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.common.errors import KafkaError
 from barnabas.log import names
-from barnabas.log.compaction.plan import CompactionPlan
+from barnabas.log.compaction.candidates import CompactionPlan
 from barnabas.log.compaction.swap import remove_unfinished
 from barnabas.log.failures import DiskFull
 from barnabas.records.record import Record

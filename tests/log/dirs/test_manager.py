@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log.recovery.report import Stop
+from barnabas.log.recovery.verification import Stop
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.common.types import TopicPartition, Uuid
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.privacy import make_private
+from barnabas.log.dirs.properties import make_private
 from barnabas.testing import EmbeddedBroker
 
 

@@ -7,7 +7,7 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.log import Log
-from barnabas.log.recovery.report import Stop
+from barnabas.log.recovery.verification import Stop
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import (

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
-from barnabas.log.committed import MOST_LISTED, SHORT_SLICE
+from barnabas.log.reading import MOST_LISTED, SHORT_SLICE
 from barnabas.log.log import Log
 from barnabas.log.segments.aborted_index import BLOCK, AbortedIndex
-from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.records.batch import HEADER, iterate_headers
 from barnabas.records.control import AbortedTransactions
 from barnabas.testing.files import FaultyFileSystem

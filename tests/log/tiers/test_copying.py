@@ -9,7 +9,7 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import decode_snapshot
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced

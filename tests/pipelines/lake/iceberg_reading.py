@@ -7,7 +7,7 @@ from py4j.java_collections import JavaList
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from barnabas.spark.jvm import jvm_of
+from barnabas.spark.java import jvm_of
 
 
 def load(session: SparkSession, url: str) -> Any:

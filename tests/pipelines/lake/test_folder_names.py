@@ -10,7 +10,7 @@ from barnabas.spark import hadoop_files
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.iceberg_compaction import IcebergCompactor
+from barnabas.pipelines.lake.iceberg_writing import IcebergCompactor
 from barnabas.pipelines.lake.iceberg_table import IcebergTable
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.writing import LakeWriter

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from barnabas.spark.errors import PipelineError
-from barnabas.pipelines.lake.iceberg_schema import columns_of, iceberg_schema
+from barnabas.pipelines.lake.iceberg_table import columns_of, iceberg_schema
 
 NESTED = (
     StructType()

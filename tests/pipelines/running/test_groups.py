@@ -16,7 +16,7 @@ from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.runner import Runner
-from barnabas.pipelines.running.topic_sources import TopicSource
+from barnabas.pipelines.running.broker_checks import TopicSource
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition as Place

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.records.batch import crc_is_right, iterate_headers, read_header, stamp
 from barnabas.records.blocks import Block, block_of
 from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target

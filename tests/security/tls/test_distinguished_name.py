@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
-from barnabas.security.tls.distinguished_name import written
+from barnabas.security.tls.mapping_rules import written
 
 CN, ORG, OU = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME
 EMAIL = NameOID.EMAIL_ADDRESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 
 # The example of Kafka's documentation, and those of KIP-371 and KAFKA-9066. What comes of them was said by

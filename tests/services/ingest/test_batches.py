@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.services.ingest.batches import batches_of, largest_record
-from barnabas.services.ingest.topics import Topics, _Topic
+from barnabas.services.ingest.batches import Topics, _Topic
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records

@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings, fetch
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.services.mirror.partition import MirrorPartition

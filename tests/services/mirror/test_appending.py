@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from barnabas.client.admin import create_topic
 from barnabas.client.groups import committed_offsets
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port, run_tool

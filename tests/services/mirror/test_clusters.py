@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.client.admin import create_topic
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 import barnabas.services.mirror.fetching as fetching
 from barnabas.client.admin import create_topic
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.partition import Fetched
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess

@@ -23,7 +23,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets, committed_offsets
 from barnabas.client.mirrors.control import mirrors_of, pause, resume
 from barnabas.client.mirrors.requests import describe_mirrors
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.configs import own_settings
 from barnabas.services.mirror.partition import Following
 from barnabas.services.mirror.plan import PlanError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
 from barnabas.services.mirror.partition import Fetched, Following, MirrorPartition, Payload, Standing
 from barnabas.records.builder import build_batch

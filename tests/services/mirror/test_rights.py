@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.names import OwnNames
+from barnabas.spark.sink.driver import OwnNames
 from barnabas.spark.sink.protocol import Batch, FencedError, Outcome, SinkError
 from barnabas.spark.sink.state import Part, SinkState, run_of
 

@@ -21,7 +21,7 @@ from barnabas.client.producing.batch_producer import TransactionalBatchProducer
 from barnabas.client.producing.transactional import Transactions
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import SinkDriver
-from barnabas.spark.sink.names import own_names
+from barnabas.spark.sink.driver import own_names
 from barnabas.spark.sink.protocol import Batch, SinkError
 from barnabas.spark.sink.state import Part
 from barnabas.records.blocks import block_of

@@ -12,7 +12,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.spark.sink.driver import SinkDriver
-from barnabas.spark.sink.ledger import PLACE, Ledger
+from barnabas.spark.sink.driver import PLACE, Ledger
 from barnabas.spark.sink.protocol import Batch, commit, plan
 from barnabas.testing import EmbeddedBroker
 

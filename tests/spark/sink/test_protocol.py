@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from barnabas.spark.sink.names import OwnNames, own_names
+from barnabas.spark.sink.driver import OwnNames, own_names
 from barnabas.spark.sink.protocol import (
     Abort,
     Batch,

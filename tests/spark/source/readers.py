@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from barnabas.spark.source import make_reader, make_stream_reader, schema_of
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.spark.source.stream import StreamReader
 from tests.pipelines.support import dots
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from barnabas.spark.errors import DataLossError, SourceError
 from barnabas.spark.options import OptionError
 from barnabas.spark.source import make_reader, make_stream_reader, schema_of
-from barnabas.spark.source.batch import BatchReader
+from barnabas.spark.source.stream import BatchReader
 from barnabas.spark.source.remote_topics import RemoteTopics
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.stream import StreamReader

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from barnabas.log.producer import Producer
 from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
-from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
-from barnabas.log.tiering.sealed_segment import OpenTransaction
+from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
+from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record

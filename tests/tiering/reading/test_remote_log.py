@@ -12,8 +12,8 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.common.errors import ErrorCode
 from barnabas.common.files import FileSlice, LocalFileSystem
-from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
-from barnabas.log.tiering.sealed_segment import OpenTransaction, SealedSegment
+from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
+from barnabas.log.tiering.copying import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.common.threads import ThreadBackground

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.offsets import OffsetRange
-from barnabas.log.segments.transactions import AbortedTransaction, encode_aborted
+from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record, iterate_records

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.tiering.objects.layout import PartitionFolder, group_state_key, incarnation_key
 from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
-from barnabas.tiering.restoring.incarnation import (
+from barnabas.tiering.restoring.discovery import (
     DamagedStateError,
     begin_incarnation,
     raise_incarnation,

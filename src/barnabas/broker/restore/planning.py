@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.cluster.frames import DamagedMetadataError, decode_entries
+from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import image_from_snapshot
 from barnabas.controller.restoring import TIERED, StoredTopic, Topics, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
-from barnabas.tiering.restoring.incarnation import DamagedStateError, read_incarnation
+from barnabas.tiering.restoring.discovery import DamagedStateError, read_incarnation
 from barnabas.tiering.restoring.partitions import Found, for_each, look
 from barnabas.tiering.restoring.state import (
     ClusterState,

@@ -80,7 +80,7 @@ class ZooKeeperTarget:
         self.brokers = brokers
 
     async def check(self) -> None:
-        from barnabas.cluster.zookeeper.identity import ClusterIdentity
+        from barnabas.cluster.zookeeper.registration import ClusterIdentity
         from barnabas.cluster.zookeeper.session import ZooKeeper
         from barnabas.cluster.zookeeper.settings import zookeeper_settings
 

@@ -17,7 +17,7 @@ from barnabas.security.authz.audit import AuditLog
 from barnabas.security.context import RequestContext
 from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Login, Offer
 from barnabas.security.authn.sasl.scram_users import StoredUsers
-from barnabas.security.authn.sasl.token_users import StoredTokens
+from barnabas.security.authn.sasl.scram_users import StoredTokens
 from barnabas.common.threads import ThreadBackground
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from barnabas.broker.local_requests import answer
-from barnabas.broker.security.first_users import Serving, add_user
+from barnabas.broker.security.offline import Serving, add_user
 from barnabas.broker.security.tls import authority_of
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.listeners import ListenerSpec

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from barnabas.broker.security.tls import tls_settings_from
+from barnabas.client.security.settings import Protocol
+from barnabas.config.broker import BrokerConfig
+from barnabas.security.authz.authorizer import Action, Authorizer, Operation, ResourceType
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import ANONYMOUS, USER
+from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.tls.authority import own_certificate
+from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
+from barnabas.security.tls.server import ListenerTls
+
 from barnabas.client.security.identity import parse_sasl
 from barnabas.client.security.settings import Mechanism, Protocol, Sasl, Security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.settings import Tls, parse_tls
+
+
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
@@ -70,3 +86,80 @@ def _settings(config: BrokerConfig, listener: str, prefix: str, mechanism: str =
     names = (name for name in (*BROKER, *UNUSED) if name.startswith(prefix))
     texts = {name: format_value(config.of_listener(listener, name, mechanism)) for name in names}
     return {name: text for name, text in texts.items() if text is not None}
+
+
+
+# -- Who is a broker among those that come where brokers are served: by name, by right, or because nobody else comes 
+
+IsBroker = Callable[[RequestContext], bool]
+
+_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
+class OwnNames(NamedTuple):
+    """What this broker is called on the listeners for brokers; there are several while one is being changed."""
+
+    by_login: frozenset[str] = frozenset()
+    by_certificate: frozenset[str] = frozenset()
+
+    @property
+    def principals(self) -> frozenset[str]:
+        return self.by_login | self.by_certificate
+
+
+def own_names(config: BrokerConfig) -> OwnNames:
+    for_brokers = {spec.name: spec for spec in config.listeners if spec.name in config.listeners_for_brokers}
+    with_sasl = {name for name, spec in for_brokers.items() if Protocol(spec.security_protocol).has_sasl}
+    logins = (own_username(config, name) for name in with_sasl)
+    certificates = (
+        wanted
+        for wanted in (tls_settings_from(config) if for_brokers.keys() - with_sasl else ())
+        if wanted.listener in for_brokers.keys() - with_sasl and wanted.client_auth != "none"
+    )
+    return OwnNames(
+        frozenset(f"{USER}:{name}" for name in logins if name is not None),
+        frozenset(f"{USER}:{name}" for wanted in certificates for name in _certified(wanted)),
+    )
+
+
+def _certified(wanted: ListenerTls) -> Iterator[str]:
+    """Who our own certificate says that we are. What is wrong with it is told where the listener is made."""
+    with contextlib.suppress(SecuritySettingError, NoRuleAppliesError):
+        if wanted.tls.certificate is not None:
+            subject = own_certificate(wanted.tls.certificate).subject
+            yield MappingRules.parse(wanted.mapping_rules).name_of(subject)
+
+
+class BrokerNames:
+    """Asked about clients that have come where brokers are served."""
+
+    def __init__(self, config: BrokerConfig, own: OwnNames, authorizer: Authorizer | None) -> None:
+        super_users = {name.strip() for name in config["super.users"].split(";") if name.strip()}
+        self._names = super_users | own.principals
+        self._authorizer = authorizer
+        self._alone = config.listener_of_brokers_alone
+        self._with_sasl = {
+            spec.name for spec in config.listeners if Protocol(spec.security_protocol).has_sasl
+        }
+        # Each broker may have a certificate in its own name. So ours tells of them all only with super.users.
+        self._is_told = {True: bool(super_users | own.by_login), False: bool(super_users)}
+
+    def may_be_broker(self, context: RequestContext) -> bool:
+        """Of one that has authenticated: who has our own name, a super user, and who may do ClusterAction. Others are
+        clients. Where none of this tells, everybody there is a broker."""
+        if self._is_named(context):
+            return True
+        return self._authorizer is None and not self._is_told[context.listener in self._with_sasl]
+
+    def is_surely_broker(self, context: RequestContext) -> bool:
+        """The same beyond doubt: nobody who has not authenticated, unless brokers have the listener for themselves."""
+        if not context.is_privileged:
+            return False
+        if context.listener == self._alone:
+            return True
+        return context.principal != ANONYMOUS and self._is_named(context)
+
+    def _is_named(self, context: RequestContext) -> bool:
+        if str(context.principal) in self._names:
+            return True
+        return self._authorizer is not None and self._authorizer.decisions(context)[_ACTION]

@@ -6,9 +6,16 @@ Nothing of a text with passwords is repeated in an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from barnabas.config.properties import parse_properties
+from barnabas.config.setting import ConfigError
+from barnabas.security.authn.sasl.plain import PasswordCheck
+from barnabas.security.authn.credentials import SecuritySettingError
+
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from barnabas.broker.security.authenticators import load_authenticator
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.security.sasl_settings import MECHANISMS
@@ -18,13 +25,53 @@ from barnabas.security.authn.jaas import LoginModule, parse_jaas
 from barnabas.security.jwt.jwks import URL, key_source
 from barnabas.security.jwt.verification import Rules
 from barnabas.security.authn.kerberos_names import parse_rules
-from barnabas.security.authn.sasl.exchange import ServerExchange
+from barnabas.security.authn.sasl.login import ServerExchange
 from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
 from barnabas.security.authn.sasl.login import Offer, Offered
 from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
 from barnabas.security.authn.sasl.plain import ListedUsers, PasswordCheck, PlainExchange, listed_users
 from barnabas.security.authn.sasl.scram import ScramExchange, ScramUsers
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
+
+
+# -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages 
+
+GROUP = "barnabas.authenticators"
+SETTING = "barnabas.plain.authenticator"
+
+Factory = Callable[[Mapping[str, str]], PasswordCheck]
+"""From the options in the file of `barnabas.plain.authenticator.config` to a check of passwords."""
+
+
+def load_authenticator(name: str, config: str | None) -> PasswordCheck:
+    """ConfigError when there is none of that name, or its options are wrong."""
+    installed = {each.name: each for each in entry_points(group=GROUP)}
+    if name not in installed:
+        known = ", ".join(sorted(installed)) or "none"
+        raise ConfigError(
+            f"{SETTING} is {name}, and no installed package has an authenticator of that name ({GROUP}): "
+            f"there is {known}"
+        )
+    make: Factory = installed[name].load()
+    try:
+        return make(_options(config))
+    except SecuritySettingError as error:
+        raise ConfigError(f"The authenticator {name} cannot be used: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"The authenticator {name} cannot be used: {error.strerror or error}") from None
+
+
+def _options(config: str | None) -> dict[str, str]:
+    if config is None:
+        return {}
+    try:
+        return parse_properties(Path(config).read_text())
+    except OSError as error:
+        raise ConfigError(
+            f"{SETTING}.config names {config}, which cannot be read: {error.strerror}"
+        ) from None
+
+
 
 _PLAIN_MODULE = "PlainLoginModule"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"

@@ -8,7 +8,7 @@ from typing import Any
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.network.tls_listeners import TlsListeners
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import Authority, own_hosts
 from barnabas.security.tls.server import ListenerTls, listener_tls
 

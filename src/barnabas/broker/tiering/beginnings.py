@@ -26,7 +26,7 @@ from barnabas.log.failures import LogDirError
 from barnabas.log.log import Log, Origin
 from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.log.tiering.rebuilding import is_unfinished
-from barnabas.log.tiering.whole import stays_whole
+from barnabas.log.tiering.copying import stays_whole
 from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.builder import build_batch_at

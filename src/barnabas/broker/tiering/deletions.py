@@ -16,7 +16,7 @@ from typing import Protocol
 from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage, RemoteDeletion
 from barnabas.controller.controller import Controller
-from barnabas.controller.remote_parts import end_deletion
+from barnabas.controller.restoring import end_deletion
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.tiering.objects.layout import PartitionFolder

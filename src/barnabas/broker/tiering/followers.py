@@ -20,7 +20,7 @@ from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.tiering.whole import stays_whole
+from barnabas.log.tiering.copying import stays_whole
 from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,

@@ -11,8 +11,8 @@ from barnabas.log.segments.scan import BadBatch
 from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.log.tiering.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiering.retention import RemoteSegment
-from barnabas.log.tiering.sealed_segment import SealedSegment
-from barnabas.log.tiering.whole import WholePart, is_still_there, to_copy, whole_parts
+from barnabas.log.tiering.copying import SealedSegment
+from barnabas.log.tiering.copying import WholePart, is_still_there, to_copy, whole_parts
 from barnabas.common.safe_logging import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest

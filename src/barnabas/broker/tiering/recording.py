@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.coordinators import Coordinators
 from barnabas.common.clock import Clock
-from barnabas.cluster.frames import Entry, encode_entry
+from barnabas.cluster.snapshots import Entry, encode_entry
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import snapshot_of
 from barnabas.config.broker import BrokerConfig
@@ -24,7 +24,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.replication.manager import ReplicaManager
 from barnabas.common.cooperative import pieces
 from barnabas.tiering.objects.layout import group_state_key
-from barnabas.tiering.restoring.incarnation import begin_incarnation, read_incarnation
+from barnabas.tiering.restoring.discovery import begin_incarnation, read_incarnation
 from barnabas.tiering.restoring.state import (
     GroupOffset,
     GroupState,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.log.log import Log
 from barnabas.log.tiering.copying import replica_bytes, uncopied_sizes
-from barnabas.log.tiering.whole import stays_whole
+from barnabas.log.tiering.copying import stays_whole
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.reading.remote_log import ReadingParts

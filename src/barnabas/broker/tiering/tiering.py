@@ -35,7 +35,7 @@ from barnabas.cluster.image import NO_LEADER
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.log import Log
 from barnabas.log.tiering.rebuilding import forget, is_unfinished
-from barnabas.log.tiering.whole import stays_whole
+from barnabas.log.tiering.copying import stays_whole
 from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
@@ -56,7 +56,7 @@ from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
-from barnabas.tiering.writing.named_steps import At, nowhere
+from barnabas.tiering.writing.pacing import At, nowhere
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.common.types import TopicPartition

@@ -10,10 +10,10 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, show_done, show_json, show_rows
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
-    from barnabas.client.access.acl_words import Pattern
+    from barnabas.client.access.acls import Pattern
     from barnabas.client.cluster import Client
     from barnabas.security.authz.acl_filters import AclFilter
     from barnabas.security.authz.acls import AclBinding
@@ -57,7 +57,7 @@ Hosts = Annotated[
 @contextmanager
 def usage() -> Iterator[None]:
     """Words that mean nothing are a wrong use of the command."""
-    from barnabas.client.access.acl_words import WordsError
+    from barnabas.client.access.acls import WordsError
 
     try:
         yield
@@ -141,7 +141,7 @@ def _add(
     cluster: bool,
     hosts: list[str] | None,
 ) -> None:
-    from barnabas.client.access import acl_words as words
+    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
     from barnabas.security.authz.acls import Permission
 
@@ -179,7 +179,7 @@ def list_acls(
 
       barnabas acls list --topic orders.eu
     """
-    from barnabas.client.access import acl_words as words
+    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
 
     rules = with_client(
@@ -227,7 +227,7 @@ def remove(
 
       barnabas acls remove User:alice --yes
     """
-    from barnabas.client.access import acl_words as words
+    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
     from barnabas.security.authz.acl_filters import AclFilter
 

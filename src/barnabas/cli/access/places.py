@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 from barnabas.client.access import users as online
 from barnabas.client.access.users import User
 

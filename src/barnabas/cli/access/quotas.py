@@ -8,11 +8,11 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import show_done, show_rows
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.security.quotas.entities import QuotaEntity
+    from barnabas.security.quotas.filters import QuotaEntity
 
 app = typer.Typer(help="Limit what users, clients and addresses may take.", no_args_is_help=True)
 
@@ -95,7 +95,7 @@ def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = Outpu
     """
 
     async def work(client: Client) -> list[dict[str, Any]]:
-        from barnabas.client.access.quotas import describe_quotas
+        from barnabas.client.access.users import describe_quotas
 
         found = await describe_quotas(client)
         return [
@@ -158,7 +158,7 @@ def parse_percent(text: str) -> float:
 
 
 def _entity(user: str | None, client_id: str | None, address: str | None) -> QuotaEntity:
-    from barnabas.security.quotas.entities import QuotaEntity
+    from barnabas.security.quotas.filters import QuotaEntity
 
     if address is not None and (user is not None or client_id is not None):
         raise typer.BadParameter("an address is limited by itself: give --ip without --user and --client-id")
@@ -169,7 +169,7 @@ def _entity(user: str | None, client_id: str | None, address: str | None) -> Quo
 
 def _alter(bootstrap: str, entity: QuotaEntity, changes: dict[str, float | None]) -> None:
     async def work(client: Client) -> None:
-        from barnabas.client.access.quotas import alter_quotas
+        from barnabas.client.access.users import alter_quotas
 
         await alter_quotas(client, entity, changes)
 

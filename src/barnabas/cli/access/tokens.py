@@ -9,7 +9,7 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import say, show_done, show_json, show_rows
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -57,7 +57,7 @@ def create(
     """
 
     async def work(client: Client) -> tuple[DelegationToken, str]:
-        from barnabas.client.access.tokens import create_token
+        from barnabas.client.access.users import create_token
 
         wanted = [_principal(each) for each in renewers or ()]
         whose = None if owner is None else _principal(owner)
@@ -88,7 +88,7 @@ def list_tokens(
     """
 
     async def work(client: Client) -> list[DelegationToken]:
-        from barnabas.client.access.tokens import describe_tokens
+        from barnabas.client.access.users import describe_tokens
 
         return await describe_tokens(
             client, None if owners is None else [_principal(each) for each in owners]
@@ -121,7 +121,7 @@ def renew(
     """
 
     async def work(client: Client) -> int:
-        from barnabas.client.access.tokens import renew_token
+        from barnabas.client.access.users import renew_token
 
         return await renew_token(client, _secret(hmac), _milliseconds(period, LONGEST))
 
@@ -146,7 +146,7 @@ def expire(
     """
 
     async def work(client: Client) -> int:
-        from barnabas.client.access.tokens import expire_token
+        from barnabas.client.access.users import expire_token
 
         return await expire_token(client, _secret(hmac), _milliseconds(after, AT_ONCE))
 
@@ -162,7 +162,7 @@ def _secret(text: str) -> str:
 
 def _principal(text: str) -> str:
     from barnabas.cli.access.acls import usage
-    from barnabas.client.access.acl_words import check_principal
+    from barnabas.client.access.acls import check_principal
 
     with usage():
         return check_principal(text)

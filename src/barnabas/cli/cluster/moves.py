@@ -9,7 +9,7 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, confirm
 from barnabas.cli.output import count, say, show_done, show_json, size
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.command_config import command_config
+from barnabas.cli.options import command_config
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Settings, parse_settings
 from barnabas.cli.output import say, show_done, show_rows
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -97,7 +97,7 @@ def validate(
     connectors = [_read(file, settings, brokers) for file in files]
     fields: dict[str, list[str]] = {}
     if spark:
-        from barnabas.connect.sessions import fields_by_name
+        from barnabas.connect.control import fields_by_name
 
         fields = fields_by_name(connectors, master)
     rows = [
@@ -305,7 +305,7 @@ def worker(
 def _security() -> dict[str, str]:
     """As `--command-config` has it, for the runtime's own clients."""
     from barnabas.client.security.parsing import is_security_setting
-    from barnabas.client.security.references import read_properties
+    from barnabas.client.security.parsing import read_properties
 
     file = command_config()
     found = {} if file is None else read_properties("--command-config", file)

@@ -11,7 +11,7 @@ from barnabas.cli.pipeline.run import served, stopped_by_signals
 from barnabas.connect.control import Host, RunningConnector
 from barnabas.connect.declaration import Connector
 from barnabas.connect.secrets import RedactingFilter, Redaction, secrets_in
-from barnabas.connect.sessions import check_together, connectors_session
+from barnabas.connect.control import check_together, connectors_session
 from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.metrics import pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress

@@ -10,7 +10,7 @@ import time
 import urllib.error
 from collections.abc import Mapping
 
-from barnabas.cli.command_config import command_security
+from barnabas.cli.options import command_security
 from barnabas.cli.output import say
 from barnabas.client.cluster import Client
 from barnabas.client.status import REPORT_SECONDS, Status, StatusReporter

@@ -2,15 +2,297 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+import typer
+from barnabas.cli.ingest.syslog import Topic
+from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+
+from pathlib import Path
+from typing import Annotated
+import typer
+from barnabas.cli.ingest.running import Metrics, run_agent
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.output import show_done
+
+from typing import Annotated
+import typer
+from barnabas.cli.ingest.syslog import Topic
+from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+
+from typing import Annotated
+import typer
+from barnabas.cli.ingest.syslog import CompressionOption, Topic
+from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+from barnabas.cli.records.produce import Compression
+
 import typer
 
-from barnabas.cli.ingest.files import files
-from barnabas.cli.ingest.host import host
 from barnabas.cli.ingest.http import http
-from barnabas.cli.ingest.run import run
-from barnabas.cli.ingest.statsd import statsd
 from barnabas.cli.ingest.status import status
 from barnabas.cli.ingest.syslog import syslog
+
+
+# -- `barnabas ingest statsd` --------------------------------------------------------------------------
+
+def statsd(
+    topic: Topic,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listen",
+            "-l",
+            metavar="[udp|tcp://]HOST:PORT",
+            help="UDP and TCP, or one of them; may be repeated. [127.0.0.1:8125]",
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two reports.")] = "10s",
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The key of every record. [what was measured]")
+    ] = None,
+    header: Headers = None,
+    agent: AgentName = None,
+    metrics: Metrics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Take what programs count and time over statsd's protocol, and report it every few seconds.
+
+    Examples:
+
+      barnabas ingest statsd --topic metrics --every 10s
+
+      echo 'orders:1|c|#shop:berlin' > /dev/udp/127.0.0.1/8125
+    """
+    import socket
+
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.sockets.endpoints import endpoints_of
+    from barnabas.services.ingest.statsd.source import DEFAULT_LISTEN, StatsdSettings
+    from barnabas.services.ingest.statsd.source import StatsdSource
+
+    host = socket.gethostname()
+    try:
+        settings = StatsdSettings(
+            topic=topic,
+            host=host,
+            listen=listen or DEFAULT_LISTEN,
+            every=seconds_of(every),
+            key=key,
+            headers=tuple(parse_headers(header)),
+        )
+        source = StatsdSource("statsd", settings)
+        where = ", ".join(map(str, endpoints_of(settings)))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    run_agent(
+        bootstrap,
+        agent or f"{host}-{topic}",
+        [source],
+        reads=f"statsd on {where} into {topic}, every {every}",
+        metrics=metrics,
+        output=output,
+    )
+
+
+
+
+# -- `barnabas ingest run` -----------------------------------------------------------------------------
+
+def run(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The agent: its sources and their topics, as YAML.", exists=True),
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the file is right; nothing is read or written.")
+    ] = False,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="The agent's name, instead of the one in the file.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="Stop when all that is there has been read.")
+    ] = False,
+    metrics: Metrics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Run an agent with the sources that a file names.
+
+    Examples:
+
+      barnabas ingest run agent.yml
+
+      barnabas ingest run agent.yml --check
+    """
+    import socket
+
+    from barnabas.services.ingest.agent_file.reading import describe, read_agent
+
+    found = read_agent(file, socket.gethostname())
+    name = agent or found.name
+    if check:
+        sources = describe(found)
+        for source in found.sources:
+            source.close()
+        names = ", ".join(str(each["source"]) for each in sources)
+        show_done(output, f"{file} is right: {name} reads {names}.", {"agent": name, "sources": sources})
+        return
+    run_agent(
+        bootstrap,
+        name,
+        found.sources,
+        reads=", ".join(f"{source.name} into {source.topics[0]}" for source in found.sources),
+        metrics=metrics or found.metrics,
+        output=output,
+        exit_at_end=exit_at_end,
+    )
+
+
+
+
+# -- `barnabas ingest host` ----------------------------------------------------------------------------
+
+def host(
+    topic: Topic,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two samples.")] = "5s",
+    service: Annotated[
+        str | None, typer.Option("--service", help="What the samples are counted for. [HOST]")
+    ] = None,
+    prometheus: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prometheus",
+            metavar="[SERVICE=]URL",
+            help="A Prometheus page, whose counters become rates. May be given several times.",
+        ),
+    ] = None,
+    tps: Annotated[
+        str | None,
+        typer.Option("--tps", metavar="COUNTER", help="The counter whose rate is the transactions a second."),
+    ] = None,
+    agent: AgentName = None,
+    header: Headers = None,
+    metrics: Metrics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Measure this machine: CPU, disks, memory, network and connections, as the pipeline `operations` reads them.
+
+    Examples:
+
+      barnabas ingest host --topic host.metrics --every 5s
+
+      barnabas ingest host -t shop.metrics --prometheus checkout=http://127.0.0.1:8000/metrics --tps orders_total
+    """
+    import socket
+
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.host.pages import page_of
+    from barnabas.services.ingest.host.source import HostSettings, HostSource
+
+    name = socket.gethostname()
+    try:
+        settings = HostSettings(
+            topic=topic,
+            host=name,
+            service=service or name,
+            every=seconds_of(every),
+            pages=tuple(page_of(each, service or name) for each in prometheus or ()),
+            tps=tps,
+            headers=tuple(parse_headers(header)),
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    run_agent(
+        bootstrap,
+        agent or f"{name}-{topic}",
+        [HostSource("host", settings)],
+        reads=f"this machine into {topic}, every {every}",
+        metrics=metrics,
+        output=output,
+    )
+
+
+
+
+# -- `barnabas ingest files` ---------------------------------------------------------------------------
+
+def files(
+    patterns: Annotated[
+        list[str], typer.Argument(metavar="PATTERN...", help="Files: '/var/log/*.log', '/srv/**/app.log'.")
+    ],
+    topic: Topic,
+    agent: AgentName = None,
+    multiline_start: Annotated[
+        str | None,
+        typer.Option("--multiline-start", metavar="RE2", help="A line with this begins a record of lines."),
+    ] = None,
+    multiline_timeout: Annotated[
+        str, typer.Option("--multiline-timeout", metavar="TIME", help="After this silence a record ends.")
+    ] = "5s",
+    max_line_bytes: Annotated[
+        int, typer.Option("--max-line-bytes", min=1024, help="A longer line becomes a dead letter.")
+    ] = 1024 * 1024,
+    dead_letters: Annotated[
+        str | None, typer.Option("--dead-letters", metavar="TOPIC", help="[TOPIC.dead-letters]")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The key of every record. [HOST:PATH]")
+    ] = None,
+    header: Headers = None,
+    compression: CompressionOption = Compression.NONE,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="Stop when all that is there has been read.")
+    ] = False,
+    metrics: Metrics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Read the lines of files, through rotation and kill -9, each exactly once.
+
+    Examples:
+
+      barnabas ingest files '/var/log/*.log' --topic logs
+
+      barnabas ingest files '/srv/app/*.log*' -t app --multiline-start '^\\d{4}-' --exit-at-end
+    """
+    import socket
+
+    from barnabas.common.durations import seconds_of
+    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+    from barnabas.common.regex import PatternError, compile_pattern
+
+    host = socket.gethostname()
+    try:
+        start = None if multiline_start is None else compile_pattern(multiline_start)
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--multiline-start") from None
+    settings = FilesSettings(
+        patterns=patterns,
+        topic=topic,
+        host=host,
+        dead_letters=dead_letters or f"{topic}.dead-letters",
+        key=key,
+        headers=tuple(parse_headers(header)),
+        multiline=start,
+        multiline_timeout=seconds_of(multiline_timeout),
+        max_line_bytes=max_line_bytes,
+        compression=compression.value,
+    )
+    run_agent(
+        bootstrap,
+        agent or f"{host}-{topic}",
+        [FilesSource("files", settings)],
+        reads=f"{', '.join(patterns)} into {topic}",
+        metrics=metrics,
+        output=output,
+        exit_at_end=exit_at_end,
+    )
+
+
 
 app = typer.Typer(
     help="Read what machines write into topics: log files, syslog, HTTP and what they count, exactly once.",

@@ -10,7 +10,7 @@ import typer
 
 from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import count, say, show_json, size
-from barnabas.cli.session import with_client
+from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -136,7 +136,7 @@ async def _show(agent: Agent) -> None:
     """How far a backfill is. With nothing to catch up on there is nothing to see."""
     import asyncio
 
-    from barnabas.cli.progress import Progress
+    from barnabas.cli.output import Progress
     from barnabas.services.ingest.files.source import FilesSource
 
     sources = [source for source in agent.sources if isinstance(source, FilesSource)]

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+import typer
+from barnabas.cli.records.produce import Compression
+
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from barnabas.cli.ingest.listening import CompressionOption, TlsCertificate, TlsClientCa, TlsKey, Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
+
+
+# -- Options that several sources have -----------------------------------------------------------------
+
+Topic = Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")]
+CompressionOption = Annotated[
+    Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+]
+TlsCertificate = Annotated[
+    str | None,
+    typer.Option("--tls-certificate", metavar="FILE", help="Speak TLS with this certificate (PEM, PKCS12)."),
+]
+TlsKey = Annotated[
+    str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, if that is in another file.")
+]
+TlsClientCa = Annotated[
+    str | None,
+    typer.Option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that it has signed."),
+]
+
+
 
 
 class Format(StrEnum):
@@ -67,7 +91,7 @@ def syslog(
 
     from barnabas.common.durations import seconds_of
     from barnabas.services.ingest.sockets.endpoints import endpoints_of
-    from barnabas.services.ingest.syslog.settings import DEFAULT_LISTEN, SyslogSettings
+    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN, SyslogSettings
     from barnabas.services.ingest.syslog.source import SyslogSource
 
     try:

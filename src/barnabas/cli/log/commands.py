@@ -63,7 +63,7 @@ def verify(folder: Folder, output: Output = OutputFormat.TABLE) -> None:
 
       barnabas log verify /var/lib/barnabas
     """
-    from barnabas.cli.progress import Progress
+    from barnabas.cli.output import Progress
     from barnabas.common.files import LocalFileSystem
     from barnabas.log.recovery.verification import verify_partition
 

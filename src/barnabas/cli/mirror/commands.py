@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+import typer
+
 from typing import TYPE_CHECKING
 
 import typer
 
-from barnabas.cli.mirror import control, options
+from barnabas.cli.mirror import control
 from barnabas.cli.options import DEFAULT_BOOTSTRAP
 from barnabas.cli.output import say
 
@@ -18,6 +23,63 @@ if TYPE_CHECKING:
     from barnabas.services.mirror.runner import LinkRunner
     from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 
+
+# -- The options of `barnabas mirror run` --------------------------------------------------------------
+
+class Reaction(StrEnum):
+    STOP = "stop"
+    FOLLOW = "follow"
+
+
+Sources = Annotated[
+    list[str],
+    typer.Option("--from", metavar="[ALIAS=]HOST:PORT", help="A cluster to mirror; may be repeated."),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--to", "--bootstrap-server", "-b", envvar="BARNABAS_BOOTSTRAP", metavar="HOST:PORT", help="Where to."
+    ),
+]
+Topics = Annotated[str, typer.Option("--topics", metavar="RE2", help="Only topics whose whole name matches.")]
+Groups = Annotated[str, typer.Option("--groups", metavar="RE2", help="Only groups whose whole name matches.")]
+Rename = Annotated[str, typer.Option("--rename", help="Names in the target, as '{alias}.{topic}'.")]
+Merge = Annotated[
+    bool, typer.Option("--merge", help="Several sources into the same topics, with offsets of their own.")
+]
+KeepDeleted = Annotated[
+    bool, typer.Option("--keep-deleted", help="Keep what the source deletes; the target's retention decides.")
+]
+OnTruncation = Annotated[
+    Reaction,
+    typer.Option("--on-truncation", help="When the source has lost records: stop, or cut the target too."),
+]
+OnGap = Annotated[
+    Reaction,
+    typer.Option(
+        "--on-gap", help="When the source has deleted records too early: stop, or begin behind them."
+    ),
+]
+NoAcls = Annotated[bool, typer.Option("--no-acls", help="Leave the ACLs of the target alone.")]
+ReplicationFactor = Annotated[
+    int, typer.Option("--replication-factor", help="Of new topics. [the target's default]")
+]
+Every = Annotated[
+    str,
+    typer.Option("--every", metavar="TIME", help="How often topics, settings, ACLs and groups are compared."),
+]
+FromConfigs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from-config", metavar="FILE", help="TLS and SASL of the sources: one for all, or one each."
+    ),
+]
+Metrics = Annotated[
+    str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus.")
+]
+
+
+
 app = typer.Typer(
     help="Mirror topics of other clusters: the same batches, offsets and groups.", no_args_is_help=True
 )
@@ -26,20 +88,20 @@ control.add_to(app)
 
 @app.command()
 def run(
-    sources: options.Sources,
-    target: options.Target = DEFAULT_BOOTSTRAP,
-    topics: options.Topics = ".*",
-    groups: options.Groups = ".*",
-    rename: options.Rename = "{topic}",
-    merge: options.Merge = False,
-    keep_deleted: options.KeepDeleted = False,
-    on_truncation: options.OnTruncation = options.Reaction.STOP,
-    on_gap: options.OnGap = options.Reaction.STOP,
-    no_acls: options.NoAcls = False,
-    replication_factor: options.ReplicationFactor = -1,
-    every: options.Every = "5s",
-    from_config: options.FromConfigs = None,
-    metrics: options.Metrics = None,
+    sources: Sources,
+    target: Target = DEFAULT_BOOTSTRAP,
+    topics: Topics = ".*",
+    groups: Groups = ".*",
+    rename: Rename = "{topic}",
+    merge: Merge = False,
+    keep_deleted: KeepDeleted = False,
+    on_truncation: OnTruncation = Reaction.STOP,
+    on_gap: OnGap = Reaction.STOP,
+    no_acls: NoAcls = False,
+    replication_factor: ReplicationFactor = -1,
+    every: Every = "5s",
+    from_config: FromConfigs = None,
+    metrics: Metrics = None,
 ) -> None:
     """Mirror topics until it is stopped. It may be killed and started again at any time.
 
@@ -54,12 +116,12 @@ def run(
     import asyncio
 
     from barnabas.common.allocation import keep_freed_memory
-    from barnabas.cli.command_config import command_security
+    from barnabas.cli.options import command_security
     from barnabas.common.durations import seconds_of
     from barnabas.services.mirror.partition import Following
     from barnabas.services.mirror.settings import MirrorSettings
 
-    follow = options.Reaction.FOLLOW
+    follow = Reaction.FOLLOW
     settings = MirrorSettings(
         topics=topics,
         groups=groups,
@@ -78,7 +140,7 @@ def run(
 
 def _parse_sources(sources: list[str], files: list[Path]) -> list[SourceAddress]:
     from barnabas.client.security.parsing import parse_security
-    from barnabas.client.security.references import read_properties
+    from barnabas.client.security.parsing import read_properties
     from barnabas.services.mirror.plan import PlanError
     from barnabas.services.mirror.settings import check_sources, parse_source
 

@@ -9,7 +9,7 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_json, show_rows
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -149,7 +149,7 @@ async def _read(
 
 
 async def _redrive(client: Client, topic: str, letters: list[DeadLetter], to: str | None) -> Outcome:
-    from barnabas.cli.progress import Progress
+    from barnabas.cli.output import Progress
     from barnabas.client.share.redriving import redrive
 
     with Progress(f"from {topic}", len(letters), unit="letters") as progress:

@@ -14,14 +14,14 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.consumer import Consumer
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.opening import ConsumedRecord
-    from barnabas.client.positions import Start
+    from barnabas.client.offsets import Start
     from barnabas.client.schemas.client import SchemaClient
     from barnabas.filters import Filter
     from barnabas.common.types import TopicPartition
@@ -124,7 +124,7 @@ def consume(
 
       barnabas consume orders --group billing
     """
-    from barnabas.client.positions import parse_start
+    from barnabas.client.offsets import parse_start
 
     if group is not None and partition:
         raise typer.BadParameter("a group decides itself who reads which partition", param_hint="--partition")
@@ -177,7 +177,7 @@ async def consume_plan(client: Client, plan: Plan) -> int:
     from barnabas.client.consumer import Consumer
     from barnabas.client.fetching import FetchSettings
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
-    from barnabas.client.positions import resolve_start
+    from barnabas.client.offsets import resolve_start
 
     isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED
     partitions = await _partitions(client, plan)

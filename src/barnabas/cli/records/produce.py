@@ -15,7 +15,7 @@ import typer
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.output import count, say, show_json, size
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, encoded, encoder_for
-from barnabas.cli.session import PATIENCE, complete_topic, with_client
+from barnabas.cli.options import PATIENCE, complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -139,7 +139,7 @@ def produce(
 
 
 async def _produce(client: Client, plan: Plan) -> Total:
-    from barnabas.cli.progress import Progress
+    from barnabas.cli.output import Progress
     from barnabas.client.producer import Producer
 
     start, sent, sent_bytes = time.monotonic(), 0, 0

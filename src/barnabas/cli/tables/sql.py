@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.command_config import OPTION, command_config
+from barnabas.cli.options import OPTION, command_config
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Settings, parse_settings
 from barnabas.cli.output import count, say, show_table
 
@@ -89,7 +89,7 @@ def sql(
 
 
 def _place(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenPlace:
-    from barnabas.client.security.references import read_properties
+    from barnabas.client.security.parsing import read_properties
     from barnabas.tables.opening import place_of
 
     if data is not None or remote is not None:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.cli.progress import Progress
-from barnabas.cli.tiering.failures import CloneRefusedError
+from barnabas.cli.output import Progress
+from barnabas.cli.tiering.stores import CloneRefusedError
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
@@ -27,7 +27,7 @@ from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_pre
 from barnabas.tiering.objects.manifest import Manifest, Writer, encode
 from barnabas.tiering.objects.manifest_changes import new_manifest
 from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.restoring.incarnation import read_incarnation
+from barnabas.tiering.restoring.discovery import read_incarnation
 from barnabas.tiering.snapshots import (
     BEFORE_ANY_LEADER,
     Snapshot,

@@ -15,8 +15,8 @@ from barnabas.cli.options import (
     parse_settings,
 )
 from barnabas.cli.output import count, show_done, size
-from barnabas.cli.progress import Progress
-from barnabas.cli.session import with_client
+from barnabas.cli.output import Progress
+from barnabas.cli.options import with_client
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, using_store
 
 if TYPE_CHECKING:

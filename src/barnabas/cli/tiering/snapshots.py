@@ -8,10 +8,10 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, show_done, show_rows, size
-from barnabas.cli.progress import Progress
-from barnabas.cli.session import complete_topic, with_client
+from barnabas.cli.output import Progress
+from barnabas.cli.options import complete_topic, with_client
 from barnabas.cli.tiering import snapshot_restore
-from barnabas.cli.tiering.failures import NotTieredError
+from barnabas.cli.tiering.stores import NotTieredError
 from barnabas.cli.tiering.stores import (
     StoreOptions,
     StoreUrl,

@@ -10,8 +10,8 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, say, show_json, show_table, size
-from barnabas.cli.session import complete_topic, with_client
-from barnabas.cli.tiering.failures import NotTieredError
+from barnabas.cli.options import complete_topic, with_client
+from barnabas.cli.tiering.stores import NotTieredError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
 from barnabas.cli.options import parse_settings
-from barnabas.cli.session import complete_topic, with_client
-from barnabas.cli.tiering.failures import NotInStoreError
+from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.tiering.objects.layout import PartitionFolder
     from barnabas.tiering.stores.store import ObjectStore
     from barnabas.common.types import Uuid
+
+
+# -- Why a command about the object store does not go on. The texts say everything ---------------------
+
+class TierError(Exception):
+    """What was asked cannot be done."""
+
+
+class NotTieredError(TierError):
+    """The topic is not in an object store."""
+
+
+class NotInStoreError(TierError):
+    """The store has nothing of the topic."""
+
+
+class RepairRefusedError(TierError):
+    """The manifests are sound, must not be replaced, or would leave offsets out."""
+
+
+class CloneRefusedError(TierError):
+    """A snapshot cannot be restored as was asked."""
+
+
 
 T = TypeVar("T")
 

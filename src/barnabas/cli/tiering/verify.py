@@ -8,7 +8,7 @@ import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
 from barnabas.cli.output import count, show_json, show_table, size
-from barnabas.cli.progress import Progress
+from barnabas.cli.output import Progress
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:

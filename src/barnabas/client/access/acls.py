@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from barnabas.security.authz.acls import is_valid_host
+from barnabas.security.authz.acls import ALL_OPERATIONS, SUPPORTED, WILDCARD, AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
 from collections.abc import Iterable
 
 from barnabas.client.cluster import Client, raise_for
@@ -17,6 +23,123 @@ from barnabas.protocol.messages.acls import (
 )
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
+
+
+# -- ACLs as people write them: `allow User:alice read,write --topic 'orders.*'` -----------------------
+
+ALL = "all"
+WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {
+    each.name.lower().replace("_", "-"): each.value for each in Operation
+}
+
+
+class WordsError(ValueError):
+    """What somebody wrote means no ACL; `field` is where it stands, if that is known."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
+
+
+class Pattern(NamedTuple):
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+
+def pattern(resource_type: ResourceType, text: str) -> Pattern:
+    """`orders.*` means every name that begins with `orders.`, a star alone means every name."""
+    if text.endswith(WILDCARD) and text != WILDCARD:
+        return Pattern(resource_type, text.removesuffix(WILDCARD), PatternType.PREFIXED)
+    return Pattern(resource_type, text, PatternType.LITERAL)
+
+
+def patterns(
+    topics: Iterable[str] | None,
+    groups: Iterable[str] | None,
+    transactional_ids: Iterable[str] | None,
+    users: Iterable[str] | None,
+    *,
+    cluster: bool,
+) -> list[Pattern]:
+    named = (
+        (ResourceType.TOPIC, topics),
+        (ResourceType.GROUP, groups),
+        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
+        (ResourceType.USER, users),
+    )
+    found = [pattern(kind, name) for kind, names in named for name in names or ()]
+    return [*found, Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)] if cluster else found
+
+
+def check_principal(text: str) -> str:
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise WordsError(f"{text!r} is no principal: write it as User:alice, or User:* for everyone")
+    return text
+
+
+def check_hosts(hosts: Iterable[str] | None) -> list[str]:
+    wanted = list(hosts or [WILDCARD])
+    for host in wanted:
+        if not is_valid_host(host):
+            raise WordsError(
+                f"{host!r} is no address: write one as 10.0.0.1, or a network as 10.0.0.0/8",
+                "host",
+            )
+    return wanted
+
+
+def operations(text: str) -> list[int]:
+    """`read,write` as Kafka's numbers."""
+    words = [word.strip().lower().replace("_", "-") for word in text.split(",") if word.strip()]
+    unknown = [word for word in words if word not in WORDS]
+    if unknown or not words:
+        raise WordsError(f"{', '.join(unknown) or 'nothing'} is no operation; there are {', '.join(WORDS)}")
+    return [WORDS[word] for word in words]
+
+
+def bindings(
+    principal: str, wanted: Sequence[int], on: Sequence[Pattern], hosts: Sequence[str], permission: Permission
+) -> list[AclBinding]:
+    """A rule for each operation on each resource that knows it. An operation that none of them knows is refused."""
+    if not on:
+        raise WordsError("say on what: --topic, --group, --transactional-id, --user or --cluster")
+    for operation in wanted:
+        if not any(_fits(operation, each) for each in on):
+            kinds = ", ".join(sorted({each.resource_type.name.lower() for each in on}))
+            raise WordsError(f"{operation_word(operation)} is nothing that is done with a {kinds}")
+    return [
+        AclBinding(*each, principal, host, operation, permission)
+        for each in on
+        for host in hosts
+        for operation in wanted
+        if _fits(operation, each)
+    ]
+
+
+def _fits(operation: int, on: Pattern) -> bool:
+    return operation == ALL_OPERATIONS or operation in SUPPORTED[on.resource_type]
+
+
+def operation_word(number: int) -> str:
+    return next((word for word, value in WORDS.items() if value == number), f"operation {number}")
+
+
+def row(acl: AclBinding) -> dict[str, Any]:
+    """A rule for tables and programs."""
+    name = f"{acl.name}*" if acl.pattern_type == PatternType.PREFIXED else acl.name
+    return {
+        "permission": "allow" if acl.permission == Permission.ALLOW else "deny",
+        "principal": acl.principal,
+        "operation": operation_word(acl.operation),
+        "resource": ResourceType(acl.resource_type).name.lower().replace("_", "-"),
+        "name": name,
+        "pattern": "prefixed" if acl.pattern_type == PatternType.PREFIXED else "literal",
+        "host": acl.host,
+    }
+
+
 
 
 async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client import admin
-from barnabas.client.access import acl_words as words
-from barnabas.client.access.acl_words import WordsError
+from barnabas.client.access import acls as words
+from barnabas.client.access.acls import WordsError
 from barnabas.client.access.acls import describe_acls
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acl_index import NO_ACLS, AclIndex

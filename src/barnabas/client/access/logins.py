@@ -19,7 +19,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.settings import Mechanism, Sasl, Security
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 REMEMBERED = 5.0  # seconds for which a broker's word is good; so long a right that was taken away may last
 MOST_USERS = 100  # connections of users that are kept

@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+from barnabas.client.cluster import Client, raise_for
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from barnabas.security.authn.credentials import DelegationToken
+
+from collections.abc import Mapping
+from barnabas.client.cluster import Client, raise_for
+from barnabas.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    OpData,
+)
+from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
+
 import secrets
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -19,6 +50,136 @@ from barnabas.protocol.messages.sasl import (
 )
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
+
+
+# -- Delegation tokens (KIP-48), by the requests of Kafka's Admin. A refusal is a KafkaError with its reason 
+
+_REFUSALS = {
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "the brokers have no delegation.token.secret.key",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in as a user first (--command-config), and not with a token",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "there is no such token",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "only the owner of the token and its renewers may do this",
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "the token has expired",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "a token for somebody else needs CreateTokens on that user",
+    ErrorCode.POLICY_VIOLATION: "there are as many tokens as barnabas.delegation.tokens.max allows",
+}
+
+
+async def create_token(
+    client: Client, owner: str | None, renewers: Iterable[str], lifetime_ms: int
+) -> tuple[DelegationToken, str]:
+    """The token and its HMAC in base64, which is its password. Principals are given as `User:alice`."""
+    request = CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(*parts(name)) for name in renewers], max_lifetime_ms=lifetime_ms
+    )
+    if owner is not None:
+        request.owner_principal_type, request.owner_principal_name = parts(owner)
+    made: CreateDelegationTokenResponse = await client.send_to_controller(request)
+    _raise_for(made.error_code)
+    token = DelegationToken(
+        made.token_id,
+        f"{made.principal_type}:{made.principal_name}",
+        f"{made.token_requester_principal_type}:{made.token_requester_principal_name}",
+        tuple(renewers),
+        made.issue_timestamp_ms,
+        made.expiry_timestamp_ms,
+        made.max_timestamp_ms,
+    )
+    return token, base64.b64encode(made.hmac).decode()
+
+
+async def describe_tokens(client: Client, owners: Iterable[str] | None = None) -> list[DelegationToken]:
+    """Those that this client may see, without their secrets."""
+    wanted = None if owners is None else [DescribeDelegationTokenOwner(*parts(each)) for each in owners]
+    response: DescribeDelegationTokenResponse = await client.send_to_any(
+        DescribeDelegationTokenRequest(wanted)
+    )
+    _raise_for(response.error_code)
+    return [
+        DelegationToken(
+            token.token_id,
+            f"{token.principal_type}:{token.principal_name}",
+            f"{token.token_requester_principal_type}:{token.token_requester_principal_name}",
+            tuple(f"{each.principal_type}:{each.principal_name}" for each in token.renewers),
+            token.issue_timestamp,
+            token.expiry_timestamp,
+            token.max_timestamp,
+        )
+        for token in response.tokens
+    ]
+
+
+async def renew_token(client: Client, password: str, period_ms: int) -> int:
+    """When it expires from now on."""
+    return await _move(client, RenewDelegationTokenRequest(hmac_in(password), period_ms))
+
+
+async def expire_token(client: Client, password: str, period_ms: int) -> int:
+    """When it expires from now on; at once, with a negative period."""
+    return await _move(client, ExpireDelegationTokenRequest(hmac_in(password), period_ms))
+
+
+async def _move(client: Client, request: Any) -> int:
+    response = await client.send_to_controller(request)
+    _raise_for(response.error_code)
+    return int(response.expiry_timestamp_ms)
+
+
+def hmac_in(password: str) -> bytes:
+    try:
+        return base64.b64decode(password, validate=True)
+    except binascii.Error:
+        raise KafkaError(
+            ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+            "the HMAC of a token is in base64, as it was printed when it was made",
+        ) from None
+
+
+def parts(principal: str) -> tuple[str, str]:
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
+def _raise_for(code: int) -> None:
+    raise_for(code, _REFUSALS.get(ErrorCode(code), ""))
+
+
+
+
+# -- Client quotas (KIP-546), by the requests of Kafka's Admin. A refusal is a KafkaError with its reason 
+
+KINDS = (USER, CLIENT_ID, IP)
+
+
+async def describe_quotas(client: Client) -> dict[QuotaEntity, dict[str, float]]:
+    """Everybody's."""
+    response: DescribeClientQuotasResponse = await client.send_to_any(DescribeClientQuotasRequest())
+    raise_for(response.error_code, response.error_message or "")
+    return {
+        _entity(entry.entity): {value.key: value.value for value in entry.values}
+        for entry in response.entries or ()
+    }
+
+
+async def alter_quotas(client: Client, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+    """Set quotas of an entity; None takes one away."""
+    named = [
+        EntityData(kind, None if name == DEFAULT else name)
+        for kind, name in zip(KINDS, entity, strict=True)
+        if name is not None
+    ]
+    ops = [OpData(key, value or 0.0, value is None) for key, value in changes.items()]
+    request = AlterClientQuotasRequest([AlterClientQuotasRequestEntryData(named, ops)])
+    response: AlterClientQuotasResponse = await client.send_to_controller(request)
+    for entry in response.entries:
+        raise_for(entry.error_code, entry.error_message or "")
+
+
+def _entity(parts: list[EntityData]) -> QuotaEntity:
+    named = {part.entity_type: DEFAULT if part.entity_name is None else part.entity_name for part in parts}
+    return QuotaEntity(*(named.get(kind) for kind in KINDS))
+
+
 
 
 class User(NamedTuple):

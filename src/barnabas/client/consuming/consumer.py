@@ -13,7 +13,7 @@ from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets, send_commit
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.positions import Start, resolve_start
+from barnabas.client.offsets import Start, resolve_start
 from barnabas.client.retry import Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition

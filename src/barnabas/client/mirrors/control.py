@@ -23,7 +23,7 @@ from barnabas.client.mirrors.requests import (
     has_mirrors,
     wait_for_state,
 )
-from barnabas.client.mirrors.states import ALL, State, order
+from barnabas.client.mirrors.store import ALL, State, order
 from barnabas.client.mirrors.store import CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.client.offsets import end_offsets
 from barnabas.client.retry import Deadline

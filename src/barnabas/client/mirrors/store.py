@@ -7,6 +7,9 @@ positions and the offset map are here, written in the transaction of the records
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,6 +21,8 @@ from barnabas.client.producer import Producer
 from barnabas.client.settled_table import SettledTable, create_if_missing
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
+
+
 
 MIRROR_TOPIC = "__barnabas_mirror"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
@@ -102,3 +107,23 @@ class MirrorStore:
 
 def _encoded(value: Any) -> bytes | None:
     return None if value is None else msgspec.json.encode(value)
+
+
+
+# -- The states of a mirrored partition, and orders to mirrors that only read them from `__barnabas_mirror` 
+
+ALL = "*"
+
+
+class State(StrEnum):
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    SOURCE_UNAVAILABLE = "SOURCE_UNAVAILABLE"
+    FAILED = "FAILED"
+    PROMOTING = "PROMOTING"
+    STOPPED = "STOPPED"
+
+
+async def order(store: MirrorStore, topics: Iterable[str], state: State) -> None:
+    """PAUSED, ACTIVE or STOPPED, for the mirror that reads it: at the latest a second later."""
+    await store.put({(CONTROL, topic): state.value for topic in topics})

@@ -8,7 +8,7 @@ from barnabas.client.security.settings import Mechanism, Sasl, TokenEndpoint, To
 from barnabas.security.endpoints import problem_with
 from barnabas.security.authn.jaas import SETTING as JAAS
 from barnabas.security.authn.jaas import parse_jaas
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 
 _MODULES = {
     Mechanism.PLAIN: "PlainLoginModule",

@@ -2,13 +2,111 @@
 
 from __future__ import annotations
 
+
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.settings import Tls
+
+
+# -- The settings of TLS and SASL that are understood, and what each means: documentation is made from this 
+
+PROTOCOL = "security.protocol"
+PREFIXES = ("ssl.", "sasl.")
+
+UNDERSTOOD = {
+    PROTOCOL: "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
+    "ssl.truststore.location": "A PEM or PKCS12 file with the authorities to trust; those of the system unless given.",
+    "ssl.truststore.password": "The password of a PKCS12 trust store.",
+    "ssl.truststore.type": "`PEM` or `PKCS12`; seen from the file, so it need not be given.",
+    "ssl.truststore.certificates": "The authorities to trust, as PEM in the setting itself.",
+    "ssl.ca.location": "As `ssl.truststore.location`; a folder will do too (librdkafka's name).",
+    "ssl.ca.pem": "As `ssl.truststore.certificates` (librdkafka's name).",
+    "ssl.keystore.location": "A PEM or PKCS12 file with this client's certificate and key, for brokers that want one.",
+    "ssl.keystore.password": "The password of a PKCS12 key store.",
+    "ssl.keystore.type": "`PEM` or `PKCS12`; seen from the file, so it need not be given.",
+    "ssl.keystore.certificate.chain": "This client's certificate, as PEM in the setting itself.",
+    "ssl.keystore.key": "Its key, as PEM in the setting itself.",
+    "ssl.certificate.location": "A PEM file with this client's certificate (librdkafka's name).",
+    "ssl.certificate.pem": "As `ssl.keystore.certificate.chain` (librdkafka's name).",
+    "ssl.key.location": "A PEM file with its key (librdkafka's name).",
+    "ssl.key.pem": "As `ssl.keystore.key` (librdkafka's name).",
+    "ssl.key.password": "The password of a key in PEM that is encrypted.",
+    "ssl.endpoint.identification.algorithm": (
+        "`https`: the broker's certificate must name the host that was connected to. Nothing or `none`: any will do."
+    ),
+    "enable.ssl.certificate.verification": "`false` accepts any certificate: only to try things out.",
+    "ssl.enabled.protocols": "`TLSv1.2`, `TLSv1.3` or both; what OpenSSL allows unless given.",
+    "ssl.cipher.suites": "Ciphers for TLS 1.2 by Java's names or OpenSSL's, separated by commas or colons.",
+    "sasl.mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
+    "sasl.mechanisms": "As `sasl.mechanism` (librdkafka's name).",
+    "sasl.jaas.config": 'Name and password as in Java: `...PlainLoginModule required username="u" password="p";`.',
+    "sasl.username": "The name, for PLAIN and SCRAM, without JAAS.",
+    "sasl.password": "The password, for PLAIN and SCRAM, without JAAS.",
+    "sasl.oauthbearer.token": "A token, for OAUTHBEARER.",
+    "sasl.oauthbearer.token.endpoint.url": (
+        "Where a client id and its secret are exchanged for a token; https, or http to this machine."
+    ),
+    "sasl.oauthbearer.client.id": "The client id for it (librdkafka's name).",
+    "sasl.oauthbearer.client.secret": "The client's secret for it (librdkafka's name).",
+    "sasl.oauthbearer.client.credentials.client.id": "The client id for it.",
+    "sasl.oauthbearer.client.credentials.client.secret": "The client's secret for it.",
+    "sasl.oauthbearer.scope": "The scope to ask for.",
+    "sasl.oauthbearer.extensions": "Extensions for the broker, `name=value` separated by commas.",
+    "sasl.login.callback.handler.class": "Kafka's own `OAuthBearerLoginCallbackHandler`, and no other.",
+}
+
+# They tune Java's libraries, or what a broker does, or Kerberos. Names, and beginnings of names.
+WITHOUT_EFFECT = (
+    "sasl.kerberos.",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.",
+    "sasl.login.retry.backoff.",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwks.",
+    "sasl.oauthbearer.jwt.",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "ssl.keymanager.algorithm",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+)
+
+_JAVA_CLASS = "it names a Java class, which cannot be run here"
+REFUSED = {
+    "sasl.client.callback.handler.class": _JAVA_CLASS,
+    "sasl.login.class": _JAVA_CLASS,
+    "ssl.engine.factory.class": _JAVA_CLASS,
+    "ssl.crl.location": "lists of revoked certificates are not read",
+    "sasl.oauthbearer.assertion.file": "tokens are got with a client id and its secret",
+}
+
+# Values that must not be shown.
+SECRET = frozenset(
+    {
+        "ssl.truststore.password",
+        "ssl.keystore.password",
+        "ssl.keystore.key",
+        "ssl.key.pem",
+        "ssl.key.password",
+        "sasl.jaas.config",
+        "sasl.password",
+        "sasl.oauthbearer.token",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+    }
+)
+
+
 
 NO_PASSWORD = Secret("")
 TokenProvider = Callable[[], Awaitable[str]]

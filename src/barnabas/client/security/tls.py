@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ssl
 
-from barnabas.security.tls.ciphers import suites_of
-from barnabas.security.tls.context import identify, limit_versions, set_ciphers, trust
+from barnabas.security.tls.server import suites_of
+from barnabas.security.tls.settings import identify, limit_versions, set_ciphers, trust
 from barnabas.security.tls.settings import Tls
 
 # OpenSSL's numbers for what is wrong with a certificate.

@@ -17,7 +17,7 @@ from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security.settings import TokenEndpoint, TokenProvider
 from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
 REFRESH_FACTOR = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.records.dead_letters import (
+from barnabas.records.delays import (
     DELIVERIES_HEADER,
     GROUP_HEADER,
     OFFSET_HEADER,

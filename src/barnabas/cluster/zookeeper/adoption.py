@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.cluster.features import level_of
-from barnabas.cluster.frames import Entry
+from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import snapshot_of
 from barnabas.cluster.zookeeper.chunks import write_chunks
-from barnabas.cluster.zookeeper.identity import ClusterIdentity, create_cluster_id
+from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
     HEAD,

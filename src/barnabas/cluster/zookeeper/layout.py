@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.cluster.frames import DamagedMetadataError, Entry
+from barnabas.cluster.snapshots import DamagedMetadataError, Entry
 
 ROOT = "/barnabas"
 HEAD = f"{ROOT}/head"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
 from barnabas.cluster.zookeeper.election import Candidacy
-from barnabas.cluster.zookeeper.identity import ClusterIdentity
+from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.polling import POLL_AGAIN, Poller
 from barnabas.cluster.zookeeper.registration import (
     BROKERS,

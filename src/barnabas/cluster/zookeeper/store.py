@@ -16,7 +16,7 @@ import msgspec
 from barnabas.cluster.deltas import ClusterCreated, Delta, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import FIRST_LEVEL, NEWEST_LEVEL, raised_level
-from barnabas.cluster.frames import DamagedMetadataError, Entry
+from barnabas.cluster.snapshots import DamagedMetadataError, Entry
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.cluster.store import OnEntry, StaleControllerError
@@ -27,7 +27,7 @@ from barnabas.cluster.zookeeper.chunks import (
     read_chunks,
     write_chunks,
 )
-from barnabas.cluster.zookeeper.identity import ClusterIdentity, create_cluster_id
+from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
     HEAD,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from barnabas.config.definitions import base_name
-from barnabas.config.security.authorization_settings import AUTHORIZERS
+from barnabas.config.security.sasl_settings import AUTHORIZERS
 from barnabas.config.setting import ConfigError
 
 _SECURITY = "org.apache.kafka.common.security."

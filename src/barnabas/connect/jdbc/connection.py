@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.jvm import jvm_of
-from barnabas.security.secret import Secret
+from barnabas.spark.java import jvm_of
+from barnabas.security.authn.credentials import Secret
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 """What a job of Spark ends with: PySpark has classes of its own for some of them."""

@@ -15,7 +15,7 @@ from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Database, DatabaseError
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError, words_of
-from barnabas.spark.jvm import jvm_of
+from barnabas.spark.java import jvm_of
 
 
 class TableFeeder:

@@ -7,6 +7,20 @@ batch counted. `statements` says what the tables hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from barnabas.connect.jdbc import statements as sql
+from barnabas.connect.jdbc.connection import Connection, DatabaseError
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.java import jvm_of
+
+from collections.abc import Mapping, Sequence
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from barnabas.connect.ends import DELETED, ERROR, ORDER
+
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -18,13 +32,128 @@ from barnabas.spark.batch_log import compute_only
 from barnabas.connect.ends import DELETED, fields_of
 from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Connection, Database, DatabaseError
-from barnabas.connect.jdbc.rows import divided_by_key, newest, without_deleted
-from barnabas.connect.jdbc.tables import Tables, types_of
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError, words_of
 
 if TYPE_CHECKING:
     from barnabas.connect.sinks.jdbc import JdbcSink
+
+
+# -- The tables that the JDBC sink needs, made or checked before the first batch: a database may not mix DDL with a 
+
+@dataclass(frozen=True)
+class Tables:
+    target: str
+    staging: str
+    batches: str
+
+    @classmethod
+    def of(cls, target: str, connector: str) -> Tables:
+        return cls(target, sql.staging_name(target, connector), f"{sql.schema_of(target)}{sql.BATCHES}")
+
+    def make_batches(self, connection: Connection, dialect: sql.Dialect) -> None:
+        if not connection.has(self.batches):
+            _create(connection, self.batches, [dialect.create_batches(sql.schema_of(self.target))])
+
+    def make_target(
+        self, connection: Connection, dialect: sql.Dialect, types: Mapping[str, str], keys: Sequence[str]
+    ) -> None:
+        _create(connection, self.target, [dialect.create_target(self.target, types, keys)])
+
+    def names_in_target(self, connection: Connection, fields: Sequence[str]) -> dict[str, str]:
+        """Of each field, the name that the table has for it: some databases know capital letters only."""
+        there = {name.lower(): name for name in connection.columns_of(self.target)}
+        connection.rollback()
+        lacking = [name for name in fields if name.lower() not in there]
+        if lacking:
+            raise PipelineError(
+                f"The table {self.target} has no column for {', '.join(lacking)}: add it, or leave the field out with "
+                "a transform `drop`."
+            )
+        return {name: there[name.lower()] for name in fields}
+
+    def make_staging(self, connection: Connection, dialect: sql.Dialect, types: Mapping[str, str]) -> None:
+        """Made again if rows have other fields than in the last run; what is staged in it was never merged."""
+        if connection.has(self.staging):
+            there = {name.lower() for name in connection.columns_of(self.staging)}
+            connection.rollback()
+            if {name.lower() for name in types} <= there:
+                return
+            connection.execute(f"DROP TABLE {self.staging}")
+            connection.commit()
+        _create(connection, self.staging, dialect.create_staging(self.staging, self.target, types))
+
+
+def _create(connection: Connection, table: str, create: list[str]) -> None:
+    try:
+        for statement in create:
+            connection.execute(statement)
+        connection.commit()
+    except DatabaseError:
+        connection.rollback()
+        if not connection.has(table):  # another connector was faster
+            raise
+
+
+def types_of(session: SparkSession, url: str, columns: Mapping[str, str]) -> dict[str, str]:
+    """Types of columns as Spark's own dialect of the database has them."""
+    java = jvm_of(session).org.apache.spark.sql
+    dialect = java.jdbc.JdbcDialects.get(url)
+    types = {}
+    for name, kind in columns.items():
+        try:
+            found = java.execution.datasources.jdbc.JdbcUtils.getJdbcType(
+                java.types.DataType.fromDDL(kind), dialect
+            )
+        except Py4JJavaError:
+            raise PipelineError(
+                f"The field {name} is {kind}, which a column of a database cannot be: cast it to `string`, or leave it "
+                "out with a transform `drop`."
+            ) from None
+        types[name] = str(found.databaseTypeDefinition())
+    return types
+
+
+
+
+# -- What a batch means for a table with keys: of each key the newest row, and rows that have no key ---
+
+def without_deleted(rows: DataFrame) -> DataFrame:
+    return rows.filter(~F.coalesce(F.col(DELETED), F.lit(False))) if DELETED in rows.columns else rows
+
+
+def divided_by_key(
+    rows: DataFrame, columns: Mapping[str, str], keys: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Rows that have all of their key, and the others with `_error`."""
+    rows = rows.withColumns({key: _key(key, columns, keys) for key in keys})
+    lacks = F.array_compact(F.array(*(F.when(F.col(f"`{key}`").isNull(), F.lit(key)) for key in keys)))
+    reason = F.concat(
+        F.array_join(lacks, ", "), F.lit(f" is null, and {', '.join(keys)} is the key of the table")
+    )
+    return rows.filter(F.size(lacks) == 0), rows.filter(F.size(lacks) > 0).withColumn(ERROR, reason)
+
+
+def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Without an order of its own, a row that comes later is newer."""
+    ordered = rows if ORDER in rows.columns else rows.withColumn(ORDER, F.monotonically_increasing_id())
+    whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+    found = ordered.groupBy(*(F.col(f"`{key}`") for key in keys))
+    return found.agg(F.max_by(whole, F.col(ORDER)).alias("newest")).select("newest.*")
+
+
+def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:
+    """A record without a value has its key only: as it is, or as an object in JSON."""
+    column = F.col(f"`{key}`")
+    if "_key" not in columns or DELETED not in columns:
+        return column
+    text = F.col("_key").cast("string")
+    found = F.get_json_object(text, f"$.{key}")
+    if len(keys) == 1:
+        found = F.coalesce(found, text)
+    return F.when(F.col(DELETED), F.coalesce(column, found.try_cast(columns[key]))).otherwise(column)
+
+
 
 
 class JdbcWriter:

@@ -10,7 +10,7 @@ import msgspec
 from barnabas.connect.ends import Context, End, fields_of
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

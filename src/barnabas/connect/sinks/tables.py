@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.connect.ends import DELETED, Context, End, fields_of
-from barnabas.connect.places import url_of
+from barnabas.connect.ends import url_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.spark.errors import PipelineError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from barnabas.connect.ends import ERROR, Context, End
-from barnabas.connect.places import url_of
+from barnabas.connect.ends import url_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:

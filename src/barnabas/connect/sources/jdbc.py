@@ -10,7 +10,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.connect.ends import ORDER, TABLE, Context, End
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

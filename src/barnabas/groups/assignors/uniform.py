@@ -7,14 +7,167 @@ no move helps. Racks are not looked at, as in Kafka 4.3.
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
+from collections.abc import Mapping
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
+from barnabas.groups.modern import Assignment, partitions_of
+from barnabas.common.cooperative import PIECE, Steps, pieces, sort
+from barnabas.common.types import Uuid
+
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
 
-from barnabas.groups.assignors.balance import Balance
 from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike
 from barnabas.groups.modern import Assignment, partitions_of
 from barnabas.common.cooperative import Steps, finish, sort
 from barnabas.common.types import Uuid
+
+
+# -- Balancing members that subscribe to different topics ----------------------------------------------
+
+MOST_ROUNDS = 16
+"""As in Kafka: a move in one topic may allow another in a topic seen before, but not for ever."""
+
+
+class Balance:
+    def __init__(self, members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> None:
+        self._members = members
+        self._subscribers: dict[Uuid, list[str]] = {}
+        self._sharing: Counter[int] = Counter()
+        """How many topics have the same list of subscribers."""
+        self._idlest: dict[int, list[tuple[int, str]]] = {}
+        """Heaps for lists of subscribers, each of which many topics have."""
+        self._smallest: dict[int, int] = {}
+        """The smallest load among such subscribers, until one of them changes."""
+        self._counts = counts
+        self._load = dict.fromkeys(members, 0)
+        self._owners: dict[Uuid, dict[int, str]] = {}
+
+    def _look_around(self) -> Steps[None]:
+        """Who subscribes to what, and who has what."""
+        self._subscribers = yield from subscribers_steps(self._members)
+        self._sharing.update(map(id, self._subscribers.values()))
+        self._owners = {topic: {} for topic in self._subscribers}
+        for member_id, member in self._members.items():
+            yield from self._keep(member_id, member)
+
+    def _keep(self, member_id: str, member: MemberSpec) -> Steps[None]:
+        for topic, indexes in member.assigned.items():
+            if topic in member.topics:
+                for index in sorted(indexes):
+                    if index < self._counts[topic] and index not in self._owners[topic]:
+                        self._give(topic, index, member_id)
+                yield
+
+    def _give(self, topic: Uuid, index: int, member_id: str) -> None:
+        before = self._owners[topic].get(index)
+        if before is not None:
+            self._load[before] -= 1
+        self._owners[topic][index] = member_id
+        self._load[member_id] += 1
+        self._smallest.clear()
+
+    def run(self) -> Steps[dict[str, Assignment]]:
+        yield from self._look_around()
+        topics = [topic for *_, topic in (yield from sort(map(self._urgency, self._subscribers)))]
+        for topic in topics:
+            yield from self._hand_out(topic)
+        self._idlest.clear()
+        shared = [topic for topic in topics if len(self._subscribers[topic]) > 1]
+        for _ in range(MOST_ROUNDS):
+            moved = False
+            for topic in shared:
+                moved |= yield from self._even_out(topic)
+            if not moved:
+                break
+        return (yield from self._assignments())
+
+    def _urgency(self, topic: Uuid) -> tuple[float, int, Uuid]:
+        """Topics with many partitions for few subscribers come first: they leave least choice."""
+        subscribers = len(self._subscribers[topic])
+        return (-self._counts[topic] / subscribers, subscribers, topic)
+
+    def _hand_out(self, topic: Uuid) -> Steps[None]:
+        """What nobody has goes to the subscriber that has least."""
+        owners = self._owners[topic]
+        if len(owners) == self._counts[topic]:
+            return
+        free = [index for index in range(self._counts[topic]) if index not in owners]
+        idlest = self._idlest_of(self._subscribers[topic])
+        for piece in pieces(free):
+            for index in piece:
+                self._give(topic, index, self._top(idlest, 1))
+            yield
+
+    def _idlest_of(self, subscribers: list[str]) -> list[tuple[int, str]]:
+        """Who has least is on top; loads only grow while partitions are handed out, so `_top` keeps that true."""
+        heap = self._idlest.get(id(subscribers))
+        if heap is None:
+            heap = [(self._load[member_id], member_id) for member_id in subscribers]
+            heapq.heapify(heap)
+            # Not for lists of one topic: thousands of them would take much memory.
+            if self._sharing[id(subscribers)] > 1:
+                self._idlest[id(subscribers)] = heap
+        return heap
+
+    def _even_out(self, topic: Uuid) -> Steps[bool]:
+        """Move partitions of this topic from the busiest to the idlest, as long as they are two or more apart."""
+        yield
+        if self._is_even(topic):
+            return False
+        held: dict[str, list[int]] = {}
+        for index, owner in sorted(self._owners[topic].items()):
+            held.setdefault(owner, []).append(index)
+        busiest = [(-self._load[member_id], member_id) for member_id in held]
+        idlest = [(self._load[member_id], member_id) for member_id in self._subscribers[topic]]
+        heapq.heapify(busiest)
+        heapq.heapify(idlest)
+        moved = False
+        while busiest:
+            giver, taker = self._top(busiest, -1), self._top(idlest, 1)
+            if self._load[giver] - self._load[taker] <= 1:
+                break
+            self._give(topic, held[giver].pop(), taker)
+            moved = True
+            if len(held[giver]) % PIECE == 0:
+                yield
+            if not held[giver]:
+                heapq.heappop(busiest)
+        return moved
+
+    def _is_even(self, topic: Uuid) -> bool:
+        subscribers = self._subscribers[topic]
+        smallest = self._smallest.get(id(subscribers))
+        if smallest is None:
+            smallest = min(map(self._load.__getitem__, subscribers))
+            self._smallest[id(subscribers)] = smallest
+        largest = max(map(self._load.__getitem__, self._owners[topic].values()), default=0)
+        return largest - smallest <= 1
+
+    def _top(self, heap: list[tuple[int, str]], sign: int) -> str:
+        """Loads change under the heap; one on top with an old load is put back with the new."""
+        while heap[0][0] != sign * self._load[heap[0][1]]:
+            member_id = heap[0][1]
+            heapq.heapreplace(heap, (sign * self._load[member_id], member_id))
+        return heap[0][1]
+
+    def _assignments(self) -> Steps[dict[str, Assignment]]:
+        shares: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in self._load}
+        for topic, owners in self._owners.items():
+            for index, member_id in owners.items():
+                shares[member_id].setdefault(topic, set()).add(index)
+            yield
+        targets: dict[str, Assignment] = {}
+        for member_id, share in shares.items():
+            targets[member_id] = {topic: partitions_of(indexes) for topic, indexes in share.items()}
+            yield
+        while self._subscribers:  # freeing millions of entries at once takes long, too
+            self._subscribers.popitem()
+            yield
+        return targets
+
+
 
 Place = tuple[Uuid, int]
 

@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
 from barnabas.groups.consumer.advance import Advance
-from barnabas.groups.consumer.embedded import EmbeddedError, read_subscription, version_of, write_assignment
+from barnabas.groups.consumer.migration import EmbeddedError, read_subscription, version_of, write_assignment
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.heartbeats import check_instance, replace_static
 from barnabas.groups.consumer.leaving import Leaving

@@ -14,7 +14,7 @@ from barnabas.groups.consumer.records import group_tombstones
 from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
 from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import Assignment, ModernGroup
-from barnabas.groups.subscribed import NO_NAMES
+from barnabas.groups.topics import NO_NAMES
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.common.types import TopicPartition, Uuid
 

@@ -10,6 +10,19 @@ Either way the records of one type are buried and those of the other written in 
 
 from __future__ import annotations
 
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
+from barnabas.groups.modern import Assignment
+from barnabas.groups.topics import Topics
+from barnabas.protocol.codec import decode
+from barnabas.protocol.coordinator_records import encode_versioned
+from barnabas.protocol.messages.consumer import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.wire import ProtocolError
+
 from collections.abc import Sequence
 from functools import partial
 
@@ -19,13 +32,6 @@ from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.kind import ClassicGroups
 from barnabas.groups.classic.member import Member, Timeouts
 from barnabas.groups.classic.records import group_record
-from barnabas.groups.consumer.embedded import (
-    EmbeddedError,
-    read_assignment,
-    read_subscription,
-    version_of,
-    write_assignment,
-)
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, with_epoch
 from barnabas.groups.consumer.records import (
@@ -42,6 +48,60 @@ from barnabas.groups.modern import NO_ASSIGNMENT_YET
 from barnabas.groups.step import Step
 from barnabas.common.safe_logging import limited_logger
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
+
+
+# -- What members of the classic protocol embed in their requests: subscriptions and assignments of consumers 
+
+HIGHEST_VERSION = 3
+"""A newer version only adds fields at the end, so it is read as the highest that we know."""
+
+_VERSION = Struct(">h")
+
+
+class EmbeddedError(ValueError):
+    """A member's metadata is not what consumers send."""
+
+
+def version_of(data: bytes) -> int:
+    try:
+        version = int(_VERSION.unpack_from(data)[0])
+    except StructError:
+        raise EmbeddedError("there is no version") from None
+    if version < 0:
+        raise EmbeddedError(f"version {version}")
+    return min(version, HIGHEST_VERSION)
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    try:
+        return decode(ConsumerProtocolSubscription, version_of(data), data, _VERSION.size)[0]
+    except ProtocolError as error:
+        raise EmbeddedError(str(error)) from None
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """Nothing was assigned to a member that has not synced yet."""
+    if not data:
+        return ConsumerProtocolAssignment()
+    try:
+        return decode(ConsumerProtocolAssignment, version_of(data), data, _VERSION.size)[0]
+    except ProtocolError as error:
+        raise EmbeddedError(str(error)) from None
+
+
+def write_assignment(assignment: Assignment, topics: Topics, version: int) -> bytes:
+    """By name; topics that are gone are left out."""
+    named = ((topics.name_of(topic), sorted(indexes)) for topic, indexes in assignment.items())
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=indexes)
+            for name, indexes in named
+            if name is not None
+        ]
+    )
+    return encode_versioned(message, version)
+
+
 
 logger = limited_logger(__name__)
 

@@ -9,7 +9,7 @@ from barnabas.groups.classic.member import Protocol
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, MemberState, Owned
 from barnabas.groups.consumer.patterns import Resolved
 from barnabas.groups.group import Client
-from barnabas.groups.modern_records import MemberKeys, PartitionGroupRecords, record, tombstone
+from barnabas.groups.records import MemberKeys, PartitionGroupRecords, record, tombstone
 from barnabas.protocol.messages.records.group import (
     ClassicMemberMetadata,
     ClassicProtocol,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.group import Client
 from barnabas.groups.modern import partitions_of
-from barnabas.groups.modern_records import MemberKeys, PartitionGroupRecords, record, tombstone
+from barnabas.groups.records import MemberKeys, PartitionGroupRecords, record, tombstone
 from barnabas.groups.share.member import MemberState, ShareMember
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions, StatePartitions
 from barnabas.protocol.messages.records.share_group import (

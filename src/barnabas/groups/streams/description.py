@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.modern_records import VERSION, record, tombstone
+from barnabas.groups.records import VERSION, record, tombstone
 from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
 from barnabas.protocol.messages.records.streams_description import (
     StreamsGroupTopologyDescriptionKey,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.modern_records import MemberKeys, record, tombstone
+from barnabas.groups.records import MemberKeys, record, tombstone
 from barnabas.groups.streams.members import Endpoint, StreamsMember, state_of
 from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology, tasks_of
 from barnabas.protocol.messages.records import streams_group as written

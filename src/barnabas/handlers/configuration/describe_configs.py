@@ -24,7 +24,7 @@ from barnabas.config.describe import (
     describe_topic,
 )
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.configuration import broker_loggers as loggers
+from barnabas.handlers.configuration import alter_configs as loggers
 from barnabas.handlers.configuration.config_resources import (
     invalid_request,
     number,

@@ -8,6 +8,6 @@ throttled.py what was read and is not sent, because its consumer has used up its
 """
 
 from barnabas.handlers.fetch.handler import fetch, fetch_in_turns
-from barnabas.handlers.fetch.throttled import withheld
+from barnabas.handlers.fetch.handler import withheld
 
 __all__ = ["fetch", "fetch_in_turns", "withheld"]

@@ -23,7 +23,7 @@ from barnabas.groups.group import Group
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import ShareStates
 from barnabas.groups.step import Respond, Step, group_error
-from barnabas.handlers.authorized_operations import ALL_OF_GROUP, NOT_ASKED_FOR
+from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.groups import (

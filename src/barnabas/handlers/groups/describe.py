@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from barnabas.cluster.features import is_enabled
 from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.authorized_operations import ALL_OF_GROUP, NOT_ASKED_FOR
+from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasGroups, HasImage
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.modern import JOINING
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.share.describe import described
+from barnabas.groups.share.group import described
 from barnabas.groups.share.heartbeats import check_heartbeat
 from barnabas.groups.share.state_lifecycle import ShareStates
 from barnabas.groups.share.state_partitions import Partitions

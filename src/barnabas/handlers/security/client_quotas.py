@@ -24,7 +24,7 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     ValueData,
 )
-from barnabas.security.quotas.entities import CLIENT_ID, IP, USER, QuotaEntity
+from barnabas.security.quotas.filters import CLIENT_ID, IP, USER, QuotaEntity
 from barnabas.security.quotas.filters import Matching, matching
 from barnabas.common.cooperative import Steps, pieces
 

@@ -25,7 +25,7 @@ from barnabas.share.acquisition import Wanted
 from barnabas.share.batches_to_share import Batches
 from barnabas.share.led_partition import LedSharePartition
 from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
-from barnabas.share.states import AcquireMode
+from barnabas.share.runs import AcquireMode
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS
 from barnabas.replication.page_cache import PageCache

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.share import (
+    ShareAcknowledgePartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+
+from barnabas.protocol.internal_topics import SharePartitionKey
+from barnabas.protocol.messages.share import ShareFetchPartitionData, ShareFetchRequest, ShareFetchResponse
+from barnabas.share.partition_manager import SharePartitionManager
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,6 +32,11 @@ from barnabas.common.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests.dispatch import Request
+
+
+
+
 
 LONGEST_MEMBER_ID = 36  # a UUID; longer ones are refused, as by Kafka
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -137,3 +156,91 @@ class Leaders(NamedTuple):
             for node_id, host, port, rack in endpoints_for(self.broker, self.request.connection)
             if node_id in self.nodes
         ]
+
+
+
+# -- A share fetch above its consumer's quota: nothing is sent, and what was acquired is as if it had never been 
+
+def withheld(
+    broker: ShareNeeds, message: ShareFetchRequest, response: ShareFetchResponse
+) -> ShareFetchResponse:
+    """The answer without records. What became of acknowledgements is told all the same."""
+    acknowledged = {
+        (topic.topic_id, wanted.partition_index)
+        for topic in message.topics
+        for wanted in topic.partitions
+        if wanted.acknowledgement_batches
+    }
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.acquired_records:
+                key = SharePartitionKey(message.group_id or "", topic.topic_id, data.partition_index)
+                _give_back(broker.coordinators.share_partitions, key, message.member_id or "", data)
+        topic.partitions = [
+            data for data in topic.partitions if (topic.topic_id, data.partition_index) in acknowledged
+        ]
+    response.responses = [topic for topic in response.responses if topic.partitions]
+    return response
+
+
+def _give_back(
+    partitions: SharePartitionManager, key: SharePartitionKey, member: str, data: ShareFetchPartitionData
+) -> None:
+    led = partitions.find(key)
+    if led is not None:
+        led.partition.counters.bytes_out.value -= len(data.records or b"")
+        led.give_back(member, [(each.first_offset, each.last_offset) for each in data.acquired_records])
+    data.records, data.acquired_records = b"", []
+
+
+
+# -- ShareAcknowledge, versions 1 and 2: what became of acquired records. Version 2 brought renewing (KIP-1222) 
+
+def share_acknowledge(
+    broker: ShareNeeds, request: Request, message: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse | None:
+    try:
+        session = _session(broker, message)
+    except KafkaError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    acknowledging = Acknowledging(broker, session.key, renewing=message.is_renew_ack)
+
+    def done() -> None:
+        if message.share_session_epoch == FINAL_EPOCH:
+            broker.coordinators.share_partitions.end_session(session)
+        request.respond(_response(broker, request, session, acknowledging))
+
+    acknowledging.start(message.topics, done)
+    return None
+
+
+def _session(broker: ShareNeeds, message: ShareAcknowledgeRequest) -> ShareSession:
+    key = check_member(message.group_id, message.member_id)
+    if message.share_session_epoch == INITIAL_EPOCH:
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
+    session = broker.coordinators.share_partitions.sessions.find(key)
+    if message.share_session_epoch != FINAL_EPOCH:
+        session.pass_epoch(message.share_session_epoch)
+    return session
+
+
+def _response(
+    broker: ShareNeeds, request: Request, session: ShareSession, acknowledging: Acknowledging
+) -> ShareAcknowledgeResponse:
+    leaders = Leaders(broker, request, set())
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for place, error in acknowledging.outcomes.items():
+        data = ShareAcknowledgePartitionData(partition_index=place.partition)
+        if error is not None:
+            data.error_code, data.error_message = error.code, error.message
+            leaders.point_to(place, error.code, data)
+        topic = topics.setdefault(place.topic_id, ShareAcknowledgeTopicResponse(place.topic_id, []))
+        topic.partitions.append(data)
+    lock_ms = broker.coordinators.share_partitions.configs.milliseconds(
+        session.key.group_id, "share.record.lock.duration.ms"
+    )
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=leaders.endpoints(),
+    )

@@ -16,7 +16,7 @@ from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message
 from barnabas.share.coordinator import ShareCoordinator
-from barnabas.share.state_records import from_batches
+from barnabas.share.stored_state import from_batches
 from barnabas.share.state_shard import StateWrite
 from barnabas.share.stored_state import StoredState
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Metric
 from barnabas.metrics.registry import Computed, Sample
 from barnabas.handlers.telemetry.otlp import Point
 from barnabas.common.types import Uuid

@@ -1,6 +1,6 @@
 """The end of a compaction, on the loop: a new segment takes the place of some old ones.
 
-The steps, in an order that a crash may interrupt anywhere (log/recovery/unfinished_files.py finishes what was begun):
+The steps, in an order that a crash may interrupt anywhere (log/recovery/folder.py finishes what was begun):
 
     1.  .cleaned -> .swap       the .log first: from then on the new segment is valid, before it is not. A disk
                                 without room for the names gets the old ones back, the .log last
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.compaction.plan import Source
+from barnabas.log.compaction.candidates import Source
 from barnabas.log.failures import DISK_FULL
 from barnabas.log.retention import retire
 from barnabas.log.segments.segment import Segment

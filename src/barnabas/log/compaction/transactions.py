@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from barnabas.common.files import Bytes
-from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.segments.aborted_index import AbortedTransaction
 from barnabas.records.batch import BatchHeader
 from barnabas.records.control import ControlType, control_type
 from barnabas.records.record import iterate_records

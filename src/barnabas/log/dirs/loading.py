@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from barnabas.log.dirs.log_dir import LogDir
+from barnabas.log.dirs.properties import write_clean_shutdown
+from barnabas.log.flushing import FlushJob
+from barnabas.log.log import Log
+
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,12 +22,38 @@ from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id
 from barnabas.log.failures import DamagedLog
 from barnabas.log.log import Log
-from barnabas.log.parts import LogParts
+from barnabas.log.local_log import LogParts
 from barnabas.log.recovery.recovery import Recovery
-from barnabas.log.recovery.report import RecoveryReport, Stop
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.recovery.verification import RecoveryReport, Stop
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+
+
+# -- A clean end of all logs of a log dir --------------------------------------------------------------
+
+def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int) -> None:
+    """Write and sync everything, then mark the dir clean. Nothing may be appended any more."""
+    jobs = [log.prepare_close() for log in logs]
+    _run_all(jobs, threads)
+    for log, job in zip(logs, jobs, strict=True):
+        log.complete_flush(job)
+    log_dir.checkpoint(logs).run()
+    if log_dir.disk.error is None:
+        write_clean_shutdown(log_dir.fs, log_dir.folder, broker_epoch)
+
+
+def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
+    """A job with nothing to write needs no thread, and neither does one alone."""
+    busy = [job for job in jobs if job.files or job.paths or job.folders]
+    if len(busy) == 1 or threads == 1:
+        for job in busy:
+            job.run()
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(FlushJob.run, busy))
+
+
 
 KRAFT_METADATA = "__cluster_metadata-0"
 """Apache Kafka's own metadata log: never served, never changed."""

@@ -26,7 +26,7 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
-from barnabas.log.recovery.report import Stop
+from barnabas.log.recovery.verification import Stop
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK = ".lock"

@@ -15,8 +15,8 @@ from barnabas.common.descriptors import room_for_segments
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.dirs.closing import close_dir
-from barnabas.log.dirs.creation import create_log, make_files
+from barnabas.log.dirs.loading import close_dir
+from barnabas.log.dirs.placement import create_log, make_files
 from barnabas.log.dirs.housekeeping import Housekeeping
 from barnabas.log.dirs.loading import Expected, Loader, LoadReport
 from barnabas.log.dirs.log_dir import CheckpointJob, LogDir
@@ -32,7 +32,7 @@ from barnabas.log.dirs.slow_writes import Background
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
 

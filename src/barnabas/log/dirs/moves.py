@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log import names
-from barnabas.log.dirs.creation import create_log
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
 from barnabas.log.log import Log
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, uuid_to_text
 

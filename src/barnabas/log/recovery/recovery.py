@@ -23,18 +23,18 @@ from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.flushing import Unsynced
-from barnabas.log.parts import LogParts
+from barnabas.log.local_log import LogParts
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.folder import find_segments, offsets_of, read_epochs, remove_orphans
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
-from barnabas.log.recovery.report import RecoveryReport, Stop
+from barnabas.log.recovery.verification import RecoveryReport, Stop
 from barnabas.log.recovery.snapshots import SnapshotFiles, encode_snapshot
-from barnabas.log.recovery.unfinished_files import resolve_unfinished
+from barnabas.log.recovery.folder import resolve_unfinished
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED
-from barnabas.log.segments.open_segments import OpenSegments
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segments.segment import Segment
-from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.log.segments.aborted_index import TransactionIndexError
 from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, all_epochs, read_tiered
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from barnabas.common.files import Bytes
 from barnabas.log.producers import ProducerStates
-from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.segments.aborted_index import AbortedTransaction
 from barnabas.records.batch import BatchHeader
 from barnabas.records.control import EndTransactionMarker, parse_end_transaction
 from barnabas.records.record import iterate_records

@@ -6,6 +6,9 @@ broker puts right by itself at its next start, such as an index that does not fi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +21,28 @@ from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, plausible_header, walk_batches
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, crc_is_right
 from barnabas.records.record import InvalidRecords, iterate_records
+
+
+# -- How a broker stopped, and what the recovery of a log did about it ---------------------------------
+
+class Stop(Enum):
+    """How the broker stopped the last time."""
+
+    CLEAN = "clean"
+    KILLED = "killed"
+    CRASHED = "crashed"
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery did to one log."""
+
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    cut_batches: int = 0  # those that could still be told apart
+    cut_reason: str = ""
+
+
 
 SEARCH_CHUNK = 1 << 20
 _MAGIC_BYTE = bytes([MAGIC])

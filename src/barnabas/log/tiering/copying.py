@@ -10,6 +10,15 @@ segment are left out, and the indexes are rebuilt for what remains.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from barnabas.log.segments.segment import Segment
+from barnabas.log.tiering.checkpoint import epochs_below
+
+from typing import NamedTuple
+import msgspec
+from barnabas.common.files import FileSlice
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,15 +30,46 @@ from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
-from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.segments.aborted_index import AbortedTransaction
 from barnabas.log.tiering.checkpoint import epochs_below
 from barnabas.log.tiering.retention import above_tiered_end, copies, expired_upto
-from barnabas.log.tiering.sealed_segment import OpenTransaction, SealedSegment
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
+    from barnabas.log.durable_log import DurableLog
+
+
+
+
+# -- What a log gives to be copied to an object store: a sealed segment, and all that a reader must know of it 
+
+class OpenTransaction(msgspec.Struct, frozen=True, array_like=True):
+    """A transaction with a part below the end of a segment, whose marker lies at or above it. In the footer of the
+    segment's object, too."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    committed: bool | None  # None: not decided when the segment was copied
+
+
+class SealedSegment(NamedTuple):
+    """The batches of [base, end), and what is known of them."""
+
+    base: int
+    end: int
+    data: FileSlice  # whole batches; the file stays open as long as the slice is there
+    largest_timestamp: int
+    offset_index: bytes  # Kafka's .index, relative to `base` and to the start of `data`
+    time_index: bytes  # Kafka's .timeindex, relative to `base`
+    aborted: bytes  # Kafka's .txnindex: all aborted transactions with a part in [base, end)
+    producers: bytes  # Kafka's .snapshot at `end`
+    epochs: tuple[tuple[int, int], ...]  # from the log start to `end`
+    open_transactions: tuple[OpenTransaction, ...] = ()
+
+
 
 
 class CopiedLog(Protocol):
@@ -170,3 +210,53 @@ def _open_at_end(producers: bytes, aborted: list[AbortedTransaction]) -> tuple[O
         for p in decode_snapshot(producers, 0)
         if (first := p.transaction_start) is not None
     )
+
+
+
+# -- A compacted log whose copy lies in an object store: it stays on this disk as a whole, and does not know of the copy 
+
+class WholePart(NamedTuple):
+    """A sealed segment with what it stands for. A compaction puts another one in its place, which is never equal."""
+
+    segment: Segment
+    base: int
+    end: int
+
+
+def stays_whole(log: DurableLog) -> bool:
+    """Is it copied as a whole? A log that has left this disk in part no longer can be."""
+    return log.config.remote_storage_enable and log.config.compacted and not log.is_tiered
+
+
+def whole_parts(log: DurableLog) -> tuple[WholePart, ...]:
+    """See `WholeLog.parts`. Compaction may leave nothing of a segment: its neighbour stands for its offsets, too."""
+    limit = min(log.last_stable_offset, log.offsets.recovery_point)
+    segments = log.segments.since(log.offsets.start)
+    parts: list[WholePart] = []
+    base = segments[0].base_offset
+    for segment, following in pairwise(segments):
+        end = following.base_offset
+        if end > limit:
+            break
+        if segment.size:
+            parts.append(WholePart(segment, base, end))
+            base = end
+        elif parts:
+            parts[-1] = parts[-1]._replace(end=end)
+            base = end
+    return tuple(parts)
+
+
+def to_copy(log: DurableLog, part: WholePart) -> SegmentToCopy | None:
+    """To be read in a thread; None if the log no longer has it."""
+    segments = log.segments.since(part.segment.base_offset)
+    if segments[0] is not part.segment:
+        return None
+    epochs = epochs_below(log.epochs.entries, part.end)
+    return SegmentToCopy(log.fs, log.folder, tuple(segments), part.base, part.end, epochs, log.generation)
+
+
+def is_still_there(log: DurableLog, copied: SegmentToCopy) -> bool:
+    """Are the segments that were read still those of the log? A compaction reuses the names of files."""
+    now = set(log.segments)
+    return copied.generation == log.generation and all(segment in now for segment in copied.segments)

@@ -20,7 +20,7 @@ from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.running.progress import lag_of
-from barnabas.pipelines.running.topic_sources import TopicSource
+from barnabas.pipelines.running.broker_checks import TopicSource
 from barnabas.common.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.broker_checks import BrokerChecks
-from barnabas.pipelines.running.flow_sessions import FlowSession
+from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.pipelines.running.planning import (
     Plan,
     Planned,
@@ -37,11 +37,11 @@ from barnabas.pipelines.running.planning import (
     storage_of,
 )
 from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
-from barnabas.pipelines.running.publishing import ViewPublisher
+from barnabas.pipelines.running.progress import ViewPublisher
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
-from barnabas.pipelines.running.topic_sources import topics_read
+from barnabas.pipelines.running.broker_checks import topics_read
 from barnabas.common.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
 import os
 import shutil
 import subprocess
@@ -13,11 +17,67 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from barnabas.client.security.references import VARIABLE as REFERENCES
+from barnabas.client.security.parsing import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
 from barnabas.spark.jars import with_libraries
 from barnabas.spark.java import prepare_java
 from barnabas.spark.session import session_builder
+
+
+# -- The session in which a pipeline's definitions are evaluated: its streams leave it to the runner to commit progress 
+
+FORMAT = "barnabas"
+LEFT_TO_THE_FLOW = "__progressoftheflow"
+"""An option that is nobody's but ours: it marks, in the plan of a query, a source whose progress the runner commits."""
+
+_CHOICES_OF_THE_AUTHOR = frozenset({"kafka.group.id", "groupidprefix", "commitprogress"})
+
+
+class FlowSession(SparkSession):
+    """A new session of the same Spark: settings and views of several pipelines do not meet."""
+
+    @classmethod
+    def beside(cls, session: SparkSession) -> FlowSession:
+        return cls(session._sc, session._jsparkSession.newSession())
+
+    @property
+    def readStream(self) -> DataStreamReader:  # noqa: N802 - Spark's name
+        return _FlowReader(self)
+
+
+class _FlowReader(DataStreamReader):
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._is_ours = False
+        self._is_chosen = False
+
+    def format(self, source: str) -> DataStreamReader:
+        self._is_ours = source.lower() == FORMAT
+        return super().format(source)
+
+    def option(self, key: str, value: Any) -> DataStreamReader:
+        self._is_chosen |= key.lower() in _CHOICES_OF_THE_AUTHOR
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> DataStreamReader:
+        self._is_chosen |= any(key.lower() in _CHOICES_OF_THE_AUTHOR for key in options)
+        return super().options(**options)
+
+    def load(
+        self,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002 - Spark's name
+        schema: Any = None,
+        **options: Any,
+    ) -> DataFrame:
+        if format is not None:
+            self.format(format)
+        self.options(**options)
+        if self._is_ours and not self._is_chosen:
+            super().options(commitProgress="false", **{LEFT_TO_THE_FLOW: "true"})
+        return super().load(path, schema=schema)
+
+
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
 CATALOG_SETTINGS = (

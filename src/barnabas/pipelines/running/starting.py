@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+from pyspark.sql import DataFrame, Row
+from barnabas.client.producer import Producer
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.options import Options
+
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -11,10 +19,47 @@ from barnabas.pipelines.alarms.watching import Watch
 from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import interval_of
 from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.spark.jvm import jvm_of
+from barnabas.spark.java import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToBatches, ToLake, ToTable
-from barnabas.pipelines.running.upserts import Upserts
+
+
+# -- Rows that replace the ones before them with the same key, written to a topic by the driver --------
+
+class Upserts:
+    """What `foreachBatch` calls for one flow; `options` are those of the sink."""
+
+    def __init__(self, flow: str, options: Mapping[str, str]) -> None:
+        checked = Options(options, "sink")
+        self._flow = flow
+        self._topic = checked.text("topic")
+        self._connection = checked.client_settings().link
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        rows = frame.collect()
+        if not rows:
+            return
+        missing = {"key", "value"} - set(frame.columns)
+        if missing:
+            raise PipelineError(f"{self._flow} is written by key: it wants the columns key and value.")
+        link = BrokerLink(**self._connection)  # for each batch: nobody says when the query has ended
+        try:
+            link.run(self._write(link, rows))
+        finally:
+            link.close()
+
+    async def _write(self, link: BrokerLink, rows: Sequence[Row]) -> None:
+        async with Producer(link.client) as producer:
+            for row in rows:
+                topic = self._topic or row["topic"]
+                await producer.enqueue(topic, _bytes(row["value"]), _bytes(row["key"]))
+            await producer.flush()
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
+
+
 
 
 class Starter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 SETTING = "sasl.jaas.config"
 _FORM = """must be MODULE required NAME="VALUE" ...; with one module, quotes around values and a semicolon at the end"""

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from barnabas.security.endpoints import is_this_machine
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 _OPTIONS = frozenset({"url", "user.dn", "ca.file", "timeout.seconds"})
 _PORTS = {"ldap": 389, "ldaps": 636}

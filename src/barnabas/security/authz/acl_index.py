@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from barnabas.security.authz.acl_hosts import HostPattern, host_pattern, matches
+from barnabas.security.authz.acls import HostPattern, host_pattern, matches
 from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, WILDCARD, AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation
 from barnabas.common.cooperative import Steps, finish, pieces

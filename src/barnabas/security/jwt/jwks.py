@@ -18,7 +18,7 @@ from barnabas.common.safe_logging import limited_logger
 from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
 from barnabas.security.jwt.jwk import KeySet, PublicKey, parse_keys
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 log = limited_logger(__name__)
 

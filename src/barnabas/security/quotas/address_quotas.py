@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.security.quotas.entities import DEFAULT, QuotaEntity
+from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.rates import SampledRate, Windows
 
 VALUE_NAME = "connection_creation_rate"

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collections.abc import Callable, Sequence
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
+
+
+# -- Whom a client quota is for: a user, a client id, both, or an address (KIP-546, KIP-612) -----------
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+"""The types of entities, as requests call them."""
+
+DEFAULT = ""
+"""Instead of a name: all of that kind that have no quota of their own."""
+
+
+class QuotaEntity(NamedTuple):
+    """None where the quota does not depend on it. An address stands alone."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
 
 EXACT, OF_DEFAULT, SPECIFIED = 0, 1, 2
 Component = tuple[str, int, str | None]

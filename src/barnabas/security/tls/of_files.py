@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.server import ListenerTls, server_context
 from barnabas.security.tls.settings import VERSIONS, Tls
 from barnabas.security.tls.stores import Store

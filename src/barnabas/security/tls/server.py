@@ -3,19 +3,90 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable, Mapping
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.security.tls.stores import Store
+
+from typing import NamedTuple
+
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.config.setting import ConfigError, format_value
 from barnabas.security.principal import USER, Principal
-from barnabas.security.secret import SecuritySettingError
-from barnabas.security.tls.ciphers import TLS_1_3, suites_of
-from barnabas.security.tls.context import identify, limit_versions, set_ciphers, trust
+from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.tls.settings import identify, limit_versions, set_ciphers, trust
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
-from barnabas.security.tls.server_names import SNI, ByName, named_stores
 from barnabas.security.tls.settings import Tls, files_of, parse_tls
 from barnabas.security.tls.stores import Store
+
+
+# -- Certificates by the name that a client asks for (SNI, RFC 6066): one listener under several names -
+
+SNI = "barnabas.ssl.sni.keystores"
+
+
+def named_stores(items: Iterable[str], password: Secret | None) -> tuple[tuple[str, Store], ...]:
+    """Read `NAME=FILE`; the password is that of the key store of all other names."""
+    return tuple(_named_store(item, password) for item in items)
+
+
+def _named_store(item: str, password: Secret | None) -> tuple[str, Store]:
+    name, _, path = (part.strip() for part in item.partition("="))
+    if not name or not path or "*" in name.removeprefix("*."):
+        raise SecuritySettingError(
+            SNI, f"has {item!r}: write NAME=FILE, for instance broker.example.com=/etc/b.pem"
+        )
+    return name.lower(), Store(SNI, path, password=password)
+
+
+class ByName:
+    """Called by OpenSSL, in the thread of a handshake, with the name that the client asks for."""
+
+    def __init__(self, contexts: Mapping[str, ssl.SSLContext]) -> None:
+        self._contexts = contexts
+
+    def __call__(self, tls: ssl.SSLObject, name: str | None, default: ssl.SSLContext) -> None:
+        """Clients that ask for another name, or for none, get the certificate of the listener."""
+        wanted = (name or "").lower()
+        chosen = self._contexts.get(wanted) or self._contexts.get(f"*.{wanted.partition('.')[2]}")
+        if chosen is not None:
+            tls.context = chosen
+
+
+
+
+# -- Cipher suites by the names of Java and of OpenSSL -------------------------------------------------
+
+TLS_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+
+
+class Suites(NamedTuple):
+    """A list of suites by the version that they belong to."""
+
+    old: str  # for OpenSSL; those of TLS 1.2
+    new: frozenset[str]  # those of TLS 1.3
+
+
+def suites_of(text: str) -> Suites:
+    """Read a list that is separated by commas or colons."""
+    names = [name.strip() for name in text.replace(":", ",").split(",") if name.strip()]
+    new = frozenset(name for name in names if name in TLS_1_3)
+    return Suites(":".join(_openssl_name(name) for name in names if name not in TLS_1_3), new)
+
+
+def _openssl_name(name: str) -> str:
+    if not name.startswith("TLS_"):
+        return name
+    exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")
+    cipher = cipher.replace("AES_128", "AES128").replace("AES_256", "AES256").replace("_CBC", "")
+    if "CHACHA20" in cipher:
+        cipher = cipher.removesuffix("_SHA256")
+    return "-".join(part.replace("_", "-") for part in (exchange, cipher) if part not in ("", "RSA"))
+
+
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _READ = (
@@ -143,7 +214,7 @@ class Identify:
         encoded = tls.getpeercert(binary_form=True)
         if encoded is None:
             return None
-        from barnabas.security.tls.distinguished_name import subject_of
+        from barnabas.security.tls.mapping_rules import subject_of
 
         try:
             return Principal(USER, self._rules.name_of(subject_of(encoded)))

@@ -12,7 +12,7 @@ import msgspec
 from barnabas.client.errors import ClientError
 from barnabas.services.console import answers
 from barnabas.services.console.answers import Answering
-from barnabas.services.console.auditing import Auditing
+from barnabas.services.console.context import Auditing
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Context, refusal
 from barnabas.services.console.errors import (
@@ -25,7 +25,7 @@ from barnabas.services.console.errors import (
     UnauthorizedError,
     explain,
 )
-from barnabas.services.console.gate import Gate, Head
+from barnabas.services.console.visitor import Gate, Head
 from barnabas.services.console.rendering import Renderer
 from barnabas.services.console.requests import LARGEST_BODY, as_struct, read_body, read_fields
 from barnabas.services.console.routes import Done, Kind, Match, RouteTable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from barnabas.client.cluster import Client
 from barnabas.services.console.administration.moving import Mover
-from barnabas.services.console.administration.tiered import TieredTopics
+from barnabas.services.console.administration.rights import TieredTopics
 from barnabas.services.console.alarms.tracker import AlarmTracker
 from barnabas.services.console.exporter.exporter import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
@@ -15,7 +15,7 @@ from barnabas.services.console.history.history import History
 from barnabas.services.console.logs.service import LogService
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.scanning.messages import Registry
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
 from barnabas.services.console.statuses import StatusBoard

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+from barnabas.services.console.visitor import Head
+from barnabas.services.console.routes import Match
+from barnabas.security.authz.authorizer import Action
+
 import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.cluster import Client
 from barnabas.client.security.settings import Security
-from barnabas.services.console.access.masking import NOTHING, Hidden, hidden_of
+from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER
 from barnabas.services.console.settings import ConsoleSettings
@@ -17,10 +23,11 @@ from barnabas.services.console.visitor import Visitor
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from barnabas.services.console.auditing import Auditing
     from barnabas.services.console.clusters import Cluster
-    from barnabas.services.console.gate import Gate, Head
+    from barnabas.services.console.visitor import Gate, Head
     from barnabas.services.console.routes import RouteTable
+
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +96,16 @@ def refusal(visitor: Visitor, action: Action) -> RefusedError:
         f"{visitor.name} may not do this: it needs {right}. "
         "Ask whoever administers the cluster or the console's roles"
     )
+
+
+
+# -- Where changes are written down: before the act, and completed after it ----------------------------
+
+class Auditing(Protocol):
+    def act(self, head: Head, context: Context, match: Match, form: Any) -> AbstractAsyncContextManager[None]:
+        """Around one action. An act that cannot be written down does not happen."""
+        ...
+
+    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+        """The visitor lacks a right."""
+        ...

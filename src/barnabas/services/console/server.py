@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from barnabas.client.addresses import Address
 from barnabas.services.console.access.audit import ConsoleAudit
-from barnabas.services.console.access.audit_topic import AuditTopic
+from barnabas.services.console.access.audit import AuditTopic
 from barnabas.services.console.access.gates import gate_of
 from barnabas.services.console.app import ConsoleApp
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.pages import route_table
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.web.server import WebServer, bind
 from barnabas.web.process import Server

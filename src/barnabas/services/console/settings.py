@@ -9,7 +9,7 @@ from pathlib import Path
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, Security
 from barnabas.services.console.access.model import AccessSettings
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.settings import Tls
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8090)

@@ -6,6 +6,7 @@ that is slow or away stops the reading. After a failure the agent begins again, 
 
 from __future__ import annotations
 
+
 import asyncio
 import time
 from collections import deque
@@ -20,9 +21,32 @@ from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.status import State
 from barnabas.common.errors import KafkaError
 from barnabas.services.ingest.delivery import Collected, Delivery
-from barnabas.services.ingest.errors import TwinError
-from barnabas.services.ingest.topics import Topics, find_topics
+from barnabas.services.ingest.batches import Topics, find_topics
 from barnabas.common.safe_logging import safe_logger
+
+
+# -- What an agent cannot mend by itself ---------------------------------------------------------------
+
+class IngestError(Exception):
+    """Its text says what to do."""
+
+
+class TwinError(IngestError):
+    """Two agents of one name take the transactional id from each other."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(
+            f"another agent named {agent} is running: stop it, or give this one another name (--agent)"
+        )
+
+
+class NoProcError(IngestError):
+    """This is no Linux."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(f"there is no {folder}/stat: `ingest host` reads what Linux counts; run it on Linux")
+
+
 
 TRANSACTION_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_producer import Sealable, TransactionalBatchProducer
-from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.client.producing.transactional import Transactions
 from barnabas.client.settled_table import SettledTable, create_if_missing
 from barnabas.records.builder import build_batch

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from barnabas.client.status import Part, Status
 from barnabas.services.ingest.agent import Agent, Source, SourceCounts
 from barnabas.metrics import catalogue
-from barnabas.metrics.declarations import Metric, counter, gauge
+from barnabas.metrics.registry import Metric, counter, gauge
 from barnabas.metrics.process import open_files, resident_memory
 from barnabas.metrics.registry import Registry, Sample
 

@@ -14,7 +14,7 @@ from barnabas.client.errors import ClientError, error_code
 from barnabas.client.producing.batch_sender import MOST_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.services.mirror.partition import Payload, Standing
-from barnabas.services.mirror.targets import MirroredTopicIds
+from barnabas.services.mirror.plan import MirroredTopicIds
 from barnabas.protocol.messages.mirror import (
     AppendedPartition,
     AppendMirroredRequest,

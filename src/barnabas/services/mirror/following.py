@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import Commit
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.mirrors.store import MirrorStore
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.client.producer import Producer

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.mirror.fetching import FetchLimits, FetchSession, Wanted, log_starts, with_bounds
 from barnabas.services.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload
-from barnabas.services.mirror.targets import MirroredTopicIds, Target
+from barnabas.services.mirror.plan import MirroredTopicIds, Target
 from barnabas.common.types import TopicPartition
 
 REST_SECONDS = 0.5

@@ -11,7 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
 from barnabas.client.mirrors.requests import describe_mirrors, has_mirrors
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
@@ -19,7 +19,7 @@ from barnabas.services.mirror.configs import Settings, changes, follow_settings,
 from barnabas.services.mirror.lanes import Book
 from barnabas.services.mirror.partition import Following, MirrorPartition
 from barnabas.services.mirror.plan import Origin, Plan, PlannedTopic, Planner
-from barnabas.services.mirror.targets import MirroredTopicIds
+from barnabas.services.mirror.plan import MirroredTopicIds
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.common.types import TopicPartition
 

@@ -15,7 +15,7 @@ from barnabas.client.mirrors.requests import (
     fail_partitions,
     raise_leader_epochs,
 )
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
 from barnabas.services.mirror.configs import Settings, to_follow
 from barnabas.services.mirror.plan import PlannedTopic

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.client.errors import RETRIABLE
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
 from barnabas.records.batch import HEADER_SIZE, MAGIC, SMALLEST_LENGTH, unpack_header
 from barnabas.common.types import TopicPartition

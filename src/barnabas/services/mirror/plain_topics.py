@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.client.admin import create_partitions, create_topic
 from barnabas.client.cluster import Client
-from barnabas.client.mirrors.states import ALL, State
+from barnabas.client.mirrors.store import ALL, State
 from barnabas.client.mirrors.store import CONTROL, TOPIC, MirrorStore
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import ErrorCode, KafkaError

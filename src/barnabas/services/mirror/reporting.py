@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.status import Part, Status
 from barnabas.client.status import State as Word
-from barnabas.metrics.declarations import Metric, counter, gauge
+from barnabas.metrics.registry import Metric, counter, gauge
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.services.mirror.lanes import Book
 from barnabas.services.mirror.links import LinkTopics

@@ -18,7 +18,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
 from barnabas.client.mirrors.requests import has_mirrors
-from barnabas.client.mirrors.states import State
+from barnabas.client.mirrors.store import State
 from barnabas.client.mirrors.store import MirrorStore
 from barnabas.client.retry import Patience, retry
 from barnabas.client.security.settings import PLAINTEXT, Security

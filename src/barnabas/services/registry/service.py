@@ -12,7 +12,7 @@ from barnabas.services.registry.compatibility.checking import Known, find_proble
 from barnabas.services.registry.formats.parsing import ParsedSchema, parse
 from barnabas.services.registry.merging import properties, with_defaults
 from barnabas.services.registry.model import Json, Level, Mode, SchemaText, SchemaType, Version, context_of
-from barnabas.services.registry.references import Dependency, dependencies, pinned
+from barnabas.services.registry.subjects import Dependency, dependencies, pinned
 from barnabas.services.registry.state import State
 from barnabas.services.registry.store import SchemaStore
 from barnabas.services.registry.subjects import Change, Shown

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import uuid
+from barnabas.spark.sink.state import task_id
+
+from barnabas.client.cluster import Client
+from barnabas.client.settled_table import SettledTable
+from barnabas.spark.sink.state import SinkState, decode_state
+from barnabas.common.types import TopicPartition
+
 import asyncio
 import os
 import socket
@@ -17,8 +26,6 @@ from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOU
 from barnabas.client.transactions import SHORTEST_TIMEOUT_MS
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.ledger import PLACE, Ledger
-from barnabas.spark.sink.names import own_names
 from barnabas.spark.sink.protocol import Batch, FencedError, Outcome
 from barnabas.spark.sink.state import (
     Part,
@@ -30,6 +37,79 @@ from barnabas.spark.sink.state import (
 from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
+
+
+# -- The transactional ids that one process writes under: nobody else ever takes them, but to end what is open there 
+
+Place = tuple[str, int, str, int]  # sink, run, start of the query, batch
+
+_by_process: dict[int, OwnNames] = {}
+
+
+class OwnNames:
+    def __init__(self, process: str) -> None:
+        self._process = process
+        self._made = 0
+        self._kept: dict[tuple[str, int, str], dict[str, int]] = {}  # name -> batch, by sink, run and start
+
+    def take(self, sink: str, run: int, start: str, batch: int) -> str:
+        kept = self._kept.get((sink, run, start), {})
+        for name, last in kept.items():
+            if last < batch:
+                del kept[name]
+                return name
+        self._made += 1
+        return task_id(sink, run, f"{self._process}.{self._made}")
+
+    def keep(self, name: str, sink: str, run: int, start: str, batch: int) -> None:
+        """For later batches. Only when all requests under it were answered: others might still arrive."""
+        if start:
+            self._kept.setdefault((sink, run, start), {})[name] = batch
+
+
+def own_names() -> OwnNames:
+    """Those of this process: a forked one has others than its parent."""
+    pid = os.getpid()
+    if pid not in _by_process:
+        _by_process[pid] = OwnNames(uuid.uuid4().hex[:12])
+    return _by_process[pid]
+
+
+
+
+# -- Reads the state of a sink: its key in the one partition of `__barnabas_sinks`, which all sinks of a cluster share 
+
+SINKS_TOPIC = "__barnabas_sinks"
+PLACE = TopicPartition(SINKS_TOPIC, 0)
+TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    # A driver that starts reads what was not compacted yet: not more than two of these.
+    "segment.bytes": str(8 * 1024 * 1024),
+    "max.message.bytes": str(16 * 1024 * 1024),  # a decision names every task
+}
+
+
+class Ledger:
+    """The state of one sink, as far as it was read."""
+
+    def __init__(self, client: Client, sink: str) -> None:
+        key = sink.encode()
+        self._key = key
+        self._table = SettledTable(client, PLACE, lambda found: found == key, configs=TOPIC_SETTINGS)
+
+    @property
+    def settled(self) -> bool:
+        return self._table.settled
+
+    @property
+    def state(self) -> SinkState:
+        value = self._table.values.get(self._key)
+        return SinkState() if value is None else decode_state(value)
+
+    async def catch_up(self) -> None:
+        await self._table.catch_up()
+
+
 
 T = TypeVar("T")
 

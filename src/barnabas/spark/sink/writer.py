@@ -27,7 +27,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import SinkDriver, owner_of_this_process
-from barnabas.spark.sink.names import Place, own_names
+from barnabas.spark.sink.driver import Place, own_names
 from barnabas.spark.sink.protocol import Batch, SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings, digest
 from barnabas.spark.sink.state import Part

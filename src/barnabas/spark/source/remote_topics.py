@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from barnabas.client.offsets import OffsetRange
 from barnabas.spark.remote_settings import RemoteSettings
-from barnabas.spark.source.broker_topics import chosen
+from barnabas.spark.source.topics import chosen
 from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets
 from barnabas.spark.source.settings import Subscription
 from barnabas.spark.source.topics import Assigned, matching

@@ -19,7 +19,7 @@ from barnabas.spark.worker_process import begin_task
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.batch_source import BatchSource, FetchedRange
+    from barnabas.client.range_fetcher import BatchSource, FetchedRange
     from barnabas.tiering.reading.segment_ranges import SegmentRange
 
 log = logging.getLogger(__name__)

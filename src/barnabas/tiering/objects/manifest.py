@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import DamagedError, seal, unseal
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.stores.store import StoreError
 from barnabas.common.types import uuid_to_text

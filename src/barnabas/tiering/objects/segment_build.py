@@ -11,7 +11,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (

@@ -13,7 +13,7 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
 from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
-from barnabas.log.tiering.sealed_segment import OpenTransaction
+from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.tiering.objects.manifest import Epochs, Manifest
 from barnabas.tiering.objects.segment_object import PRODUCERS, BadObjectError, check_section
 from barnabas.tiering.reading.remote_index_cache import SegmentIndexes

@@ -13,7 +13,7 @@ from barnabas.common.files import Bytes, ReadableFile
 from barnabas.log.segments.aborted_index import AbortedIndex
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.log.segments.aborted_index import TransactionIndexError
 from barnabas.records.batch import BatchHeader
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (

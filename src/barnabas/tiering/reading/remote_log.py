@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from barnabas.common.clock import Clock
 from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
-from barnabas.log.committed import MOST_LISTED, SHORT_SLICE, aborted_in
-from barnabas.log.searching import FoundRecord, first_in_file
+from barnabas.log.reading import MOST_LISTED, SHORT_SLICE, aborted_in
+from barnabas.log.reading import FoundRecord, first_in_file
 from barnabas.common.safe_logging import limited_logger
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import Bytes
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
-from barnabas.log.segments.transactions import TransactionIndexError
+from barnabas.log.segments.aborted_index import TransactionIndexError
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.tiering.objects.segment_object import (
     ABORTED,

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.tiering.objects.checked_json import DamagedError, seal, unseal
+from barnabas.tiering.objects.layout import DamagedError, seal, unseal
 from barnabas.tiering.objects.layout import cluster_state_prefix, group_state_key
-from barnabas.tiering.restoring.incarnation import DamagedStateError
+from barnabas.tiering.restoring.discovery import DamagedStateError
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import add, needs_page
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
-from barnabas.tiering.writing.named_steps import At, Step, nowhere
+from barnabas.tiering.writing.pacing import At, Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,

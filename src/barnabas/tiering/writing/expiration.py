@@ -33,7 +33,7 @@ from barnabas.tiering.objects.manifest_file import (
     read_page_at,
 )
 from barnabas.tiering.stores.store import MissingObjectError, ObjectStore
-from barnabas.tiering.writing.named_steps import At, Step, nowhere
+from barnabas.tiering.writing.pacing import At, Step, nowhere
 
 DELETES_AT_ONCE = 16
 MOST_IN_A_ROUND = 1000

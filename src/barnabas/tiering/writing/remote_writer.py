@@ -25,7 +25,7 @@ from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.named_steps import At, nowhere
+from barnabas.tiering.writing.pacing import At, nowhere
 from barnabas.tiering.writing.pacing import Backoff, Pacer
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress

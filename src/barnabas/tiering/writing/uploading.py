@@ -7,14 +7,14 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from barnabas.log.tiering.sealed_segment import SealedSegment
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import move_to_page
 from barnabas.tiering.objects.manifest_file import ManifestFile
 from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
-from barnabas.tiering.writing.named_steps import At, Step, nowhere
+from barnabas.tiering.writing.pacing import At, Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
 
 STALL_SECONDS = 60.0

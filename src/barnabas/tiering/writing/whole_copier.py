@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.log.tiering.sealed_segment import SealedSegment
-from barnabas.log.tiering.whole import WholePart
+from barnabas.log.tiering.copying import SealedSegment
+from barnabas.log.tiering.copying import WholePart
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_changes import needs_page, replace_all
@@ -31,7 +31,7 @@ from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreDeniedError, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.expiration import delete_all
-from barnabas.tiering.writing.named_steps import At, Step, nowhere
+from barnabas.tiering.writing.pacing import At, Step, nowhere
 from barnabas.tiering.writing.pacing import Pacer
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,

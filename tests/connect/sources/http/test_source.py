@@ -11,7 +11,7 @@ from barnabas.connect.ends import Context
 from barnabas.connect.sources.http.reading import PageFeeder
 from barnabas.connect.sources.http.source import HttpSource
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.connect.sources.http.feed import TOKEN, Feed, running_feed
 from tests.connect.support import connector, consume, headers_of, run_once

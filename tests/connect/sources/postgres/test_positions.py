@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.connect.sources.postgres.positions import QUIET_BYTES, End, Position, next_end
+from barnabas.connect.sources.postgres.reader import QUIET_BYTES, End, Position, next_end
 from barnabas.connect.sources.postgres.slot import (
     Peeked,
     Slot,

@@ -16,7 +16,7 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import Effort
-from barnabas.log.compaction.plan import CleanedGroup, CompactionPlan
+from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan
 from barnabas.log.compaction.swap import find_sources, swap_in
 from barnabas.log.log import Log
 from barnabas.log.compaction.worker.jobs import Throttle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
 from barnabas.security.authn.sasl.login import Login, Offered, OutOfOrderError, UnsupportedMechanismError
 
 

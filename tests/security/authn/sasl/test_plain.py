@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.security.authn.jaas import parse_jaas
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Done
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Done
 from barnabas.security.authn.sasl.plain import PlainExchange, listed_users
 
 MODULE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="x"'

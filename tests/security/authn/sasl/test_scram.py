@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.security.scram import scram
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
 from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.security.authn.sasl.scram_users import StoredUsers
 from barnabas.security.authn.scram import new_credential

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.token_users import StoredTokens
+from barnabas.security.authn.sasl.scram_users import StoredTokens
 from barnabas.security.authn.scram import matches
 from barnabas.security.authn.tokens import password_of
 

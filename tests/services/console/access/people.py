@@ -6,7 +6,7 @@ import json
 from http.cookies import SimpleCookie
 from typing import Any
 
-from barnabas.services.console.access.api_tokens import ApiToken, digest_of
+from barnabas.services.console.access.passwords import ApiToken, digest_of
 from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, MaskRule, Role
 from barnabas.services.console.access.passwords import hash_of
 from tests.services.console.web import FORM, JSON, Answer, RunningConsole, Web

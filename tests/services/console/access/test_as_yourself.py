@@ -21,7 +21,7 @@ from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import log_in, logged_in
 from tests.services.console.web import CLUSTER, RunningConsole, running_console

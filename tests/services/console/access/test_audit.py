@@ -11,7 +11,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.services.console.access.audit import FILE, ConsoleAudit
 from barnabas.services.console.access.model import AccessSettings, AuditSettings
-from barnabas.security.authz.audit_file import AuditFile, lines_of
+from barnabas.security.authz.audit import AuditFile, lines_of
 from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition
 from tests.services.console.web import Web, running_console

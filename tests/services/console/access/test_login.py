@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.services.console import app
-from barnabas.services.console.access.attempts import MOST, Attempts
+from barnabas.services.console.access.gates import MOST, Attempts
 from barnabas.services.console.access.audit import FILE
 from barnabas.services.console.access.gates import LoginGate, inner_path
 from barnabas.services.console.pages.access.settings import without_login

@@ -18,7 +18,7 @@ from barnabas.client.addresses import Address
 from barnabas.client.security.parsing import parse_security
 from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, Oidc, Role
 from barnabas.services.console.settings import ClusterSettings
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.services.console.web import CLUSTER, RunningConsole, running_console

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.origins import is_cross_site, is_of_this_machine
+from barnabas.services.console.access.gates import is_cross_site, is_of_this_machine
 
 HOST = {"host": "console.example:8090"}
 

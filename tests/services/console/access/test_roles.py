@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.api_tokens import ApiToken, ApiTokens, is_digest, new_token
-from barnabas.services.console.access.masking import NOTHING, Hidden, hidden_of
+from barnabas.services.console.access.passwords import ApiToken, ApiTokens, is_digest, new_token
+from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.access.model import Grant, MaskRule, Role, fits
 from barnabas.services.console.access.roles import Roles, rights_of
 from barnabas.services.console.needs import ADMINISTER

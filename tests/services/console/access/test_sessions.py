@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.attempts import MOST, Attempts
+from barnabas.services.console.access.gates import MOST, Attempts
 from barnabas.services.console.access.sessions import Cookie, Sessions
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.client.status import Status
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
-from barnabas.services.console.exporter import catalogue as exported
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter import lines as exported
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import GroupSample, LogDirSample, Snapshot
 from barnabas.metrics.catalogue import CATALOGUE
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic

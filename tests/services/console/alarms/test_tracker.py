@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.services.console.alarms import tracker as module
 from barnabas.services.console.alarms.tracker import AlarmTracker
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import Snapshot
 from tests.services.console.exporter.snapshots import broker, place, snapshot, topic
 

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
-from barnabas.records.dead_letters import OFFSET_HEADER, PARTITION_HEADER, REASON_HEADER, TOPIC_HEADER
+from barnabas.records.delays import OFFSET_HEADER, PARTITION_HEADER, REASON_HEADER, TOPIC_HEADER
 from barnabas.testing import EmbeddedBroker
 
 SETTINGS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from time import thread_time
 
 from barnabas.client.status import Part, Status
-from barnabas.services.console.exporter.catalogue import CATALOGUE
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.lines import CATALOGUE
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.exporter.lines import page_lines
 from barnabas.services.console.sampling.snapshot import LogDirSample, Snapshot
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic

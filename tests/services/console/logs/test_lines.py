@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from barnabas.services.console.logs.columns import LEVELS
 from barnabas.services.console.logs.lines import rows_of
-from barnabas.services.console.logs.rows import line_at
+from barnabas.services.console.logs.columns import line_at
 from barnabas.common.types import TopicPartition
 from tests.services.console.logs.making import NOW_MS, PLACE, columns_of
 

@@ -19,7 +19,7 @@ from barnabas.services.console.logs.archive import Found, LogArchive
 from barnabas.services.console.logs.columns import LEVELS
 from barnabas.services.console.logs.query import Cursor, Term, Wanted, quoted, read_cursor, read_text
 from barnabas.services.console.logs.store import Store
-from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.logs.service import LogTopics
 from barnabas.common.types import TopicPartition
 from tests.services.console.logs.making import NOW_MS, PLACE, store_of
 

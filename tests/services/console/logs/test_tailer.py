@@ -22,7 +22,7 @@ from barnabas.services.console.logs import store
 from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.query import Wanted, read_text
 from barnabas.services.console.logs.store import Store, StoreSettings
-from barnabas.services.console.logs.topics import LogTopics, topics_of_agents
+from barnabas.services.console.logs.service import LogTopics, topics_of_agents
 from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.metrics import status_of
 from barnabas.security.authz.acls import AclBinding
@@ -118,7 +118,7 @@ from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.store import StoreSettings
-from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.logs.service import LogTopics
 
 async def main(bootstrap, folder, topic):
     settings = StoreSettings(keep_seconds=1e9, chunk_rows=300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.services.console.gate import Head
+from barnabas.services.console.visitor import Head
 from barnabas.services.console.routes import Match
 from barnabas.services.console.visitor import Anyone, Visitor
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType

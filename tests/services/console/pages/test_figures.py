@@ -14,7 +14,7 @@ from barnabas.client.admin import create_topic
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
-from barnabas.services.console.gate import Head
+from barnabas.services.console.visitor import Head
 from barnabas.services.console.routes import Match
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.visitor import Anyone, Visitor

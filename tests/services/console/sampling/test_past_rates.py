@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.services.console.history.curve import Curve
-from barnabas.services.console.sampling.past_rates import PastRate, with_past
+from barnabas.services.console.sampling.series import PastRate, with_past
 
 START = 1_800_000_000_000
 

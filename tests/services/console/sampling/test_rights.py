@@ -7,7 +7,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
-from barnabas.services.console.rights import needed_acls
+from barnabas.services.console.visitor import needed_acls
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition

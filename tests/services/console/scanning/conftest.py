@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
 from barnabas.services.console.scanning.model import End, Hit, Hits, Search, SearchEvent
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.loop_thread import LoopThread

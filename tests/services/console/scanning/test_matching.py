@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
 from barnabas.client.opening import ConsumedRecord
 from barnabas.services.console.scanning.merging import Merge

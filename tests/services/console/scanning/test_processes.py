@@ -165,7 +165,7 @@ def test_a_tail_that_was_paused_says_how_much_it_missed(searcher: Searcher, brok
 
 PARENT = """
 import asyncio
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 
 async def main():
     pool = Pool(1)

@@ -14,7 +14,7 @@ import pytest
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.files.source import PIECE, FilesSettings, FilesSource
 from barnabas.services.ingest.files.tracking import SETTLED_SECONDS
-from barnabas.services.ingest.topics import Topics
+from barnabas.services.ingest.batches import Topics
 from barnabas.common.regex import compile_pattern
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import Record, iterate_records

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.services.ingest.errors import NoProcError
+from barnabas.services.ingest.agent import NoProcError
 from barnabas.services.ingest.host.proc import (
     Cpu,
     Disk,
@@ -18,7 +18,7 @@ from barnabas.services.ingest.host.proc import (
     parse_mounts,
     read_machine,
 )
-from barnabas.services.ingest.host.samples import sample
+from barnabas.services.ingest.host.source import sample
 
 DISKSTATS = """\
    7       0 loop0 5 0 8 0 0 0 0 0 0 0 0

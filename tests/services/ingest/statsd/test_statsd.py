@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from barnabas.services.ingest.statsd import aggregation
 from barnabas.services.ingest.statsd.aggregation import Aggregation
-from barnabas.services.ingest.statsd.parsing import Measured, parse_line
-from barnabas.services.ingest.statsd.settings import StatsdSettings
+from barnabas.services.ingest.statsd.aggregation import Measured, parse_line
+from barnabas.services.ingest.statsd.source import StatsdSettings
 from barnabas.services.ingest.statsd.source import StatsdSource
 from barnabas.testing import EmbeddedBroker
 from tests.services.ingest.running import RunningAgent, eventually, read_records

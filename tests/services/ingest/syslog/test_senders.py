@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from barnabas.services.ingest.syslog.message import Message
-from barnabas.services.ingest.syslog.settings import SyslogSettings
+from barnabas.services.ingest.syslog.source import SyslogSettings
 from barnabas.services.ingest.syslog.source import SyslogSource
 from barnabas.security.tls.authority import Authority
 from barnabas.testing import EmbeddedBroker

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from barnabas.config.setting import ConfigError
-from barnabas.services.ingest.sockets import datagrams as datagrams_module
+from barnabas.services.ingest.sockets import listener as datagrams_module
 from barnabas.services.ingest.sockets import listener as listener_module
 from barnabas.services.ingest.sockets.endpoints import Endpoint, endpoints_of
-from barnabas.services.ingest.syslog.settings import SyslogSettings
+from barnabas.services.ingest.syslog.source import SyslogSettings
 from barnabas.services.ingest.syslog.source import SyslogSource
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import Authority
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess

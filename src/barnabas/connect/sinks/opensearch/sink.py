@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from barnabas.connect.ends import DELETED, ERROR, ROUTE, Context, fields_of
+from barnabas.connect.http_client import Address, Server
+from barnabas.connect.sinks.opensearch.bulk import Document
+from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
+from barnabas.connect.sinks.opensearch.sending import Patience, Sender
+from barnabas.spark.errors import PipelineError
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
@@ -10,13 +20,121 @@ from barnabas.common.durations import seconds_of
 from barnabas.connect.ends import ROUTE, Context, End
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from barnabas.connect.http_client import Address
-    from barnabas.connect.sinks.opensearch.writing import OpenSearchWriter
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+
+# -- A micro-batch as one job of Spark: tasks send documents and hand back the rows that the server refuses 
+
+INDEX, NAME, BODY = "_document_index", "_document_id", "_document"
+
+
+class OpenSearchWriter:
+    def __init__(self, sink: OpenSearchSink, context: Context, columns: Mapping[str, str]) -> None:
+        self._sink = sink
+        self._columns = dict(columns)
+        self._task = SendTask(
+            sink.address(), context.name, context.broker_options(), sink.max_bytes, sink.patience_seconds()
+        )
+
+    def write(self, rows: DataFrame, query: str, batch: int) -> DataFrame | None:
+        """At once: whoever looks at the refused rows must not decide which documents are sent."""
+        from pyspark.sql.types import StringType, StructType
+
+        schema = StructType(rows.schema.fields).add(ERROR, StringType())
+        sent = self._documents(rows).mapInArrow(self._task, schema)
+        refused = sent.localCheckpoint()
+        return None if refused.isEmpty() else refused
+
+    def close(self) -> None:
+        pass
+
+    def _documents(self, rows: DataFrame) -> DataFrame:
+        return rows.withColumns({INDEX: self._index(), NAME: self._name(), BODY: self._body()})
+
+    def _index(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.col(ROUTE) if ROUTE in self._columns else F.lit(self._sink.index)
+
+    def _name(self) -> Column:
+        from pyspark.sql import functions as F
+
+        if self._sink.id == "offset":
+            return F.concat_ws("-", "_topic", "_partition", "_offset")
+        if self._sink.id == "key":
+            return F.col("_key").cast("string")
+        names = [self._sink.id] if isinstance(self._sink.id, str) else self._sink.id
+        missing = [name for name in names if name not in self._columns]
+        if missing:
+            raise PipelineError(
+                f"The sink makes the _id of {missing[0]}, which the rows do not have; they have "
+                f"{', '.join(self._columns)}."
+            )
+        return F.concat_ws("-", *(F.col(f"`{name}`").cast("string") for name in names))
+
+    def _body(self) -> Column:
+        """A deletion is a document too: of one that is deleted, the server forgets the version after a minute."""
+        from pyspark.sql import functions as F
+
+        fields = [F.col(f"`{name}`") for name in fields_of(self._columns)]
+        body = F.to_json(F.struct(*fields))
+        if DELETED not in self._columns:
+            return body
+        tombstone = F.to_json(F.struct(F.lit(True).alias(self._sink.deleted)))
+        return F.when(F.coalesce(F.col(DELETED), F.lit(False)), tombstone).otherwise(body)
+
+
+@dataclass(frozen=True)
+class SendTask:
+    """What runs in Spark's Python workers."""
+
+    address: Address
+    connector: str
+    broker_options: Mapping[str, str]
+    most_bytes: int
+    patience: float
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        server = Server(self.address)
+        sender = Sender(server, self.most_bytes, Patience(self.patience))
+        guard = Guard(self.connector, server, self._look, Patience(self.patience))
+        try:
+            for batch in batches:
+                guard.check(set(batch.column("_topic").unique().to_pylist()))
+                yield _refused(batch, sender)
+        finally:
+            server.close()
+
+    def _look(self, topics: list[str]) -> Mapping[str, TopicIdentity]:
+        from barnabas.spark.broker_link import link_to
+        from barnabas.spark.options import Options
+
+        link = link_to(**Options(self.broker_options, "sink").client_settings().link)
+        found = link.run(link.client.topics(topics))
+        return {name: TopicIdentity(str(found[name].id), len(found[name].partitions)) for name in topics}
+
+
+def _refused(batch: pa.RecordBatch, sender: Sender) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    refused = sender.send(documents_of(batch))
+    kept = batch.drop_columns([INDEX, NAME, BODY]).take(pa.array([one.row for one in refused], pa.int64()))
+    return kept.append_column(ERROR, pa.array([one.reason for one in refused], pa.string()))
+
+
+def documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
+    columns = [batch.column(name).to_pylist() for name in (INDEX, NAME, "_offset", BODY)]
+    for row, (index, name, offset, body) in enumerate(zip(*columns, strict=True)):
+        yield Document(row, index or "", name or "", offset, body.encode())
+
+
 
 NEEDED = ("_topic", "_partition", "_offset", "_key")
 
@@ -46,7 +164,6 @@ class OpenSearchSink(End, frozen=True):
         return f"index {self.index or '(by route)'} of {without_password(self.url)}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> OpenSearchWriter:
-        from barnabas.connect.sinks.opensearch.writing import OpenSearchWriter
 
         self._check(columns)
         return OpenSearchWriter(self, context, columns)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, fields_of
 from barnabas.connect.sinks.redis.commands import Command
-from barnabas.connect.sinks.redis.resp import RedisError, commands
-from barnabas.connect.sinks.redis.server import Server
+from barnabas.connect.sinks.redis.commands import RedisError, commands
+from barnabas.connect.sinks.redis.sink import Server
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.connect.ends import ERROR, Context, End
 from barnabas.spark.errors import PipelineError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

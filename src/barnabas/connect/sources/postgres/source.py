@@ -10,7 +10,7 @@ from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, Context, End
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sources.postgres.tables import Patterns
 from barnabas.spark.errors import PipelineError, SourceError
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from barnabas.log.compaction.plan import CleanedGroup, CompactionPlan, CompactionResult
+from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, CompactionResult
 
 LENGTH = Struct(">I")
 LONGEST_MESSAGE = 1 << 28

@@ -12,8 +12,8 @@ from typing import Any
 
 from barnabas.security.authn.kerberos_names import NoRuleError, Rule, short_name
 from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done, invalid_credentials
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
+from barnabas.security.authn.credentials import SecuritySettingError
 
 EXTRA = "pip install 'barnabas[kerberos]' (it needs libkrb5-dev and a C compiler on Debian)"
 NO_LAYER = b"\x01\0\0\0"  # the layers that there are, and the longest message of one

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from barnabas.security.jwt.verification import InvalidTokenError, Keys, Rules, Token, check_token
 from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done, invalid_credentials
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
 
 _REFUSAL = '{"status":"invalid_token"}'
 _HEADER = re.compile(r"n,(?:a=((?:[^=,\0]|=2C|=3D)+))?,")

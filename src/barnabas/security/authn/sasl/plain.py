@@ -10,7 +10,7 @@ from typing import Protocol
 
 from barnabas.security.authn.jaas import LoginModule
 from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
 
 _USER_OPTION = "user_"
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.exchange import AuthenticationFailedError, Challenge, Done, invalid_credentials
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
 from barnabas.security.authn.scram import stored_key
 
 _NAME = r"((?:[^=,\0]|=2C|=3D)+)"

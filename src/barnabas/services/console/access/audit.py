@@ -8,6 +8,13 @@ made. Events have names only, never the contents of a form: no secret can be in 
 from __future__ import annotations
 
 import asyncio
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.producer import Producer
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import limited_logger
+
+import asyncio
 import secrets
 import socket
 import time
@@ -22,12 +29,45 @@ import msgspec
 from barnabas.services.console.access.model import AuditSettings
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BusyError, RefusedError, explain
-from barnabas.services.console.gate import Head
+from barnabas.services.console.visitor import Head
 from barnabas.services.console.routes import Match
 from barnabas.common.safe_logging import safe_logger
 from barnabas.security.authz.audit import Event
-from barnabas.security.authz.audit_file import AuditFile, lines_of
+from barnabas.security.authz.audit import AuditFile, lines_of
 from barnabas.security.authz.authorizer import Action
+
+
+# -- The audit log in a topic: a copy for those who collect them. The file is what counts --------------
+
+log = limited_logger(__name__)
+
+SEND_SECONDS = 5.0
+
+
+class AuditTopic:
+    """The topic must be there; the console's principal needs WRITE on it."""
+
+    def __init__(self, client: Client, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._producer: Producer | None = None
+
+    async def send(self, line: bytes) -> None:
+        """It is waited for; a topic that cannot be written holds a change up for some seconds, no longer."""
+        if self._producer is None:
+            self._producer = Producer(self._client)
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._producer.send(self._topic, line)
+        except (ClientError, KafkaError, TimeoutError) as error:
+            log.warning("An event of the audit log is missing in the topic %s: %s", self._topic, error)
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            await self._producer.close()
+            self._producer = None
+
+
 
 _logger = safe_logger(__name__)
 

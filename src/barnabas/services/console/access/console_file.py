@@ -12,10 +12,10 @@ import msgspec
 
 from barnabas.client.addresses import parse_address, parse_addresses
 from barnabas.client.security.parsing import parse_security
-from barnabas.client.security.references import resolve
+from barnabas.client.security.parsing import resolve
 from barnabas.config.document import DocumentError, Node, read_document
 from barnabas.services.console.access import words
-from barnabas.services.console.access.api_tokens import ApiToken, is_digest
+from barnabas.services.console.access.passwords import ApiToken, is_digest
 from barnabas.services.console.access.model import (
     AccessSettings,
     AuditSettings,
@@ -31,7 +31,7 @@ from barnabas.services.console.alarms.catalogue import BY_NAME
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
 from barnabas.common.durations import seconds_of
 from barnabas.security.endpoints import problem_with
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.server import https_context
 from barnabas.security.tls.settings import Tls, parse_tls
 

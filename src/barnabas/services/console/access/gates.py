@@ -6,13 +6,19 @@ token, or with a login as oneself the name and password, or token, that brokers 
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from typing import Protocol
 
 from barnabas.config.setting import ConfigError
-from barnabas.services.console.access.attempts import Attempts
 from barnabas.services.console.access.model import Login, LoginKind
 from barnabas.services.console.access.oidc import OidcError, OidcLogin
-from barnabas.services.console.access.origins import is_cross_site, is_of_this_machine
 from barnabas.services.console.access.people import Identity, KafkaPeople, People, RolePeople
 from barnabas.services.console.access.sessions import Cookie, Sessions
 from barnabas.services.console.errors import (
@@ -22,12 +28,110 @@ from barnabas.services.console.errors import (
     TooManyError,
     UnauthorizedError,
 )
-from barnabas.services.console.gate import Gate, Head
+from barnabas.services.console.visitor import Gate, Head
 from barnabas.services.console.routes import Match
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.visitor import Anyone, Nobody, Visitor
 from barnabas.common.safe_logging import safe_logger
 from barnabas.network.exposure import is_loopback
+
+
+# -- Which requests come from the console's own pages, and which are meant for this console at all -----
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_cross_site(method: str, headers: Mapping[str, str]) -> bool:
+    """As Go's CrossOriginProtection: by Sec-Fetch-Site, which browsers of the last years send, else by Origin.
+
+    A request with neither comes from no browser, or from one too old for it, and then not from another site.
+    """
+    if method in SAFE_METHODS:
+        return False
+    site = headers.get("sec-fetch-site", "")
+    if site:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin", "")
+    return bool(origin) and _host_of(origin) != headers.get("host", "").lower()
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Is this Host header an address of loopback, or localhost? With any port: it may be forwarded by ssh."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        urlsplit(f"//{host}").port  # noqa: B018  (ValueError if it is no number)
+    except ValueError:
+        return False
+    if name.rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+
+
+# -- How often somebody may fail to log in before nobody is listened to for a while --------------------
+
+WINDOW_SECONDS = 300.0
+MOST = {
+    "both": 10,  # one name from one address
+    "name": 50,  # from all addresses: somebody elsewhere must not lock a person out at once
+    "address": 100,  # any names; a proxy is one address for all people behind it
+}
+MOST_REMEMBERED = 10_000
+LONGEST_NAME = 256
+
+Key = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Counts the failures of a window of time."""
+
+    window: float = WINDOW_SECONDS
+    now: Callable[[], float] = time.monotonic
+    _failures: dict[Key, list[float]] = field(default_factory=dict)
+
+    def wait(self, name: str, address: str) -> float:
+        """Seconds until another attempt is allowed; 0 if it is now. Without a name the address alone counts."""
+        return max(self._wait(key) for key in _keys(name, address))
+
+    def failed(self, name: str, address: str) -> None:
+        for key in _keys(name, address):
+            moments = [*self._recent(key), self.now()][-MOST[key[0]] :]
+            self._failures.pop(key, None)
+            self._failures[key] = moments
+        while len(self._failures) > MOST_REMEMBERED:
+            del self._failures[next(iter(self._failures))]
+
+    def succeeded(self, name: str, address: str) -> None:
+        """Forgotten is what this person did wrong before; the address may be trying other names."""
+        self._failures.pop(_keys(name, address)[-1], None)
+
+    def _recent(self, key: Key) -> list[float]:
+        start = self.now() - self.window
+        return [moment for moment in self._failures.get(key, ()) if moment > start]
+
+    def _wait(self, key: Key) -> float:
+        moments = self._recent(key)
+        return 0.0 if len(moments) < MOST[key[0]] else moments[0] + self.window - self.now()
+
+
+def _keys(name: str, address: str) -> list[Key]:
+    named = name[:LONGEST_NAME]
+    found: list[Key] = [("address", "", address)]
+    return [*found, ("name", named, ""), ("both", named, address)] if named else found
+
+
 
 _logger = safe_logger(__name__)
 

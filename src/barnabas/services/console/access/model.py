@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from barnabas.services.console.access.api_tokens import ApiToken
+from barnabas.services.console.access.passwords import ApiToken
 from barnabas.services.console.access.passwords import PasswordHash
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 EVERY = "*"
 

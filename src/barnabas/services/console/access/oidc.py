@@ -30,7 +30,7 @@ from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
 from barnabas.security.jwt.jwks import KeySource, key_source
 from barnabas.security.jwt.verification import InvalidTokenError, Rules, Token, check_token
-from barnabas.security.secret import Secret, SecuritySettingError
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 
 T = TypeVar("T")
 

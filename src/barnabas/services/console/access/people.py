@@ -10,7 +10,7 @@ from barnabas.client.access.logins import KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
 from barnabas.client.security.settings import Mechanism, Sasl
 from barnabas.config.setting import ConfigError
-from barnabas.services.console.access.api_tokens import ApiTokens
+from barnabas.services.console.access.passwords import ApiTokens
 from barnabas.services.console.access.oidc import Person
 from barnabas.services.console.access.passwords import Passwords
 from barnabas.services.console.access.roles import Roles

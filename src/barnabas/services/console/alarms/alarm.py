@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 
 
 class Severity(Enum):

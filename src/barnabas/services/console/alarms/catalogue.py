@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from barnabas.services.console.alarms import conditions
 from barnabas.services.console.alarms.alarm import Alarm, Area, Severity
-from barnabas.services.console.exporter.known import STALE_SECONDS
+from barnabas.services.console.exporter.watch import STALE_SECONDS
 
 _PARTITION = "on (job, instance, topic, partition)"
 _GROUP = "on (job, instance, consumergroup)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.services.console.alarms.alarm import Finding, Subject
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionPlace, TopicSample
 
 LAG_SECONDS = 300

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from barnabas.services.console.alarms.alarm import Alarm, Finding
 from barnabas.services.console.alarms.catalogue import ALARMS
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 
 MOST_FINDINGS = 1000
 """Of one alarm. When a broker of a large cluster is away, thousands of partitions say the same."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.exporter.lines import page_lines
 from barnabas.services.console.exporter.watch import Watch
 

@@ -7,16 +7,57 @@ partition without a commit. Figures that are old are not shown at all: nobody co
 
 from __future__ import annotations
 
+from barnabas.metrics import exporter_catalogue
+from barnabas.metrics.registry import gauge, metrics_among
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.status import Status
-from barnabas.services.console.exporter import catalogue
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import GroupPartition, LogDirSample, PartitionSample, Snapshot
 from barnabas.metrics import exporter_catalogue as kafka
-from barnabas.metrics.declarations import Metric
+from barnabas.metrics.registry import Metric
 from barnabas.metrics.text import header, label_text, number_text
+
+
+# -- What the console serves besides kafka_exporter's own metrics (`metrics.exporter_catalogue`) -------
+
+GROUP_LAG_SECONDS = gauge(
+    "kafka_consumergroup_lag_seconds",
+    "Age of the oldest record of a partition that a group has not committed; 0 without lag.",
+    "consumergroup",
+    "topic",
+    "partition",
+)
+_LOG_DIR = ("broker", "path")
+LOG_DIR_TOTAL = gauge(
+    "barnabas_log_dir_total_bytes", "Size of the volume of a log dir, where brokers tell it.", *_LOG_DIR
+)
+LOG_DIR_USABLE = gauge("barnabas_log_dir_usable_bytes", "What is free of it.", *_LOG_DIR)
+LOG_DIR_FAILED = gauge("barnabas_log_dir_failed", "1 when a log dir has failed.", *_LOG_DIR)
+
+STATUS_STATE = gauge(
+    "barnabas_status_state",
+    "1 for the state of a pipeline, connector, mirror or agent, as it reports it; lost: it has not reported in time.",
+    "kind",
+    "name",
+    "state",
+)
+STATUS_ALARMS = gauge("barnabas_status_alarms", "Alarms that it raises itself.", "kind", "name")
+STATUS_LAG = gauge(
+    "barnabas_status_lag", "What it has not done yet: records, bytes for files.", "kind", "name", "part"
+)
+
+SNAPSHOT_AGE = gauge("barnabas_console_snapshot_age_seconds", "How old the figures of the cluster are.")
+SNAPSHOT_SECONDS = gauge(
+    "barnabas_console_snapshot_seconds", "How long the cluster took to answer, the last time it was asked."
+)
+
+CATALOGUE = (*exporter_catalogue.CATALOGUE, *metrics_among(globals()))
+"""Every metric of the exporter's page."""
+
+
 
 Value = float | None
 T = TypeVar("T")
@@ -37,23 +78,23 @@ PARTITION_METRICS: dict[Metric, Callable[[PartitionSample], Value]] = {
     kafka.UNDER_REPLICATED: lambda each: int(len(each.isr) < len(each.replicas)),
 }
 LOG_DIR_METRICS: dict[Metric, Callable[[LogDirSample], Value]] = {
-    catalogue.LOG_DIR_TOTAL: lambda each: _known(each.total),
-    catalogue.LOG_DIR_USABLE: lambda each: _known(each.usable),
-    catalogue.LOG_DIR_FAILED: lambda each: int(bool(each.error)),
+    LOG_DIR_TOTAL: lambda each: _known(each.total),
+    LOG_DIR_USABLE: lambda each: _known(each.usable),
+    LOG_DIR_FAILED: lambda each: int(bool(each.error)),
 }
 GROUP_METRICS: dict[Metric, Callable[[GroupPartition], Value]] = {
     kafka.GROUP_OFFSET: lambda each: each.committed,
     kafka.GROUP_LAG: lambda each: each.lag,
-    catalogue.GROUP_LAG_SECONDS: lambda each: each.seconds,
+    GROUP_LAG_SECONDS: lambda each: each.seconds,
 }
 
 
 def page_lines(known: Known) -> Iterator[str]:
-    yield from _family(catalogue.SNAPSHOT_AGE, [Row("", known.age)])
+    yield from _family(SNAPSHOT_AGE, [Row("", known.age)])
     if known.is_stale:
         return
     snapshot = known.snapshot
-    yield from _family(catalogue.SNAPSHOT_SECONDS, [Row("", snapshot.seconds)])
+    yield from _family(SNAPSHOT_SECONDS, [Row("", snapshot.seconds)])
     yield from _broker_lines(snapshot)
     yield from _log_dir_lines(snapshot)
     yield from _topic_lines(snapshot)
@@ -71,7 +112,7 @@ def _broker_lines(snapshot: Snapshot) -> Iterator[str]:
 
 def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
     places = (
-        (_labels(catalogue.LOG_DIR_TOTAL, node, place.path), place)
+        (_labels(LOG_DIR_TOTAL, node, place.path), place)
         for node, broker in snapshot.brokers.items()
         for place in broker.log_dirs
     )
@@ -80,17 +121,17 @@ def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
 
 def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
     yield from _family(
-        catalogue.STATUS_STATE,
-        (Row(_labels(catalogue.STATUS_STATE, each.kind, each.name, each.state), 1) for each in statuses),
+        STATUS_STATE,
+        (Row(_labels(STATUS_STATE, each.kind, each.name, each.state), 1) for each in statuses),
     )
     yield from _family(
-        catalogue.STATUS_ALARMS,
-        (Row(_labels(catalogue.STATUS_ALARMS, each.kind, each.name), len(each.alarms)) for each in statuses),
+        STATUS_ALARMS,
+        (Row(_labels(STATUS_ALARMS, each.kind, each.name), len(each.alarms)) for each in statuses),
     )
     yield from _family(
-        catalogue.STATUS_LAG,
+        STATUS_LAG,
         (
-            Row(_labels(catalogue.STATUS_LAG, each.kind, each.name, part.name), part.lag)
+            Row(_labels(STATUS_LAG, each.kind, each.name, part.name), part.lag)
             for each in statuses
             for part in each.parts
         ),

@@ -21,7 +21,7 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
-from barnabas.services.console.exporter.known import Known
+from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import Snapshot
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger

@@ -9,7 +9,7 @@ from heapq import nlargest
 import msgspec
 
 from barnabas.client.cluster import Client
-from barnabas.services.console.sampling.record_times import record_times
+from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic
 from barnabas.common.types import TopicPartition
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from barnabas.client.positions import parse_start
+from barnabas.client.offsets import parse_start
 from barnabas.services.console.errors import BadInputError
 from barnabas.common.types import TopicPartition
 

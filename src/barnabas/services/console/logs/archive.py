@@ -17,11 +17,11 @@ from barnabas.services.console.logs.chunks import Chunk
 from barnabas.services.console.logs.columns import LEVELS
 from barnabas.services.console.logs.context import Surroundings, surroundings_of
 from barnabas.services.console.logs.query import Cursor, Wanted
-from barnabas.services.console.logs.rows import LogLine, line_at
+from barnabas.services.console.logs.columns import LogLine, line_at
 from barnabas.services.console.logs.search import Buckets, Scan, Stop
 from barnabas.services.console.logs.store import Store, StoreSettings
 from barnabas.services.console.logs.tailer import Tailer, TailerStatus
-from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.logs.service import LogTopics
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 

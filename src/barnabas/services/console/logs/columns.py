@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+import pyarrow as pa
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+
 
 LEVELS = ("none", "trace", "debug", "info", "warn", "error", "fatal")
 """A line that tells no level has `none`."""
@@ -79,3 +84,41 @@ def header_of(headers: pa.Array, name: str) -> pa.Array:
     place = np.full(len(headers), -1, np.int64)
     place[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
     return values.take(pa.array(place, mask=place < 0))
+
+
+
+# -- A row as it is shown ------------------------------------------------------------------------------
+
+SHOWN_BYTES = 16 * 1024
+"""Of a message; the record itself is one click away."""
+
+
+class LogLine(msgspec.Struct):
+    time: int
+    """Milliseconds since 1970."""
+    level: str
+    host: str
+    service: str
+    source: str
+    topic: str
+    partition: int
+    offset: int
+    message: str
+    row: int
+    cut: bool = False
+    """The message goes on."""
+
+
+def line_at(rows: pa.RecordBatch, index: int, row: int) -> LogLine:
+    message = rows.column("message").view(pa.binary())[index].as_py()
+    names = {name: rows.column(name)[index].as_py() for name in NAMES}
+    return LogLine(
+        time=int(milliseconds(rows.column("time"))[index]),
+        level=rows.column("level")[index].as_py(),
+        partition=rows.column("partition")[index].as_py(),
+        offset=rows.column("offset")[index].as_py(),
+        message=message[:SHOWN_BYTES].decode(errors="replace"),
+        row=row,
+        cut=len(message) > SHOWN_BYTES,
+        **names,
+    )

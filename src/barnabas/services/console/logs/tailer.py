@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
@@ -18,7 +18,7 @@ from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offse
 from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.services.console.logs.lines import WANTED, rows_of
 from barnabas.services.console.logs.store import Store
-from barnabas.services.console.logs.topics import LogTopics
+from barnabas.services.console.logs.service import LogTopics
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.columnar.decode import Columns, decode

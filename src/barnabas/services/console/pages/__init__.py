@@ -16,7 +16,7 @@ def route_table() -> RouteTable:
         logs,
         metrics,
         overview,
-        places,
+        shown as places,
         topics,
     )
     from barnabas.services.console.pages.access import acls, api, audit, login, may, quotas, settings, users

@@ -13,7 +13,7 @@ from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.routes import Event, Routes
-from barnabas.services.console.sampling.past_rates import with_past
+from barnabas.services.console.sampling.series import with_past
 from barnabas.services.console.sampling.snapshot import Snapshot, Totals
 from barnabas.common.durations import seconds_of
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType

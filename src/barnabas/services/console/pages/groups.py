@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client.rebalance_history import rebalance_history
+from barnabas.client.group_details import rebalance_history
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, BusyError, NotFoundError
 from barnabas.services.console.groups.exact import exact_group

@@ -10,7 +10,7 @@ from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Context, refusal
 from barnabas.services.console.errors import NotFoundError
 from barnabas.services.console.exporter.exporter import written
-from barnabas.services.console.exporter.narrowing import narrowed
+from barnabas.services.console.exporter.watch import narrowed
 from barnabas.services.console.needs import CHECKED, cluster
 from barnabas.services.console.routes import Download, Routes
 from barnabas.metrics.text import CONTENT_TYPE

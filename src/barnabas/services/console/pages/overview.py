@@ -10,7 +10,7 @@ from barnabas.services.console.pages.alarms import raised_alarms
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.routes import Entry, Routes
 from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
-from barnabas.services.console.sampling.totals import totals_of
+from barnabas.services.console.sampling.refresh import totals_of
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
 from barnabas.services.console.sampling.offsets import Failures, ask_brokers, batches
-from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import CLASSIC, SHARE
 from barnabas.services.console.sampling.topology import PATIENCE
 from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest

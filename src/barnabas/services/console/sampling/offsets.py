@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import UNKNOWN
 from barnabas.services.console.sampling.topology import PATIENCE, TopicLayout, Topology
 from barnabas.common.errors import KafkaError

@@ -17,7 +17,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.common.clock import Clock, SystemClock
 from barnabas.services.console.history.history import History
-from barnabas.services.console.sampling.past_rates import PastRates
+from barnabas.services.console.sampling.series import PastRates
 from barnabas.services.console.sampling.refresh import Refresh
 from barnabas.services.console.sampling.series import SeriesNames
 from barnabas.services.console.sampling.snapshot import Snapshot

@@ -2,11 +2,119 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.offsets import end_offsets, list_offsets
+from barnabas.services.console.history.curve import Curve
+from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
+
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import GroupSample, Snapshot, TopicSample
+
+
+# -- Rates of the time before the console was there: from the offsets that belonged to moments of the past 
+
+POINTS = 72
+AT_ONCE = 4
+MOST_PARTITIONS = 200
+"""Of more, that many searches in time would cost the brokers more than the curve is worth."""
+MOST_KEPT = 64
+PATIENCE = 5.0
+
+
+class PastRate(NamedTuple):
+    until_ms: int
+    rate: float
+    """Records a second in the step that ends there."""
+
+
+class PastRates:
+    """Asks once for the same curve; the past does not change."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._kept: OrderedDict[tuple[object, ...], list[PastRate]] = OrderedDict()
+
+    async def of(self, places: Sequence[TopicPartition], since_ms: int, until_ms: int) -> list[PastRate]:
+        """Nothing if it would be too much work, or if the cluster does not answer in time."""
+        if not places or len(places) > MOST_PARTITIONS:
+            return []
+        step = max(1000, (until_ms - since_ms) // POINTS)
+        key = (frozenset(places), step, since_ms // step)
+        if key not in self._kept:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    self._kept[key] = await _past_rates(
+                        self._client, places, since_ms - since_ms % step, step
+                    )
+            except (ClientError, KafkaError, TimeoutError):
+                return []
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+async def _past_rates(
+    client: Client, places: Sequence[TopicPartition], since_ms: int, step_ms: int
+) -> list[PastRate]:
+    moments = [since_ms + at * step_ms for at in range(POINTS + 1)]
+    ends = await end_offsets(client, places)
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def written_before(moment: int) -> int:
+        async with limit:
+            found = await list_offsets(client, dict.fromkeys(places, moment))
+        return sum(found[place].offset if found[place].offset >= 0 else ends[place] for place in places)
+
+    written = await asyncio.gather(*map(written_before, moments))
+    return [
+        PastRate(moments[at], max(0, written[at] - written[at - 1]) / (step_ms / 1000))
+        for at in range(1, len(moments))
+    ]
+
+
+def with_past(curve: Curve, past: Sequence[PastRate]) -> Curve:
+    """What the curve lacks at its beginning, from the past; steps of different lengths keep the number of records."""
+    if len(past) < 2 or len(curve.times) < 2:
+        return curve
+    first = next((at for at, value in enumerate(curve.values) if value is not None), len(curve.values))
+    written = _Written(past)
+    step_ms = curve.times[1] - curve.times[0]
+    values = list(curve.values)
+    for at in range(first):
+        begin, end = curve.times[at], curve.times[at] + step_ms
+        if written.knows(begin, end):
+            values[at] = (written.before(end) - written.before(begin)) / (step_ms / 1000)
+    return Curve(curve.times, values)
+
+
+class _Written:
+    """Records that were written before a moment, counted from the first step on."""
+
+    def __init__(self, past: Sequence[PastRate]) -> None:
+        self._step_ms = past[1].until_ms - past[0].until_ms
+        self._first_ms = past[0].until_ms - self._step_ms
+        self._last_ms = past[-1].until_ms
+        self._counts = list(accumulate((each.rate * self._step_ms / 1000 for each in past), initial=0.0))
+
+    def knows(self, begin_ms: int, end_ms: int) -> bool:
+        return begin_ms < self._last_ms and end_ms > self._first_ms
+
+    def before(self, ms: int) -> float:
+        place = (min(max(ms, self._first_ms), self._last_ms) - self._first_ms) / self._step_ms
+        at = min(int(place), len(self._counts) - 2)
+        return self._counts[at] + (self._counts[at + 1] - self._counts[at]) * (place - at)
+
+
 
 
 def topic_series(topic: str, what: str) -> str:

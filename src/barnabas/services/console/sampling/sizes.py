@@ -9,7 +9,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.services.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
-from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import LogDirSample
 from barnabas.services.console.sampling.topology import PATIENCE, Topology
 from barnabas.protocol.messages.cluster import (

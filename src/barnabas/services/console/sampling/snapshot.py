@@ -8,6 +8,9 @@ An offset or a size of -1 is not known.
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
@@ -16,6 +19,28 @@ import msgspec
 
 from barnabas.client.metadata import Broker
 from barnabas.common.types import Uuid
+
+
+# -- Work that gives the loop back after some milliseconds, however much there is of it ----------------
+
+LONGEST = 0.004
+
+
+class Slices:
+    """One for each piece of long work: `await slices.rest()` after each step of it."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + LONGEST
+
+    async def rest(self) -> None:
+        """Returns at once while the slice is not over."""
+        if time.perf_counter() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.perf_counter() + LONGEST
+
+
 
 UNKNOWN = -1
 

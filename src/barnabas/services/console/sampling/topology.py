@@ -8,7 +8,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.metadata import Broker
-from barnabas.services.console.sampling.slices import Slices
+from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import PartitionPlace
 from barnabas.protocol.messages.metadata import (
     Cursor,

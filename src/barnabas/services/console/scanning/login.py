@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from barnabas.client.cluster import Client
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.security.secret import Secret
+from barnabas.security.authn.credentials import Secret
 
 
 @dataclass(frozen=True, slots=True)

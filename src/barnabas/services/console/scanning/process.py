@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from barnabas.client.cluster import Closing
+
+import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -26,6 +30,8 @@ from barnabas.services.console.scanning.messages import (
 )
 from barnabas.services.console.scanning.model import SearchError, SearchFailedError
 from barnabas.common.safe_logging import safe_logger
+
+
 
 logger = safe_logger(__name__)
 
@@ -139,3 +145,29 @@ def _failure(done: Done) -> Exception:
 def _sentence(code: int) -> str:
     how = f"was killed (signal {-code})" if code < 0 else f"ended unexpectedly (exit code {code})"
     return f"the process that searched {how}; another one is started for the next search"
+
+
+
+# -- The search processes of a console: as many as there are cores, at most four, kept warm ------------
+
+MOST = 4
+
+
+class Pool(Closing):
+    def __init__(self, size: int | None = None, command: tuple[str, ...] = COMMAND) -> None:
+        self.processes = [SearchProcess(command) for _ in range(size or min(MOST, _cores()))]
+
+    async def start(self) -> None:
+        """So that the first search does not wait for the processes to import what they need."""
+        await asyncio.gather(*(process.start() for process in self.processes))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(process.stop() for process in self.processes))
+
+    def choose(self, count: int) -> list[SearchProcess]:
+        """At most so many, those with the fewest jobs."""
+        return sorted(self.processes, key=lambda process: process.busy)[: max(1, count)]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

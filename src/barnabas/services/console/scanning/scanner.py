@@ -44,7 +44,7 @@ from barnabas.services.console.scanning.model import (
     Skipped,
 )
 from barnabas.services.console.scanning.places import read_places, write_places
-from barnabas.services.console.scanning.pool import Pool
+from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.process import SearchProcess
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.filters import Filter, FilterError

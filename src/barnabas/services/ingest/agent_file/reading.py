@@ -2,15 +2,242 @@
 
 from __future__ import annotations
 
+from typing import Literal
+import msgspec
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+import msgspec
+from barnabas.common.durations import seconds_of
+from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.services.ingest.agent import Source
+from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+from barnabas.services.ingest.host.pages import page_of
+from barnabas.services.ingest.host.source import HostSettings, HostSource
+from barnabas.services.ingest.http.source import HttpSource
+from barnabas.services.ingest.statsd.source import StatsdSettings
+from barnabas.services.ingest.statsd.source import StatsdSource
+from barnabas.services.ingest.syslog.source import SyslogSettings
+from barnabas.services.ingest.syslog.source import SyslogSource
+from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.records.record import Header
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.config.document import Node, read_document
 from barnabas.services.ingest.agent import Source
-from barnabas.services.ingest.agent_file.kinds import KINDS, Common
-from barnabas.services.ingest.agent_file.words import AgentWords, SourceWords
-from barnabas.services.ingest.errors import IngestError
+from barnabas.services.ingest.agent import IngestError
+
+
+# -- The words of `agent.yml`. What is said for the whole agent holds for its sources that do not say otherwise 
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class SourceWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every source may say."""
+
+    name: str | None = None
+    """Positions are stored under it; the kind of the source if it says none."""
+    topic: str | None = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+
+
+class Multiline(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    start: str
+    """RE2: a line in which it is found begins a record."""
+    timeout: str = "5s"
+
+
+class FilesWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    paths: list[str] | str
+    multiline: Multiline | None = None
+    max_line_bytes: int = 1024 * 1024
+    dead_letters: str | None = None
+    compression: Compression = "none"
+
+
+class HostWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    every: str = "5s"
+    service: str | None = None
+    prometheus: list[str] | str = []
+    tps: str | None = None
+
+
+class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:5514"
+    format: Literal["json", "raw"] = "json"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
+class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:8125"
+    every: str = "10s"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
+class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:8088"
+    key_field: str | None = None
+    http_headers: list[str] = []
+    token_file: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    insecure: bool = False
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_records: int = 20_000
+    queue_bytes: int = 32 * 1024 * 1024
+    connections: int = 500
+    body_timeout: str = "30s"
+    timeout: str = "30s"
+    idempotency_keys: int = 1_000_000
+    idempotency_ttl: str = "1d"
+    compression: Compression = "none"
+
+
+class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    sources: list[dict[str, object]]
+    agent: str | None = None
+    """The name; HOST and the name of the file if there is none."""
+    host: str | None = None
+    topic: str | None = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+    metrics: str | None = None
+    """Where a Prometheus page is served: HOST:PORT."""
+
+
+
+
+# -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS` 
+
+T = TypeVar("T", bound=msgspec.Struct)
+SMALLEST_MOST = 1024
+"""Of `max_line_bytes`."""
+
+
+class Common(NamedTuple):
+    """What a source has from the agent, or says itself."""
+
+    name: str
+    host: str
+    topic: str
+    key: str | None
+    headers: tuple[Header, ...]
+
+
+class SourceKind(NamedTuple):
+    words: type[SourceWords]
+    make: Callable[[Any, Common], Source]
+    """ValueError for words that cannot be; its text says why."""
+
+
+def make_files(words: FilesWords, common: Common) -> FilesSource:
+    if words.max_line_bytes < SMALLEST_MOST:
+        raise ValueError(f"max_line_bytes is at least {SMALLEST_MOST}")
+    multiline = words.multiline
+    settings = FilesSettings(
+        patterns=_several(words.paths),
+        topic=common.topic,
+        host=common.host,
+        dead_letters=words.dead_letters or f"{common.topic}.dead-letters",
+        key=common.key,
+        headers=common.headers,
+        multiline=None if multiline is None else _compiled(multiline.start),
+        multiline_timeout=5.0 if multiline is None else seconds_of(multiline.timeout),
+        max_line_bytes=words.max_line_bytes,
+        compression=words.compression,
+    )
+    return FilesSource(common.name, settings)
+
+
+def make_host(words: HostWords, common: Common) -> HostSource:
+    service = words.service or common.key or common.host
+    settings = HostSettings(
+        topic=common.topic,
+        host=common.host,
+        service=service,
+        every=seconds_of(words.every),
+        pages=tuple(page_of(each, service) for each in _several(words.prometheus)),
+        tps=words.tps,
+        headers=common.headers,
+    )
+    return HostSource(common.name, settings)
+
+
+def make_syslog(words: SyslogWords, common: Common) -> SyslogSource:
+    settings = _settings(SyslogSettings, words, common, idle_timeout=seconds_of(words.idle_timeout))
+    return SyslogSource(common.name, settings)
+
+
+def make_http(words: HttpWords, common: Common) -> HttpSource:
+    settings = _settings(
+        HttpSettings,
+        words,
+        common,
+        http_headers=tuple(words.http_headers),
+        body_timeout=seconds_of(words.body_timeout),
+        timeout=seconds_of(words.timeout),
+        idempotency_ttl=seconds_of(words.idempotency_ttl),
+    )
+    return HttpSource(common.name, settings)
+
+
+def make_statsd(words: StatsdWords, common: Common) -> StatsdSource:
+    settings = _settings(
+        StatsdSettings,
+        words,
+        common,
+        host=common.host,
+        every=seconds_of(words.every),
+        idle_timeout=seconds_of(words.idle_timeout),
+    )
+    return StatsdSource(common.name, settings)
+
+
+KINDS = {
+    "files": SourceKind(FilesWords, make_files),
+    "host": SourceKind(HostWords, make_host),
+    "syslog": SourceKind(SyslogWords, make_syslog),
+    "http": SourceKind(HttpWords, make_http),
+    "statsd": SourceKind(StatsdWords, make_statsd),
+}
+
+
+def _settings(kind: type[T], words: SourceWords, common: Common, **changed: object) -> T:
+    """Settings that have the words' names."""
+    said = msgspec.structs.asdict(words)
+    del said["name"]
+    return kind(**{**said, "topic": common.topic, "key": common.key, "headers": common.headers, **changed})
+
+
+def _several(words: list[str] | str) -> list[str]:
+    return [words] if isinstance(words, str) else words
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        return compile_pattern(pattern)
+    except PatternError as error:
+        raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
+
+
 
 
 class AgentFileError(IngestError):

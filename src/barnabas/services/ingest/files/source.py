@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from barnabas.client.producing.partitioner import partition_for_key
+from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.delivery import Collected, RecordBatch
 from barnabas.services.ingest.files.contents import UnfinishedError
 from barnabas.services.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
 from barnabas.services.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
 from barnabas.services.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
-from barnabas.services.ingest.topics import Topics
+from barnabas.services.ingest.batches import Topics
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.records.dead_letters import REASON_HEADER
+from barnabas.records.delays import REASON_HEADER
 from barnabas.records.lines import LineEncoder
 from barnabas.records.record import Header, Record
 from barnabas.common.types import TopicPartition

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.services.ingest.errors import NoProcError
+from barnabas.services.ingest.agent import NoProcError
 
 SECTOR = 512
 """Bytes; /proc/diskstats counts in these whatever the disk has."""

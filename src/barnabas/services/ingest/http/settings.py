@@ -7,7 +7,7 @@ import msgspec
 from barnabas.client.addresses import Address, parse_address
 from barnabas.records.record import Header
 from barnabas.security.endpoints import is_this_machine
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.of_files import check_files
 
 DEFAULT_LISTEN = "127.0.0.1:8088"

@@ -14,7 +14,7 @@ from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.batches import batches_of, largest_record
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
-from barnabas.services.ingest.topics import Topics
+from barnabas.services.ingest.batches import Topics
 from barnabas.records.compression import CODEC_BY_NAME
 
 STOPPING = "the agent is being stopped"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.services.ingest.sockets.frames import Frame
+from barnabas.services.ingest.sockets.framing import Frame
 
 LIMIT = 8 * 1024 * 1024
 FRAME_OVERHEAD = 200

@@ -14,10 +14,10 @@ from barnabas.services.ingest.batches import batches_of
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
 from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
-from barnabas.services.ingest.sockets.frames import Decoder
+from barnabas.services.ingest.sockets.framing import Decoder
 from barnabas.services.ingest.sockets.inbox import Inbox, ListenCounts
 from barnabas.services.ingest.sockets.listener import SocketListener
-from barnabas.services.ingest.topics import Topics
+from barnabas.services.ingest.batches import Topics
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Record

@@ -23,7 +23,7 @@ from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
 from barnabas.services.registry.api.request import RawText, Request, read_query
 from barnabas.services.registry.api.routes import Match, check_right, find_route
 from barnabas.services.registry.errors import RegistryError
-from barnabas.services.registry.formats.documents import SchemaSyntaxError, check_depth
+from barnabas.services.registry.formats.parsing import SchemaSyntaxError, check_depth
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import NotLeadingError
 

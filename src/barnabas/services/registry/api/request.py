@@ -19,7 +19,7 @@ from barnabas.services.registry.model import (
     qualified,
     scope_of,
 )
-from barnabas.services.registry.references import MOST_REFERENCES
+from barnabas.services.registry.subjects import MOST_REFERENCES
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.state import State, read_references
 from barnabas.services.registry.subjects import Shown

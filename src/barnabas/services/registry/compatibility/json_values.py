@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.services.registry.formats.documents import compact
+from barnabas.services.registry.formats.parsing import compact
 from barnabas.services.registry.formats.json_schema import TYPES, Node
 
 Say = Callable[[str, str, str], str]

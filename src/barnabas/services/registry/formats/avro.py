@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.services.registry.formats.documents import SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.formats.parsing import SchemaSyntaxError, compact, read_json
 
 RESOLVED = "resolved"  # the format that asks for a schema without references
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.services.registry.formats.documents import SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.formats.parsing import SchemaSyntaxError, compact, read_json
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")

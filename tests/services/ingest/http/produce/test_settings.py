@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.services.ingest.http.settings import HttpSettings, check_settings
-from barnabas.security.secret import SecuritySettingError
+from barnabas.security.authn.credentials import SecuritySettingError
 
 OUTSIDE = "0.0.0.0:8088"
 

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from barnabas.services.console.context import Context
+from barnabas.services.console.needs import ADMINISTER
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
 from typing import Literal
 
 import msgspec
 
-from barnabas.client.access import acl_words as words
-from barnabas.client.access.acl_words import WordsError
+from barnabas.client.access import acls as words
+from barnabas.client.access.acls import WordsError
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import administer, cluster
-from barnabas.services.console.pages.access.changing import may_administer
 from barnabas.services.console.routes import Done, Entry, Routes
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+
+
+# -- May the visitor change anything on a page? Then it shows forms ------------------------------------
+
+async def may_administer(context: Context, operation: Operation) -> bool:
+    return (
+        not context.settings.read_only
+        and await context.visitor.may(context.cluster.name, ADMINISTER)
+        and await context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    )
+
+
 
 routes = Routes()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.client.access.acl_words import WordsError, check_principal, operation_word
+from barnabas.client.access.acls import WordsError, check_principal, operation_word
 from barnabas.client.access.explaining import Judge, action_of, because, judge_of
 from barnabas.client.groups import list_groups
 from barnabas.services.console.context import Context

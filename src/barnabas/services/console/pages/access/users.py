@@ -10,7 +10,7 @@ from barnabas.client.access.users import delete_user, describe_users, set_passwo
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import administer, cluster
-from barnabas.services.console.pages.access.changing import may_administer
+from barnabas.services.console.pages.access.acls import may_administer
 from barnabas.services.console.routes import Done, Routes
 from barnabas.security.authz.authorizer import Operation
 from barnabas.security.authn.credentials import ScramMechanism

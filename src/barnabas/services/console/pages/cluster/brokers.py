@@ -9,7 +9,7 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.metadata import Broker
 from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
-from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.administration.rights import may_change_cluster
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError

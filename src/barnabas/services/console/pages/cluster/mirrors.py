@@ -10,7 +10,7 @@ from barnabas.client.mirrors import control
 from barnabas.client.mirrors.control import MirrorInfo
 from barnabas.client.mirrors.store import MIRROR_TOPIC
 from barnabas.client.status import STATUS_TOPIC, Status, read_statuses
-from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.administration.rights import may_change_cluster
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError

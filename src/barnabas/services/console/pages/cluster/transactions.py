@@ -9,7 +9,7 @@ import msgspec
 
 from barnabas.client import transactions
 from barnabas.client.transactions import NO_TIMEOUT_MS, OPEN_STATES
-from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.administration.rights import may_change, may_change_cluster
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError

@@ -9,7 +9,7 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.services.console.administration.configuration import parse_changes
-from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import CHECKED, topic

@@ -14,7 +14,7 @@ from barnabas.services.console.administration.configuration import (
     parse_changes,
     read_settings,
 )
-from barnabas.services.console.administration.confirming import confirmed
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.administration.partitions import read_partitions
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, ConsoleError

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from barnabas.client.batch_source import FetchedRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import OffsetRange
