@@ -16,7 +16,7 @@ from barnabas.common.safe_logging import (
     LONGEST_LINE,
     LineLimit,
     escaped,
-    limited_logger,
+    rate_limited_logger,
     line_limit,
     plain_lines,
     safe_logger,
@@ -101,7 +101,7 @@ def _narrow_limits() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_narrow_limits")
 def test_settings_say_how_many_lines_there_may_be_and_how_long(caplog: pytest.LogCaptureFixture) -> None:
-    logger = limited_logger("barnabas.test.settings")
+    logger = rate_limited_logger("barnabas.test.settings")
     for _ in range(5):
         logger.warning("closed: %s", "x" * 300)
     assert [len(record.getMessage()) <= 200 for record in caplog.records] == [True] * 3
@@ -113,7 +113,7 @@ def test_a_line_that_is_plain_keeps_its_arguments(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixture) -> None:
-    logger = limited_logger("barnabas.test.limited")
+    logger = rate_limited_logger("barnabas.test.limited")
     before = line_limit.total_left_out
     for number in range(1000):
         logger.warning("bad client %d", number)
@@ -129,7 +129,7 @@ def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_flood_of_warnings_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    logger = limited_logger("barnabas.test.levels")
+    logger = rate_limited_logger("barnabas.test.levels")
     for _ in range(100):
         logger.log(logging.WARNING, "closed: %s", "garbage")
     logger.log(logging.ERROR, "closed: %s", "our own mistake")

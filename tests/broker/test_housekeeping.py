@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.housekeeping import Rounds
+from barnabas.broker.housekeeping import PeriodicTask
 from barnabas.common.clock import TurnLimit
 from simulation.loop import VirtualLoop
 
@@ -31,7 +31,7 @@ class Work:
         return self.now
 
 
-async def turns_of(work: Work, rounds: Rounds) -> list[int]:
+async def turns_of(work: Work, rounds: PeriodicTask) -> list[int]:
     """How many steps each turn of the loop took, for the first round."""
     rounds.start()
     seen = [work.done]
@@ -43,7 +43,7 @@ async def turns_of(work: Work, rounds: Rounds) -> list[int]:
 
 def run(work: Work, most_steps: int = 1000) -> list[int]:
     async def play() -> list[int]:
-        rounds = Rounds(work.steps, 1.0, work.monotonic, TurnLimit(steps=most_steps))
+        rounds = PeriodicTask(work.steps, 1.0, work.monotonic, TurnLimit(steps=most_steps))
         try:
             return await turns_of(work, rounds)
         finally:
@@ -69,7 +69,7 @@ def test_what_is_short_is_done_in_one_turn() -> None:
 def test_rounds_follow_one_another_until_they_are_stopped() -> None:
     loop = VirtualLoop()
     work = Work(3)
-    rounds = Rounds(work.steps, 1.0, loop.time, TurnLimit(steps=1))
+    rounds = PeriodicTask(work.steps, 1.0, loop.time, TurnLimit(steps=1))
 
     async def play() -> None:
         rounds.start()
@@ -86,7 +86,7 @@ def test_a_round_that_is_stopped_half_way_goes_no_further() -> None:
     work = Work(100)
 
     async def play() -> None:
-        rounds = Rounds(work.steps, 1.0, work.monotonic, TurnLimit(steps=10))
+        rounds = PeriodicTask(work.steps, 1.0, work.monotonic, TurnLimit(steps=10))
         rounds.start()
         rounds.stop()
         for _ in range(20):
@@ -106,7 +106,7 @@ def test_a_step_that_fails_ends_its_round_only() -> None:
             raise RuntimeError("the first time")
         yield
 
-    rounds = Rounds(steps, 1.0, loop.time, TurnLimit(steps=1))
+    rounds = PeriodicTask(steps, 1.0, loop.time, TurnLimit(steps=1))
 
     async def play() -> None:
         with pytest.raises(RuntimeError):

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from barnabas.broker.tiering.led_log import LedLog
+from barnabas.broker.tiering.led_log import TieredLeaderLog
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.common.clock import ManualClock
 from barnabas.log.segments.scan import BadBatch
@@ -362,6 +362,6 @@ def test_a_local_segment_that_is_damaged_is_told_of_and_tried_again() -> None:
     log = SimpleNamespace(
         next_to_copy=lambda now_ms: chosen, offsets=SimpleNamespace(tiered_end=-1), generation=0
     )
-    led = LedLog(SimpleNamespace(log=log), None, ManualClock(), at_once)  # type: ignore[arg-type]
+    led = TieredLeaderLog(SimpleNamespace(log=log), None, ManualClock(), at_once)  # type: ignore[arg-type]
     with pytest.raises(BadObjectError, match=r"0\.log is damaged: wrong magic"):
         asyncio.run(led.next_sealed(0))

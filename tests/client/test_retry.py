@@ -11,7 +11,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.errors import CannotConnectError, ClientError, RequestTimeoutError, UnsupportedApiError
 from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition
@@ -142,7 +142,7 @@ class Attempts:
 def test_attempts_go_on_until_one_succeeds_and_recover_before_each() -> None:
     errors = [RequestTimeoutError("late"), KafkaError(ErrorCode.NOT_COORDINATOR, "moved")]
     attempts = Attempts(*errors)
-    assert asyncio.run(retry(attempts, Patience(60), attempts.recover)) == "done"
+    assert asyncio.run(retry(attempts, RetryPolicy(60), attempts.recover)) == "done"
     assert attempts.recovered == errors
 
 
@@ -153,17 +153,17 @@ def test_attempts_go_on_until_one_succeeds_and_recover_before_each() -> None:
 def test_what_another_attempt_cannot_mend_is_raised_at_once(error: Exception) -> None:
     attempts = Attempts(error)
     with pytest.raises(type(error)):
-        asyncio.run(retry(attempts, Patience(60), attempts.recover))
+        asyncio.run(retry(attempts, RetryPolicy(60), attempts.recover))
     assert attempts.recovered == []
 
 
 def test_after_the_deadline_the_last_error_is_raised() -> None:
     with pytest.raises(ClientError, match="still late"):
-        asyncio.run(retry(Attempts(RequestTimeoutError("still late")), Patience(0)))
+        asyncio.run(retry(Attempts(RequestTimeoutError("still late")), RetryPolicy(0)))
 
 
 def test_progress_begins_the_time_again() -> None:
-    patience = Patience(60)
+    patience = RetryPolicy(60)
     before = patience.deadline
     patience.reset()
     assert patience.deadline is not before

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.connect.control import Host
-from barnabas.connect.orders import LocalFolder, Orders
+from barnabas.connect.orders import LocalFolder, ControlFiles
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
 from tests.pipelines.spark_jars import requires_connect_jars
@@ -50,7 +50,7 @@ restart: {{first: 200ms, attempts: 2}}
     declared = [connector(tmp_path / text.split()[1], text, servers) for text in (good, away)]
     host = Host(declared, spark)
     one, other = host.running
-    orders = Orders(LocalFolder(tmp_path / "good" / ".barnabas" / "connect" / "good" / "barnabas"))
+    orders = ControlFiles(LocalFolder(tmp_path / "good" / ".barnabas" / "connect" / "good" / "barnabas"))
 
     def ids() -> list[int]:
         return [json.loads(message.value())["id"] for message in consume(servers, target)]

@@ -3,11 +3,11 @@
 import pytest
 
 from barnabas.connect.declaration import Restart
-from barnabas.connect.life import Life, Progress, Tolerance
+from barnabas.connect.life import ConnectorState, Progress, Tolerance
 
 
-def life(**restart: object) -> Life:
-    return Life(Restart(**restart), stalled_after=300.0)  # type: ignore[arg-type]
+def life(**restart: object) -> ConnectorState:
+    return ConnectorState(Restart(**restart), stalled_after=300.0)  # type: ignore[arg-type]
 
 
 def test_pauses_double_up_to_the_longest() -> None:

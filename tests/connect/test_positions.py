@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.connect.orders import LocalFolder, Orders
+from barnabas.connect.orders import LocalFolder, ControlFiles
 from barnabas.connect.positions import Positions, place_and_offset, rows_of
 from barnabas.spark.errors import PipelineError
 from barnabas.common.types import TopicPartition
@@ -56,7 +56,7 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 
 def test_orders_are_files_of_the_storage(tmp_path: Path) -> None:
-    orders = Orders(LocalFolder(tmp_path))
+    orders = ControlFiles(LocalFolder(tmp_path))
     assert not orders.is_paused()
     assert not orders.resume()
     orders.pause()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from barnabas.common.clock import ManualClock
-from barnabas.coordination.channel import NO_LEADER, Channel, Done, Question, Retry
+from barnabas.coordination.channel import NO_LEADER, Channel, Done, CoordinatorRequest, Retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 
@@ -37,7 +37,7 @@ class Host:
         return self._peers_answer
 
 
-class Asked(Question[str]):
+class Asked(CoordinatorRequest[str]):
     """Answered with one outcome after the other; `leaders` likewise."""
 
     def __init__(

@@ -18,7 +18,7 @@ from barnabas.broker.main import collect_rarely, keep_all
 from barnabas.common.clock import ManualClock
 from barnabas.groups.group import Client
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest
 from tests.groups.consumer.simulation import ConsumerSimulation
 from tests.groups.consumer.talks import beat, joining
@@ -156,7 +156,7 @@ def shares(
     def say(request: ShareGroupHeartbeatRequest) -> Any:
         answer, wanted = Answer(), []
 
-        def act(shard: GroupShard, step: Step) -> None:
+        def act(shard: GroupShard, step: CoordinatorResult) -> None:
             shard.share.heartbeats.handle(
                 request,
                 Client("client", "/127.0.0.1"),

@@ -12,7 +12,7 @@ from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.membership import Joining
+from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Client, Committer, Deadline
 from barnabas.groups.kind import ShardContext
@@ -121,7 +121,7 @@ class Simulation:
 
     def join(self, request: JoinGroupRequest, version: int = 9, client_id: str = "client") -> Answer:
         answer = Answer()
-        joining = Joining(request, Client(client_id, "/127.0.0.1"), version, answer)
+        joining = JoinRequest(request, Client(client_id, "/127.0.0.1"), version, answer)
 
         try:
             self.coordinator.join(joining)

@@ -9,7 +9,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker
 from barnabas.common.types import TopicPartition
@@ -44,7 +44,7 @@ def commit_in_transaction(
     heard: list[ErrorCode] = []
     committed = Committed(offset, -1, "", simulation.clock.now_ms())
 
-    def act(shard: GroupShard, step: Step) -> None:
+    def act(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.check_commit(GROUP, Committer("", None, -1, in_transaction=True))
         step.records += shard.commit(GROUP, [(PLACE, committed)])
 

@@ -10,7 +10,7 @@ import pytest
 from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
 from barnabas.controller.topics import NewTopic
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.envelope import sealed
+from barnabas.handlers.envelope import wrap
 from barnabas.handlers.forwarding import create_topics
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.protocol.messages.groups import HeartbeatRequest
@@ -145,23 +145,23 @@ def test_the_controller_charges_the_client_of_another_broker(cluster: Brokers) -
 
 def test_an_envelope_says_who_the_client_is(cluster: Brokers, authorizer: Recording) -> None:
     port = cluster.brokers[cluster.controller].listeners[1].port
-    answer = ask(port, sealed(creating("hers"), 7, ALICE), 0)
+    answer = ask(port, wrap(creating("hers"), 7, ALICE), 0)
     assert answer.error_code == ErrorCode.NONE
     (context,) = authorizer.creators("hers")
     assert (context.principal, context.host, context.client_id) == (ALICE.principal, ALICE.host, "hers")
 
 
 def test_what_is_in_an_envelope_must_be_a_request_for_the_controller(cluster: Brokers) -> None:
-    inner = sealed(creating("nested"), 7, ALICE)
-    not_forwarded = sealed(HeartbeatRequest("g"), 4, ALICE)
-    whole = sealed(creating("broken"), 7, ALICE)
+    inner = wrap(creating("nested"), 7, ALICE)
+    not_forwarded = wrap(HeartbeatRequest("g"), 4, ALICE)
+    whole = wrap(creating("broken"), 7, ALICE)
     stranger = EnvelopeRequest(inner.request_data, b"\x00\x07", inner.client_host_address)
     nowhere = EnvelopeRequest(inner.request_data, inner.request_principal, b"abc")
-    too_new = sealed(creating("too-new"), 7, ALICE)
+    too_new = wrap(creating("too-new"), 7, ALICE)
     too_new.request_data = too_new.request_data[:2] + b"\x00\x63" + too_new.request_data[4:]
     broken = EnvelopeRequest(whole.request_data[:-9], whole.request_principal, whole.client_host_address)
     expected = [
-        (sealed(inner, 0, ALICE), ErrorCode.INVALID_REQUEST),
+        (wrap(inner, 0, ALICE), ErrorCode.INVALID_REQUEST),
         (not_forwarded, ErrorCode.INVALID_REQUEST),
         (stranger, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
         (nowhere, ErrorCode.INVALID_REQUEST),
@@ -177,13 +177,13 @@ def test_what_is_in_an_envelope_must_be_a_request_for_the_controller(cluster: Br
 
 
 def test_a_broker_that_is_not_the_controller_says_so(cluster: Brokers) -> None:
-    answer = ask(bystander(cluster).listeners[1].port, sealed(creating("elsewhere"), 7, ALICE), 0)
+    answer = ask(bystander(cluster).listeners[1].port, wrap(creating("elsewhere"), 7, ALICE), 0)
     assert answer.error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_clients_send_no_envelopes(cluster: Brokers) -> None:
     port = cluster.brokers[cluster.controller].listeners[0].port
-    answer = ask(port, sealed(creating("by-a-client"), 7, ALICE), 0)
+    answer = ask(port, wrap(creating("by-a-client"), 7, ALICE), 0)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert "by-a-client" not in cluster.any.image.topics
 

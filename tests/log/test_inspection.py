@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.inspection import SHORT_DATA, Inspected, Unchecked, inspect, largest_data
+from barnabas.log.inspection import SHORT_DATA, Inspected, InspectionRequiredError, inspect, largest_data
 from barnabas.log.log import Log, Origin
 from barnabas.records.batch import read_header
 from barnabas.records.compression import Codec
@@ -22,12 +22,12 @@ def long_batch(key: bytes | None = b"k", codec: Codec = Codec.ZSTD, timestamp: i
     return batch(bytes(2 * SHORT_DATA), key=key, compression=codec, timestamp=timestamp)
 
 
-def looked_into(data: bytearray, unchecked: Unchecked) -> Inspected:
+def looked_into(data: bytearray, unchecked: InspectionRequiredError) -> Inspected:
     return inspect(memoryview(data), unchecked.header, unchecked.config, NOW)
 
 
-def refused_at_once(log: Log, data: bytearray) -> Unchecked:
-    with pytest.raises(Unchecked) as raised:
+def refused_at_once(log: Log, data: bytearray) -> InspectionRequiredError:
+    with pytest.raises(InspectionRequiredError) as raised:
         append(log, data)
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
     return raised.value
@@ -54,7 +54,7 @@ def test_what_was_looked_into_counts_only_under_the_settings_it_was_looked_into(
     data = long_batch(key=None)
     inspected = looked_into(data, refused_at_once(log, data))
     log.update_config(COMPACTED)
-    with pytest.raises(Unchecked) as raised:
+    with pytest.raises(InspectionRequiredError) as raised:
         log.append_as_leader(memoryview(data), 0, NOW, inspected=inspected)
     assert raised.value.config is COMPACTED
     with pytest.raises(InvalidRecords, match="without key"):
@@ -124,9 +124,9 @@ def test_a_setting_bounds_the_blocks_of_a_batch(tmp_path: Path, codec: Codec, pa
     """64 KiB or less in a block, and one member of gzip, which counts as ten."""
     data = batch(bytes(90_000), key=b"k", compression=codec)
     enough = replace(COMPACTED, barnabas_validate_max_blocks=10 * parts)
-    assert looked_into(data, Unchecked(read_header(data), enough)).config is enough
+    assert looked_into(data, InspectionRequiredError(read_header(data), enough)).config is enough
     if codec is not Codec.GZIP:
         with pytest.raises(InvalidRecords, match=r"barnabas\.validate\.max\.blocks"):
             looked_into(
-                data, Unchecked(read_header(data), replace(COMPACTED, barnabas_validate_max_blocks=1))
+                data, InspectionRequiredError(read_header(data), replace(COMPACTED, barnabas_validate_max_blocks=1))
             )

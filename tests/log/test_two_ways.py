@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from barnabas.common.errors import KafkaError
-from barnabas.log.inspection import Unchecked
+from barnabas.log.inspection import InspectionRequiredError
 from barnabas.log.log import AppendResult, Log, Origin
 from barnabas.records.batch import HEADER, HEADER_SIZE, BatchHeader, read_header, write_crc
 from barnabas.records.compression import Codec
@@ -59,7 +59,7 @@ def outcome(log: Log, data: bytearray, *, by_the_long_way: bool) -> Outcome:
         return log.append_as_leader(view, 0, NOW)
     except KafkaError as error:
         return int(error.code), error.message
-    except Unchecked:
+    except InspectionRequiredError:
         return "unchecked"
 
 

@@ -12,7 +12,7 @@ import pytest
 from barnabas.broker.broker import Broker
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.envelope import sealed
+from barnabas.handlers.envelope import wrap
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.framing import PEER_CLIENT_ID
 from barnabas.protocol.messages import mirror, replication, share_state
@@ -28,7 +28,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.protocol.schema import Message, Struct
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.security.context import OURSELVES
+from barnabas.security.context import SELF
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection
 from tests.replication.brokers import Brokers
@@ -65,10 +65,10 @@ QUESTIONS: dict[type[Message], Callable[[Broker], Message]] = {
     replication.BrokerHeartbeatRequest: lambda broker: replication.BrokerHeartbeatRequest(
         broker_id=broker.node_id, broker_epoch=broker.broker_epoch - 1, want_shut_down=True
     ),
-    replication.EnvelopeRequest: lambda broker: sealed(
+    replication.EnvelopeRequest: lambda broker: wrap(
         CreateTopicsRequest([CreatableTopic("in-an-envelope", 1, 1)], 10_000, validate_only=True),
         7,
-        OURSELVES,
+        SELF,
     ),
     replication.AllocateProducerIdsRequest: lambda broker: replication.AllocateProducerIdsRequest(
         broker_id=broker.node_id, broker_epoch=broker.broker_epoch

@@ -11,13 +11,13 @@ from msgspec.structs import replace as with_fields
 from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
-from barnabas.replication.progress import Alone, IsrProposal
+from barnabas.replication.progress import SingleNodeProgress, IsrProposal
 from tests.replication.conftest import NOW, state
 
 Batch = Callable[[], memoryview]
 
 
-class Asked(Alone):
+class Asked(SingleNodeProgress):
     def __init__(self) -> None:
         self.proposals: list[IsrProposal] = []
 

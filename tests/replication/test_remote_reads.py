@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.replication.remote_reads import RemoteLimits, RemoteReads
+from barnabas.replication.remote_reads import RemoteLimits, TieredReads
 
 LIMITS = RemoteLimits(0.01, 1.0)
 
@@ -38,7 +38,7 @@ class SimpleLog(SimpleNamespace):
 def test_a_client_that_asks_again_and_again_for_what_is_on_its_way_adds_no_work() -> None:
     async def scenario() -> None:
         part, log = SlowPart(), a_log()
-        reads = RemoteReads(None, part, asyncio.get_running_loop(), lambda: LIMITS)  # type: ignore[arg-type]
+        reads = TieredReads(None, part, asyncio.get_running_loop(), lambda: LIMITS)  # type: ignore[arg-type]
         for _ in range(5):
             answered = asyncio.Event()
             reads.warm([(log, 7, 1)], answered.set)

@@ -11,7 +11,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, TOPIC_ID, batch, new_log
 
@@ -50,8 +50,8 @@ def partition() -> Partition:
     return partition
 
 
-def safety(later: Later, fsync: str) -> Safety:
-    return Safety(Flusher(later, lambda log, error: None), fsync)
+def safety(later: Later, fsync: str) -> Durability:
+    return Durability(Flusher(later, lambda log, error: None), fsync)
 
 
 @pytest.mark.parametrize("fsync", ["auto", "always"])

@@ -6,13 +6,13 @@ import msgspec
 
 from barnabas.common.clock import ManualClock
 from barnabas.replication.partition import Partition
-from barnabas.replication.throttle import FollowerThrottles, Throttle, is_throttled
+from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota, is_throttled
 from tests.replication.conftest import state
 
 
 def test_a_throttle_gives_its_rate_and_lets_debts_be_paid() -> None:
     clock = ManualClock()
-    throttle = Throttle(clock.monotonic)
+    throttle = ReplicationQuota(clock.monotonic)
     throttle.rate = 1000
     throttle.take(3000)
     assert throttle.is_exceeded
@@ -23,7 +23,7 @@ def test_a_throttle_gives_its_rate_and_lets_debts_be_paid() -> None:
 
 
 def test_without_a_rate_nothing_is_held_back() -> None:
-    throttle = Throttle(ManualClock().monotonic)
+    throttle = ReplicationQuota(ManualClock().monotonic)
     throttle.take(1 << 40)
     assert not throttle.is_exceeded
 

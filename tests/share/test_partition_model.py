@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.share.acknowledgements import Range
-from barnabas.share.acquisition import Span, Wanted, acquire
+from barnabas.share.acquisition import Span, AcquireRequest, acquire
 from barnabas.share.acknowledgements import Stored, Write
 from barnabas.share.partition import SharePartition
 from barnabas.share.runs import FINISHED, Acknowledgement, RecordState
@@ -75,7 +75,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     def take(self, member: str, most: int, size: int, strict: bool) -> Any:
         start = self.share.next_offset()
         spans = [span for span in self.spans if span.last >= start]
-        taken = acquire(self.share, Wanted(member, most, size, strict), start, spans, self.now)
+        taken = acquire(self.share, AcquireRequest(member, most, size, strict), start, spans, self.now)
         for first, last, count in taken:
             for offset in range(first, last + 1):
                 record = self.records[offset]

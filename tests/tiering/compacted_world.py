@@ -1,6 +1,6 @@
 """A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
 
-from barnabas.log.tiering.copying import WholePart
+from barnabas.log.tiering.copying import CompactedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
@@ -9,7 +9,7 @@ from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import nowhere
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.sweep import sweep
 from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering import partition_world
@@ -106,18 +106,18 @@ class Replica:
     def view(self) -> LogView:
         return LogView(0, 0, self.end, ((0, 0),))
 
-    def parts(self) -> tuple[WholePart, ...]:
+    def parts(self) -> tuple[CompactedSegment, ...]:
         parts, base = [], 0
         for segment, end in self.sealed:
             if segment.offsets:
-                parts.append(WholePart(segment, base, end))
+                parts.append(CompactedSegment(segment, base, end))
                 base = end
             elif parts:
                 parts[-1] = parts[-1]._replace(end=end)
                 base = end
         return tuple(parts)
 
-    async def read(self, part: WholePart):
+    async def read(self, part: CompactedSegment):
         if part not in self.parts():
             return None
         data = b"".join(
@@ -140,7 +140,7 @@ class Leader(partition_world.Leader):
         self.file = claim.file
         nonces = (f"{number:08x}" for number in range(1 << 30))
         self.copier = WholeLogCopier(
-            self.store, self.file, self.replica, Pacer(lambda: 0.0, 1e15), at_once, lambda: NOW, self.inherited(view),
+            self.store, self.file, self.replica, UploadLimiter(lambda: 0.0, 1e15), at_once, lambda: NOW, self.inherited(view),
             at=self.at, new_nonce=lambda: next(nonces),
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import Step, nowhere
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
@@ -108,7 +108,7 @@ class Leader:
         assert claim.decision is Decision.KEEP
         self.file = claim.file
         self.replica.truth.start = max(self.replica.truth.start, claim.log_start)
-        pacer = Pacer(lambda: 0.0, 1e15)
+        pacer = UploadLimiter(lambda: 0.0, 1e15)
         nonces = (f"{number:08x}" for number in range(1 << 30))
         self.copier = SegmentCopier(
             self.store, self.file, self.replica, pacer, at_once, at=self.at, new_nonce=lambda: next(nonces)

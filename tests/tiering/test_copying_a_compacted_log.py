@@ -10,7 +10,7 @@ from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.log.compaction.support import COMPACTED, clean, put
 from tests.log.support import NOW, end_transaction, marker, new_log, produced
@@ -47,7 +47,7 @@ async def copier_of(store, log, epoch: int = 1) -> WholeLogCopier:
         store, FOLDER, Writer(0, epoch, "leader"), view._replace(end=log.log_end_offset), NOW, whole=True
     )
     return WholeLogCopier(
-        store, claim.file, Led(log), Pacer(lambda: 0.0, 1e15), asyncio.to_thread, lambda: NOW, 0
+        store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), asyncio.to_thread, lambda: NOW, 0
     )
 
 

@@ -13,7 +13,7 @@ from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.writing.claim import Claim, LogView
 from barnabas.tiering.writing.claim import claim_manifest as claim
 from barnabas.tiering.writing.copier import SegmentCopier
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
 from tests.log.tiers.scene import TIERED
 from tests.tiering.support import FOLDER
@@ -54,7 +54,7 @@ def filled(folder, segment_bytes: int):
 async def copied(store, log, epoch: int, segments: int) -> Claim:
     source = CopiedLog(log)
     claimed = await claim(store, FOLDER, Writer(0, epoch, f"leader {epoch}"), source.view(), NOW)
-    copier = SegmentCopier(store, claimed.file, source, Pacer(lambda: 0.0, 1e15), asyncio.to_thread)
+    copier = SegmentCopier(store, claimed.file, source, UploadLimiter(lambda: 0.0, 1e15), asyncio.to_thread)
     copier.note_tiered_end()
     for _ in range(segments):
         assert await copier.copy_next() is not None

@@ -11,7 +11,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError
 from barnabas.tiering.writing.claim import LogView, claim_manifest
-from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from tests.tiering.memory_store import Fault, MemoryStore
@@ -49,7 +49,7 @@ class World:
         self.store = store or MemoryStore()
         self.settings = WriterSettings(**{"delete_delay_ms": 0, **settings})
         self.log = LedReplica(Truth(), 5)
-        pacer = Pacer(self.clock.monotonic, rate)
+        pacer = UploadLimiter(self.clock.monotonic, rate)
         self.writer = RemoteWriter(
             self.store,
             FOLDER,
@@ -121,7 +121,7 @@ def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_i
             Writer(0, 2, "two"),
             second.log,
             lambda: second.settings,
-            Pacer(world.clock.monotonic, 1e12),
+            UploadLimiter(world.clock.monotonic, 1e12),
             at_once,
             world.clock,
         )
@@ -155,7 +155,7 @@ def test_only_so_many_segments_are_copied_at_once():
     """Each upload has parts of 16 MiB in memory: a thousand partitions must not copy at the same time."""
     store = Counting()
     world = World(store)
-    pacer = Pacer(world.clock.monotonic, 1e12, most_uploads=2)
+    pacer = UploadLimiter(world.clock.monotonic, 1e12, most_uploads=2)
 
     def writer_of(partition: int) -> RemoteWriter:
         log = LedReplica(Truth(), 5)

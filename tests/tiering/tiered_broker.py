@@ -12,7 +12,7 @@ from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.aborted_index import encode_aborted
 from barnabas.log.tiering.copying import SealedSegment
-from barnabas.replication.remote_reads import RemoteLimits, RemoteReads
+from barnabas.replication.remote_reads import RemoteLimits, TieredReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.common.threads import ThreadBackground
@@ -50,7 +50,7 @@ class HandMadeTiers:
         self.cache = ChunkCache(reader.get_range, files, self._threads, limit=cache_bytes, most_downloads=10)
         indexes = RemoteIndexCache(reader, self._threads)
         self._parts = ReadingParts(reader, indexes, self.cache, self._threads, broker.clock)
-        self.reads = RemoteReads(broker.page_cache.background, self, broker.timers, lambda: self.limits)
+        self.reads = TieredReads(broker.page_cache.background, self, broker.timers, lambda: self.limits)
         broker.page_cache = self.reads
 
     def remote_log(self, log: Log) -> RemoteLog | None:

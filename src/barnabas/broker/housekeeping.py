@@ -22,7 +22,7 @@ from barnabas.replication.inspections import Inspections
 from barnabas.replication.manager import ReplicaManager
 
 
-class Rounds:
+class PeriodicTask:
     """One round of steps after the other, each begun `interval` seconds after the one before was over."""
 
     def __init__(
@@ -81,7 +81,7 @@ class _Host(Protocol):
     delegation_tokens: DelegationTokens
 
 
-def keep_house(broker: _Host) -> Iterator[None]:
+def run_background_tasks(broker: _Host) -> Iterator[None]:
     """One round of what a broker does by the clock, in short steps."""
     for wanted in broker.logs.housekeeping_steps(broker.clock.now_ms()):
         yield

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.protocol.schema import Message
-from barnabas.security.context import OURSELVES
+from barnabas.security.context import SELF
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler
@@ -22,7 +22,7 @@ class LocalRequest:
     def __init__(self, handler: Handler) -> None:
         self.api_key = handler.request_class.api_key
         self.version = handler.max_version
-        self.context = OURSELVES
+        self.context = SELF
         self.connection = None
         self.patience = self.within = 0.0
         self.is_large = False

@@ -26,7 +26,7 @@ from barnabas.broker.from_config import (
     replica_fetches_from,
     telemetry_from,
 )
-from barnabas.broker.housekeeping import Rounds, keep_house
+from barnabas.broker.housekeeping import PeriodicTask, run_background_tasks
 from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.local_requests import answer
 from barnabas.broker.move_sizes import asking_leaders
@@ -65,8 +65,8 @@ from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Safety
-from barnabas.replication.throttle import FollowerThrottles, Throttle
+from barnabas.replication.safety import Durability
+from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.transactions.producer_ids import ProducerIds
 from barnabas.broker.log_cleaner import LogCleaner
@@ -170,14 +170,14 @@ class BrokerParts:
         self._log_configs = LogConfigs(config)
         self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
         self.flusher = Flusher(self._flushing, self.failed_dirs.flush_failed)
-        self.safety = Safety(self.flusher, config["barnabas.acks.all.fsync"])
+        self.safety = Durability(self.flusher, config["barnabas.acks.all.fsync"])
         self.log_cleaner = LogCleaner(self)
         self.moves = ReplicaMoves(self)
         # Replication.
         self.replicas = ReplicaManager(
             self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, BrokerView(self)
         )
-        self.leader_throttle = Throttle(self.clock.monotonic)
+        self.leader_throttle = ReplicationQuota(self.clock.monotonic)
         self.follower_throttles = FollowerThrottles(self.clock.monotonic)
         self.isr_changes = IsrChanges(self._ask_controller, self._identity)
         self.mirrors = Mirrors(self._ask_controller, self._identity, self.clock, self.safety)
@@ -198,8 +198,8 @@ class BrokerParts:
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)
         self.monitoring = self.platform.monitoring(self)
-        self._housekeeping = Rounds(
-            lambda: keep_house(self),
+        self._housekeeping = PeriodicTask(
+            lambda: run_background_tasks(self),
             self.platform.housekeeping_seconds,
             self.clock.monotonic,
             self.platform.turn_limit,

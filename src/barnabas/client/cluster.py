@@ -13,7 +13,7 @@ from barnabas.client.addresses import Address, parse_addresses
 from barnabas.client.connection import REQUEST_TIMEOUT, BrokerConnection
 from barnabas.client.errors import CannotConnectError, ClientError, error_code
 from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error, from_response
-from barnabas.client.retry import Backoff, Deadline, Patience, retry
+from barnabas.client.retry import Backoff, Deadline, RetryPolicy, retry
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -114,7 +114,7 @@ class Client(Closing):
             else:
                 await self.refresh_quietly(topics)
 
-        return await retry(attempt, Patience(self.total_timeout), recover)
+        return await retry(attempt, RetryPolicy(self.total_timeout), recover)
 
     async def leader(self, partition: TopicPartition) -> int:
         """The id of the partition's leader; KafkaError when the topic, partition or leader is missing."""

@@ -11,7 +11,7 @@ from barnabas.client.errors import STALE_METADATA, ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from barnabas.client.opening import ConsumedRecord, open_batches
-from barnabas.client.retry import Deadline, Patience
+from barnabas.client.retry import Deadline, RetryPolicy
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 
@@ -44,7 +44,7 @@ class Consumer(Closing):
         self._fetches: dict[int, FetchTask] = {}
         self._asked: dict[TopicPartition, int] = {}  # partitions in a fetch that is under way, and by whom
         self._next_refresh = Deadline(0)  # of metadata, while a partition has no leader
-        self._patience = Patience(client.total_timeout)
+        self._patience = RetryPolicy(client.total_timeout)
 
     async def close(self) -> None:
         tasks = list(self._fetches.values())

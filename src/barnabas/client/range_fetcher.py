@@ -19,7 +19,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
-from barnabas.client.retry import Deadline, Patience
+from barnabas.client.retry import Deadline, RetryPolicy
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.common.types import TopicPartition
@@ -92,7 +92,7 @@ class RangeFetcher:
         for place, first, until in ranges:
             self._positions[place], self._ends[place] = first, until
         self._under_way: dict[int, FetchTask] = {}
-        self._patience = Patience(timeout)
+        self._patience = RetryPolicy(timeout)
         self._unknown_since: Deadline | None = None
 
     @property

@@ -56,7 +56,7 @@ class Backoff:
         self._attempts = 0
 
 
-class Patience:
+class RetryPolicy:
     """Decides after each failure: wait before the next attempt, or raise."""
 
     def __init__(self, seconds: float, retriable: Callable[[Exception], bool] = is_retriable) -> None:
@@ -82,7 +82,7 @@ class Patience:
 
 async def retry(
     attempt: Callable[[], Awaitable[T]],
-    patience: Patience,
+    patience: RetryPolicy,
     recover: Callable[[Exception], Awaitable[object]] | None = None,
 ) -> T:
     """What the first attempt that succeeds returns. `recover` runs before each further one, and may raise."""

@@ -14,7 +14,7 @@ from barnabas.client.admin import create_topic
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.control import parse_end_transaction
@@ -34,7 +34,7 @@ async def create_if_missing(client: Client, topic: str, partitions: int, configs
             raise
 
 
-class SettledTable:
+class CompactedTable:
     """The values of the keys that are wanted, as far as they were read. A missing topic is created, if so wanted."""
 
     def __init__(
@@ -81,7 +81,7 @@ class SettledTable:
                 await create_if_missing(self._client, self._place.topic, self._partitions, self._configs)
             await self._client.refresh_quietly([self._place.topic])
 
-        await retry(self._read_to_end, Patience(self._client.total_timeout), recover)
+        await retry(self._read_to_end, RetryPolicy(self._client.total_timeout), recover)
 
     async def _read_to_end(self) -> None:
         """Up to where the partition ended when this was asked.

@@ -19,7 +19,7 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
-from barnabas.client.settled_table import SettledTable, create_if_missing
+from barnabas.client.settled_table import CompactedTable, create_if_missing
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
@@ -160,9 +160,9 @@ class StatusTable:
                 found.append(msgspec.json.decode(value, type=Status).as_seen(now))
         return sorted(found, key=lambda status: (status.kind, status.name))
 
-    def _empty(self) -> SettledTable:
+    def _empty(self) -> CompactedTable:
         place = TopicPartition(STATUS_TOPIC, 0)
-        return SettledTable(
+        return CompactedTable(
             self._client,
             place,
             lambda key: key.startswith(self._prefix),

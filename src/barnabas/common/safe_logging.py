@@ -5,7 +5,7 @@ and marks that turn the direction of writing. A line with such characters is wri
 very long is cut in the middle. A filter on our own loggers does that, so it holds where a broker is embedded, too.
 `barnabas serve` puts the same filter on its handler, for what libraries write.
 
-A logger from `limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger, a level
+A logger from `rate_limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger, a level
 and the text before names are filled in.
 """
 
@@ -34,7 +34,7 @@ def safe_logger(name: str) -> logging.Logger:
     return logger
 
 
-def limited_logger(name: str) -> logging.Logger:
+def rate_limited_logger(name: str) -> logging.Logger:
     """For lines that a client can cause as often as it likes."""
     logger = logging.getLogger(name)
     logger.addFilter(line_limit)  # first: what is left out need not be escaped

@@ -29,8 +29,8 @@ from barnabas.common.durations import seconds_of
 from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
 from barnabas.connect.declaration import Connector
 from barnabas.connect.ends import Feeder
-from barnabas.connect.life import Life, Progress, Tolerance
-from barnabas.connect.orders import Orders, state_url
+from barnabas.connect.life import ConnectorState, Progress, Tolerance
+from barnabas.connect.orders import ControlFiles, state_url
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.spark.errors import PipelineError, words_of
 from barnabas.spark.hadoop_files import HadoopFolder
@@ -91,11 +91,11 @@ class RunningConnector:
         self, connector: Connector, session: SparkSession, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.connector = connector
-        self.life = Life(connector.restart, connector.stalled_after)
+        self.life = ConnectorState(connector.restart, connector.stalled_after)
         self._session = session
         self._clock = clock
         self._redaction = connector.redaction
-        self._orders = Orders(HadoopFolder(session, state_url(connector)))
+        self._orders = ControlFiles(HadoopFolder(session, state_url(connector)))
         self._orders_seen = -ORDERS_SECONDS
         self._tolerance = Tolerance(connector.errors.allowed() if connector.errors is not None else None)
         self._runner: Runner | None = None

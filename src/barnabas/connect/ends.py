@@ -105,7 +105,7 @@ class Sink(Protocol):
         those of the rows, with their types as Spark writes them. May be called in every run."""
 
 
-class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ConnectorEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The base of the settings of an end: `class JdbcSink(End, frozen=True)`."""
 
 

@@ -27,7 +27,7 @@ class Progress:
     lag: int | None
 
 
-class Life:
+class ConnectorState:
     def __init__(self, restart: Restart, stalled_after: float) -> None:
         self.state: State = "starting"
         self.error = ""

@@ -71,7 +71,7 @@ class LocalFolder:
             (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
 
 
-class Orders:
+class ControlFiles:
     def __init__(self, state: Folder) -> None:
         self._folder = state.below("orders")
 

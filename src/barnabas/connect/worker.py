@@ -21,7 +21,7 @@ from typing import Any
 
 from barnabas.client.status import Part, State, Status
 from barnabas.connect.declaration import Restart
-from barnabas.connect.life import Life
+from barnabas.connect.life import ConnectorState
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import prepare_java
 
@@ -126,7 +126,7 @@ class Worker:
     def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None) -> None:
         self._url = url
         self._process = process
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, ConnectorState] = {}
 
     def await_start(self, stopping: Callable[[], bool] = lambda: False) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -162,7 +162,7 @@ class Worker:
         return [self._watched(name, one["status"], now) for name, one in sorted(found.items())]
 
     def _watched(self, name: str, said: Mapping[str, Any], now: float) -> Status:
-        life = self._lives.setdefault(name, Life(Restart(), float("inf")))
+        life = self._lives.setdefault(name, ConnectorState(Restart(), float("inf")))
         parts = [_part(f"task {task['id']}", task) for task in said["tasks"]]
         own = _part("connector", said["connector"])
         failed = [part for part in (own, *parts) if part.state == "failed"]

@@ -1,6 +1,6 @@
 """Requests between coordinators, and from coordinators to the leaders of partitions.
 
-A `Question` knows which broker answers it, how this broker answers it by a call, and which request asks another broker.
+A `CoordinatorRequest` knows which broker answers it, how this broker answers it by a call, and which request asks another broker.
 The channel looks up the broker for every attempt, because leaders move, and asks again as `Retry` says while the error
 is one that passes by itself. In Kafka each of these has a channel of its own: PersisterStateManager,
 TransactionMarkerChannelManager, AddPartitionsToTxnManager.
@@ -16,10 +16,10 @@ from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.peers import Peers
 from barnabas.coordination.tasks import Tasks, answer_of
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.schema import Message
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 A = TypeVar("A")
 Done = Callable[[A | KafkaError], None]
@@ -58,7 +58,7 @@ class Retry(NamedTuple):
 ONCE = Retry(attempts=1)
 
 
-class Question(ABC, Generic[A]):
+class CoordinatorRequest(ABC, Generic[A]):
     """What is asked of the broker that leads a partition or coordinates a key."""
 
     version: int | None = None
@@ -118,12 +118,12 @@ class Channel:
         """What is still unanswered stays so."""
         self._tasks.stop()
 
-    def ask(self, question: Question[A], done: Done[A], retry: Retry = ONCE) -> None:
+    def ask(self, question: CoordinatorRequest[A], done: Done[A], retry: Retry = ONCE) -> None:
         """`done` gets the answer, or the KafkaError that is left after the last attempt."""
         until = self._host.clock.monotonic() + retry.seconds if retry.seconds < FOREVER else FOREVER
         self._attempt(question, done, retry, until, 1)
 
-    async def answer(self, question: Question[A], retry: Retry = ONCE) -> A:
+    async def answer(self, question: CoordinatorRequest[A], retry: Retry = ONCE) -> A:
         """The same for coroutines; a KafkaError is raised."""
 
         def ask(done: Done[A]) -> None:
@@ -132,7 +132,7 @@ class Channel:
         return await answer_of(ask)
 
     def _attempt(
-        self, question: Question[A], done: Done[A], retry: Retry, until: float, attempt: int
+        self, question: CoordinatorRequest[A], done: Done[A], retry: Retry, until: float, attempt: int
     ) -> None:
         def answered(outcome: A | KafkaError) -> None:
             is_last = attempt >= retry.attempts or self._host.clock.monotonic() >= until
@@ -146,7 +146,7 @@ class Channel:
 
         self._ask_once(question, answered)
 
-    def _ask_once(self, question: Question[A], answered: Done[A]) -> None:
+    def _ask_once(self, question: CoordinatorRequest[A], answered: Done[A]) -> None:
         create = question.missing()
         if create is not None:
             self._tasks.start(self._create(create, answered))
@@ -163,7 +163,7 @@ class Channel:
         else:
             self._tasks.start(self._ask_peer(leader, question, answered))
 
-    async def _ask_peer(self, leader: int, question: Question[A], answered: Done[A]) -> None:
+    async def _ask_peer(self, leader: int, question: CoordinatorRequest[A], answered: Done[A]) -> None:
         outcome: A | KafkaError
         try:
             outcome = question.read(await self._host.peers.send(leader, question.request(), question.version))

@@ -29,15 +29,15 @@ from barnabas.coordination.loading import AwaitingLoad, Loading
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MAX_BATCH_BYTES = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
 # Until a shard that could not be loaded is tried again; twice as long each time, because it may cost a long log.
@@ -53,14 +53,14 @@ Finish = Callable[[ErrorCode], None]
 Waiting = dict["_DelayedResult", None]
 
 
-class Machine(Loop, Protocol):
+class RuntimeEnvironment(Loop, Protocol):
     """What the runtime needs from the broker around it."""
 
     @property
     def clock(self) -> Clock: ...
 
     @property
-    def safety(self) -> Safety: ...
+    def safety(self) -> Durability: ...
 
 
 class _DelayedResult(DelayedOperation):
@@ -118,7 +118,7 @@ class ActiveShard(Generic[S]):
 
     __slots__ = ("awaiting_load", "batch", "loading", "partition", "shard", "waiting")
 
-    def __init__(self, partition: Partition, shard: S, machine: Machine) -> None:
+    def __init__(self, partition: Partition, shard: S, machine: RuntimeEnvironment) -> None:
         self.partition = partition
         self.shard = shard
         self.loading: Loading | None = None
@@ -141,7 +141,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         topic: str,
         make_shard: Callable[[int], S],
-        machine: Machine,
+        machine: RuntimeEnvironment,
         write_timeout_ms: int,
         *,
         is_compacted: bool = True,

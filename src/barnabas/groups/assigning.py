@@ -21,7 +21,7 @@ from barnabas.common.clock import Turn, TurnLimit
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import ModernGroup
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.common.cooperative import PIECE, Steps
 
 LARGE = 3000
@@ -64,7 +64,7 @@ class Assigning(Generic[G, A]):
             self._jobs[group_id] = None
             self._context.soon(lambda step: self._begin(group_id, step))
 
-    def _begin(self, group_id: str, step: Step) -> None:
+    def _begin(self, group_id: str, step: CoordinatorResult) -> None:
         group = self._context.groups.get(group_id)
         if not isinstance(group, self._targets.group_class) or group.assignment_epoch >= group.epoch:
             del self._jobs[group_id]
@@ -73,7 +73,7 @@ class Assigning(Generic[G, A]):
         self._jobs[group_id] = job
         self._go_on(job, step)
 
-    def _go_on(self, job: _Job, step: Step) -> None:
+    def _go_on(self, job: _Job, step: CoordinatorResult) -> None:
         group_id = job.group.group_id
         if self._jobs.get(group_id) is not job:
             return  # a part of it could not be written
@@ -90,7 +90,7 @@ class Assigning(Generic[G, A]):
         if step.records:
             step.undo = lambda: self._give_up(group_id)
 
-    def _take_steps(self, job: _Job, step: Step) -> bool:
+    def _take_steps(self, job: _Job, step: CoordinatorResult) -> bool:
         """For one turn, which ends with the first part that is to be written; True when there is nothing left."""
         turn = Turn(LIMIT, self._context.clock.monotonic)
         # Sets with thousands of entries are few objects: the collector would wait for more of them, and then look at

@@ -8,17 +8,17 @@ from typing import TypeVar
 
 from barnabas.common.clock import Timer
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, Machine
+from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.classic.membership import Joining
+from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.group import Client, Deadline, Group
 from barnabas.groups.kind import ShardContext
-from barnabas.groups.ledger import Ledger
+from barnabas.groups.ledger import MemoryBudget
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Respond, Step, commit_error, group_error
+from barnabas.groups.step import Respond, CoordinatorResult, commit_error, group_error
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.topics import Topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
@@ -33,7 +33,7 @@ from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, Str
 from barnabas.records.control import EndTransactionMarker
 
 T = TypeVar("T")
-Act = Callable[[GroupShard, Step], None]
+Act = Callable[[GroupShard, CoordinatorResult], None]
 
 
 class GroupCoordinator:
@@ -42,7 +42,7 @@ class GroupCoordinator:
     def __init__(
         self,
         settings: GroupSettings,
-        machine: Machine,
+        machine: RuntimeEnvironment,
         partitions: Callable[[], int],
         topics: Topics | None = None,
         configs: GroupConfigs | None = None,
@@ -50,7 +50,7 @@ class GroupCoordinator:
         self.settings = settings
         self.topics = topics or Topics()
         self.configs = configs or GroupConfigs()
-        self.ledger = Ledger(settings.bounds)
+        self.ledger = MemoryBudget(settings.bounds)
         self._machine = machine
         self._partitions = partitions
         self.runtime = CoordinatorRuntime(
@@ -72,7 +72,7 @@ class GroupCoordinator:
         def reached(deadline: Deadline) -> None:
             self._perform_own(index, lambda shard, step: shard.deadline_reached(deadline, step))
 
-        def soon(act: Callable[[Step], None]) -> None:
+        def soon(act: Callable[[CoordinatorResult], None]) -> None:
             self._machine.call_soon(lambda: self._perform_own(index, lambda shard, step: act(step)))
 
         clock = self._machine.clock
@@ -89,7 +89,7 @@ class GroupCoordinator:
 
     # -- requests of members: answered when the records that they cause are safe ----------------------
 
-    def join(self, joining: Joining) -> None:
+    def join(self, joining: JoinRequest) -> None:
         self.perform(joining.request.group_id, lambda shard, step: shard.join(joining, step))
 
     def sync(self, request: SyncGroupRequest, respond: Respond) -> None:
@@ -123,7 +123,7 @@ class GroupCoordinator:
     ) -> None:
         """`respond` is also told which internal topics are missing."""
 
-        def beat(shard: GroupShard, step: Step) -> None:
+        def beat(shard: GroupShard, step: CoordinatorResult) -> None:
             outcome = shard.streams.heartbeat(request, client, step, version)
             step.answer(partial(respond, outcome.missing), outcome.response)
 
@@ -133,7 +133,7 @@ class GroupCoordinator:
 
     def perform(self, group_id: str, act: Act) -> None:
         """Run a step that answers by itself; KafkaError if it is refused, and nothing has changed."""
-        active, step = self.runtime.active(self.shard_index(group_id)), Step()
+        active, step = self.runtime.active(self.shard_index(group_id)), CoordinatorResult()
         act(active.shard, step)
         if step.records:
             self.ledger.changed(active.shard.groups, group_id)
@@ -142,13 +142,13 @@ class GroupCoordinator:
     def _perform_own(self, index: int, act: Act) -> None:
         """A step that nobody has asked for. If it cannot be run now, the next coordinator will run it."""
         try:
-            active, step = self.runtime.active(index), Step()
+            active, step = self.runtime.active(index), CoordinatorResult()
             act(active.shard, step)
         except KafkaError:
             return
         self._finish(active, step)
 
-    def _finish(self, active: ActiveShard[GroupShard], step: Step) -> None:
+    def _finish(self, active: ActiveShard[GroupShard], step: CoordinatorResult) -> None:
         """Append the records, and give the answers when they are safe."""
         try:
             self.runtime.append(active, step.records)
@@ -191,7 +191,7 @@ class GroupCoordinator:
             return
 
         def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
-            step = Step()
+            step = CoordinatorResult()
             act(shard, step)
             self.ledger.changed(shard.groups, group_id)
             return step.records, None
@@ -261,7 +261,7 @@ class GroupCoordinator:
         self.start()
         self._for_each_group(lambda group_id, shard, step: shard.expire_offsets(group_id, step))
 
-    def _for_each_group(self, act: Callable[[str, GroupShard, Step], None]) -> None:
+    def _for_each_group(self, act: Callable[[str, GroupShard, CoordinatorResult], None]) -> None:
         """One batch for each group, so that none grows beyond what the log takes."""
         for index, shard in self.runtime.shards():
             for group_id in list(shard.groups):

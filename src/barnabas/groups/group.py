@@ -88,14 +88,14 @@ class Committer(NamedTuple):
             )
 
 
-PlaceCheck = Callable[[TopicPartition, Uuid], None]
+PartitionCheck = Callable[[TopicPartition, Uuid], None]
 """Raises a KafkaError when an offset of this partition must not be committed."""
 
 Age = Callable[[Committed], int]
 """From when on the retention of an offset counts."""
 
 
-def any_place(place: TopicPartition, topic_id: Uuid) -> None:
+def any_partition(place: TopicPartition, topic_id: Uuid) -> None:
     """A sender that passed the check of the group may commit every partition."""
 
 

@@ -11,16 +11,16 @@ from barnabas.common.clock import Clock
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.settings import GroupConfigs
-from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PlaceCheck
-from barnabas.groups.ledger import Ledger
+from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PartitionCheck
+from barnabas.groups.ledger import MemoryBudget
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import OffsetStore
 from barnabas.groups.settings import GroupSettings
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.topics import Topics
 from barnabas.protocol.schema import Message
 
-Act = Callable[[Step], None]
+Act = Callable[[CoordinatorResult], None]
 Replay = Callable[[Any, Any], None]
 """Takes over a record: its key, and its value or None for a tombstone."""
 
@@ -38,7 +38,7 @@ class ShardContext:
     topics: Topics
     configs: GroupConfigs
     soon: Callable[[Act], None]
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: MemoryBudget = field(default_factory=MemoryBudget)
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(init=False)
     is_live: bool = False
@@ -69,7 +69,7 @@ def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], memb
 G = TypeVar("G", bound=Group)
 
 
-class GroupKind(ABC, Generic[G]):
+class GroupManager(ABC, Generic[G]):
     """One type of group in one shard. Requests add records and answers to a step, and change nothing else
     but deadlines; `replays` change the groups."""
 
@@ -86,7 +86,7 @@ class GroupKind(ABC, Generic[G]):
         """What to do with the records of this type, by the class of their key."""
 
     @abstractmethod
-    def deadline_reached(self, group: G, deadline: Deadline, step: Step) -> None: ...
+    def deadline_reached(self, group: G, deadline: Deadline, step: CoordinatorResult) -> None: ...
 
     @abstractmethod
     def loaded(self, group: G) -> None:
@@ -97,7 +97,7 @@ class GroupKind(ABC, Generic[G]):
         """Another broker coordinates from now on; what waits here is answered."""
 
     @abstractmethod
-    def check_commit(self, group: G, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group: G, committer: Committer) -> PartitionCheck:
         """May this sender commit offsets of the group, and of which partitions?"""
 
     def topics_changed(self, group: G, changed: Set[str], deleted: Set[str]) -> None:

@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
     """That one member may subscribe to by name."""
 
 
-class Ledger:
+class MemoryBudget:
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
         self.offset_bytes = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.groups.ledger import OFFSET_BYTES, Ledger
+from barnabas.groups.ledger import OFFSET_BYTES, MemoryBudget
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY = -1
@@ -33,8 +33,8 @@ Offsets = dict[TopicPartition, Committed]
 
 
 class OffsetStore:
-    def __init__(self, ledger: Ledger | None = None) -> None:
-        self._ledger = ledger or Ledger()
+    def __init__(self, ledger: MemoryBudget | None = None) -> None:
+        self._ledger = ledger or MemoryBudget()
         self._held = 0
         self._by_group: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}  # by producer id, then by group

@@ -8,13 +8,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
-from barnabas.groups.kind import GroupKind
+from barnabas.groups.kind import GroupManager
 from barnabas.groups.modern import NO_ASSIGNMENT_YET, ModernGroup, ModernMember, partitions_of
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 
 
-class PartitionGroupKind(GroupKind[G]):
+class PartitionGroupKind(GroupManager[G]):
     """Replays: each takes the key of a record, and its value or None for a tombstone."""
 
     epoch_without_target: ClassVar[int]

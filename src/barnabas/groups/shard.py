@@ -13,20 +13,20 @@ from typing import Any
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup
-from barnabas.groups.classic.kind import ClassicGroups
+from barnabas.groups.classic.kind import ClassicGroupManager
 from barnabas.groups.classic.member import protocol_bytes
-from barnabas.groups.classic.membership import Joining
+from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.consumer.group import ConsumerGroup
-from barnabas.groups.consumer.kind import ConsumerGroups
-from barnabas.groups.group import Committer, Deadline, Group, GroupType, PlaceCheck, any_place
-from barnabas.groups.kind import GroupKind, ShardContext
+from barnabas.groups.consumer.kind import ConsumerGroupManager
+from barnabas.groups.group import Committer, Deadline, Group, GroupType, PartitionCheck, any_partition
+from barnabas.groups.kind import GroupManager, ShardContext
 from barnabas.groups.ledger import OFFSET_BYTES
 from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
-from barnabas.groups.share.kind import ShareGroups
-from barnabas.groups.step import Respond, Step
-from barnabas.groups.streams.kind import StreamsGroups
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.share.kind import ShareGroupManager
+from barnabas.groups.step import Respond, CoordinatorResult
+from barnabas.groups.streams.kind import StreamsGroupManager
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -43,7 +43,7 @@ from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetComm
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class GroupShard:
@@ -52,11 +52,11 @@ class GroupShard:
         self.settings = context.settings
         self.groups = context.groups
         self.offsets = context.offsets
-        self.classic = ClassicGroups(context)
-        self.consumer = ConsumerGroups(context, self.classic)
-        self.streams = StreamsGroups(context)
-        self.share = ShareGroups(context)
-        kinds: tuple[GroupKind[Any], ...] = (self.classic, self.consumer, self.streams, self.share)
+        self.classic = ClassicGroupManager(context)
+        self.consumer = ConsumerGroupManager(context, self.classic)
+        self.streams = StreamsGroupManager(context)
+        self.share = ShareGroupManager(context)
+        kinds: tuple[GroupManager[Any], ...] = (self.classic, self.consumer, self.streams, self.share)
         self._kinds = {kind.group_type: kind for kind in kinds}
         self._replays = {key: replay for kind in kinds for key, replay in kind.replays().items()}
 
@@ -66,12 +66,12 @@ class GroupShard:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    def _kind(self, group: Group) -> GroupKind[Any]:
+    def _kind(self, group: Group) -> GroupManager[Any]:
         return self._kinds[group.group_type]
 
     # -- members of the classic protocol ------------------------------------------------------------
 
-    def join(self, joining: Joining, step: Step) -> None:
+    def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
         """A consumer group takes members of either protocol; an empty group of another type becomes a classic one."""
         group = self.groups.get(joining.request.group_id)
         self.context.ledger.check_bytes(protocol_bytes(joining.protocols))
@@ -87,7 +87,7 @@ class GroupShard:
             self._join_in_place_of(group, joining, step)
         self.context.ledger.changed(self.groups, joining.request.group_id)
 
-    def _join_in_place_of(self, group: Group, joining: Joining, step: Step) -> None:
+    def _join_in_place_of(self, group: Group, joining: JoinRequest, step: CoordinatorResult) -> None:
         self.classic.join(joining, step)
         step.records[:0] = group.tombstones()
 
@@ -96,7 +96,7 @@ class GroupShard:
 
         step.undo = undo
 
-    def sync(self, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
+    def sync(self, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
         group = self._joined(request.group_id)
         if request.assignments:
             self.context.ledger.check_bytes(sum(len(one.assignment) for one in request.assignments))
@@ -113,7 +113,7 @@ class GroupShard:
             return self.consumer.classic_members.heartbeat(group, *sender)
         return self.classic.membership.heartbeat(group, *sender)
 
-    def leave(self, group_id: str, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
+    def leave(self, group_id: str, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
         group = self._joined(group_id)
         self.context.ledger.changed(self.groups, group_id)
         if isinstance(group, ConsumerGroup):
@@ -129,7 +129,7 @@ class GroupShard:
 
     # -- what happens to groups of every type -------------------------------------------------------
 
-    def deadline_reached(self, deadline: Deadline, step: Step) -> None:
+    def deadline_reached(self, deadline: Deadline, step: CoordinatorResult) -> None:
         group = self.groups.get(deadline.group_id)
         if group is not None:
             self._kind(group).deadline_reached(group, deadline, step)
@@ -140,7 +140,7 @@ class GroupShard:
         for group in list(self.groups.values()):
             self._kind(group).topics_changed(group, changed, deleted)
 
-    def delete_group(self, group_id: str, step: Step) -> None:
+    def delete_group(self, group_id: str, step: CoordinatorResult) -> None:
         group = self.find(group_id)
         group.check_deletion()
         self._bury(group_id, self._all_places(group_id), step)
@@ -148,14 +148,14 @@ class GroupShard:
 
     # -- offsets ------------------------------------------------------------------------------------
 
-    def check_commit(self, group_id: str, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group_id: str, committer: Committer) -> PartitionCheck:
         """May this sender commit offsets, and of which partitions?"""
         group = self.groups.get(group_id)
         if group is not None:
             return self._kind(group).check_commit(group, committer)
         if committer.epoch >= 0:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} has no members")
-        return any_place
+        return any_partition
 
     def commit(
         self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]]
@@ -186,7 +186,7 @@ class GroupShard:
     def committed(self, group_id: str) -> Offsets:
         return self.offsets.of_group(group_id)
 
-    def delete_offset(self, group: Group, place: TopicPartition, step: Step) -> ErrorCode:
+    def delete_offset(self, group: Group, place: TopicPartition, step: CoordinatorResult) -> ErrorCode:
         if group.consumes(place.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         if place in self.offsets.of_group(group.group_id):
@@ -196,10 +196,10 @@ class GroupShard:
     def _all_places(self, group_id: str) -> set[TopicPartition]:
         return self.offsets.pending_places(group_id) | self.offsets.of_group(group_id).keys()
 
-    def _bury(self, group_id: str, places: Iterable[TopicPartition], step: Step) -> None:
+    def _bury(self, group_id: str, places: Iterable[TopicPartition], step: CoordinatorResult) -> None:
         step.records += [offset_tombstone(group_id, place) for place in sorted(places)]
 
-    def expire_offsets(self, group_id: str, step: Step) -> None:
+    def expire_offsets(self, group_id: str, step: CoordinatorResult) -> None:
         """Drop what has outlived its retention, and the group itself when nothing is left of it."""
         group = self.groups.get(group_id)
         if group is None or not group.expires:
@@ -213,7 +213,7 @@ class GroupShard:
         if all_gone and group.is_empty and not group.is_awaited:
             step.records += group.tombstones()
 
-    def forget_topics(self, group_id: str, topics: set[str], step: Step) -> None:
+    def forget_topics(self, group_id: str, topics: set[str], step: CoordinatorResult) -> None:
         """Topics were deleted: offsets in them mean nothing any more."""
         gone = [place for place in self._all_places(group_id) if place.topic in topics]
         self._bury(group_id, gone, step)

@@ -12,7 +12,7 @@ from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupRespon
 Respond = Callable[[Any], None]
 
 
-class Step:
+class CoordinatorResult:
     """Records to append, and the answers to give once they are safe: one request may free many that wait.
 
     `undo` puts back what the step has changed in memory when its records cannot be appended.

@@ -47,14 +47,14 @@ class EnvelopeNeeds(HasController, Protocol):
 # -- the broker that forwards ---------------------------------------------------------------------------
 
 
-def sealed(message: Message, version: int, context: RequestContext) -> EnvelopeRequest:
+def wrap(message: Message, version: int, context: RequestContext) -> EnvelopeRequest:
     """The envelope of a client's request."""
     header = RequestHeader(message.api_key, version, 0, context.client_id)
     frame = b"".join(encode_request(header, message))
     return EnvelopeRequest(frame[LENGTH_BYTES:], serialized(context.principal), _address(context.host))
 
 
-async def opened(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
+async def unwrap(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
     """The answer in an envelope; KafkaError when the controller has not served the request."""
     if response.error_code or response.response_data is None:
         raise KafkaError(ErrorCode(response.error_code), "the controller did not take the request")

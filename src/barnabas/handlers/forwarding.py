@@ -21,9 +21,9 @@ from barnabas.cluster.peers import Peers
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_creation
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.envelope import opened, sealed
+from barnabas.handlers.envelope import unwrap, wrap
 from barnabas.handlers.needs import HasController, HasImage
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.account import mute
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
@@ -35,7 +35,7 @@ from barnabas.protocol.messages.topics import (
     CreateTopicsResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.security.context import OURSELVES, RequestContext
+from barnabas.security.context import SELF, RequestContext
 from barnabas.security.quotas import Kind, Quotas
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ VISIBLE_SECONDS = 5.0  # how long a created topic may take to appear in our own 
 # The controller that was asked is gone, or not yet in office.
 _PASSING = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 R = TypeVar("R")
 Function = Callable[..., Coroutine[Any, Any, R]]
@@ -116,8 +116,8 @@ async def _ask_controller(
     broker: ForwardingNeeds, message: Message, version: int, context: RequestContext
 ) -> Any:
     if await broker.peers.serves(_controller(broker), ApiKey.ENVELOPE):
-        envelope = sealed(message, version, context)
-        return await opened(await to_controller(broker, envelope), type(message), version)
+        envelope = wrap(message, version, context)
+        return await unwrap(await to_controller(broker, envelope), type(message), version)
     if level_of(broker.image) >= ENVELOPE_LEVEL:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller does not know Envelope")
     return await to_controller(broker, message, version)
@@ -158,7 +158,7 @@ def _seen(task: asyncio.Future[Any]) -> None:
 
 
 async def create_topics(
-    broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext = OURSELVES
+    broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext = SELF
 ) -> dict[str, KafkaError | None]:
     """Create topics that a client, or this broker itself, needs without having asked; why each was not created."""
     if broker.controller.is_active:
@@ -187,7 +187,7 @@ def _above_quota(
 ) -> dict[str, KafkaError | None]:
     """Topics beyond what the client may create; the controller that gets an Envelope finds out by itself."""
     refused: dict[str, KafkaError | None] = {}
-    if context is OURSELVES or Kind.MUTATION not in broker.quotas.kinds:
+    if context is SELF or Kind.MUTATION not in broker.quotas.kinds:
         return refused
     for topic in wanted:
         asked = topic.partitions if topic.partitions > 0 else broker.policy.num_partitions

@@ -17,7 +17,7 @@ from barnabas.common.files import FileSystem
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import State
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
@@ -39,7 +39,7 @@ from barnabas.common.types import TopicPartition
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class MovesReplicas(Protocol):

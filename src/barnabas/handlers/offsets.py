@@ -34,7 +34,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -64,7 +64,7 @@ class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
     """What these need of the broker."""
 
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
     @property
     def tiering(self) -> TellsOfTiers: ...
 
@@ -179,7 +179,7 @@ async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> R
 
 
 async def _search(
-    page_cache: PageCache, log: Log, timestamp: int, timeout_ms: int
+    page_cache: ColdReads, log: Log, timestamp: int, timeout_ms: int
 ) -> Found | KafkaError | None:
     try:
         record = await page_cache.remote_offset_for_timestamp(log, timestamp, timeout_ms)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
 from barnabas.handlers.share.requests import withheld as withheld_share
-from barnabas.network.requests.account import Bytes, Mutations
+from barnabas.network.requests.account import QuotaBytes, MutationQuota
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -72,19 +72,19 @@ def _added(broker: Any, topic: Any) -> int:
     return max(topic.count - len(state.partitions), 0) if state is not None else 0
 
 
-CARRIED: dict[ApiKey, Bytes] = {
-    ApiKey.PRODUCE: Bytes(produced=_produced),
-    ApiKey.FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Bytes(is_of_follower=lambda message: message.replica_id >= 0),
-    ApiKey.APPEND_MIRRORED: Bytes(produced=_mirrored),
-    ApiKey.SHARE_FETCH: Bytes(fetched=_fetched, cap=_cap, withhold=withheld_share),
+CARRIED: dict[ApiKey, QuotaBytes] = {
+    ApiKey.PRODUCE: QuotaBytes(produced=_produced),
+    ApiKey.FETCH: QuotaBytes(fetched=_fetched, cap=_cap, withhold=withheld, is_of_follower=_is_of_replica),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: QuotaBytes(is_of_follower=lambda message: message.replica_id >= 0),
+    ApiKey.APPEND_MIRRORED: QuotaBytes(produced=_mirrored),
+    ApiKey.SHARE_FETCH: QuotaBytes(fetched=_fetched, cap=_cap, withhold=withheld_share),
 }
 
-MUTATIONS: dict[ApiKey, tuple[Mutations, ...]] = {
-    ApiKey.CREATE_TOPICS: (Mutations("topics", "topics", _created, strict_since=6),),
+MUTATIONS: dict[ApiKey, tuple[MutationQuota, ...]] = {
+    ApiKey.CREATE_TOPICS: (MutationQuota("topics", "topics", _created, strict_since=6),),
     ApiKey.DELETE_TOPICS: (
-        Mutations("topics", "responses", _deleted, strict_since=5),
-        Mutations("topic_names", "responses", _deleted, strict_since=5),
+        MutationQuota("topics", "responses", _deleted, strict_since=5),
+        MutationQuota("topic_names", "responses", _deleted, strict_since=5),
     ),
-    ApiKey.CREATE_PARTITIONS: (Mutations("topics", "results", _added, strict_since=3),),
+    ApiKey.CREATE_PARTITIONS: (MutationQuota("topics", "results", _added, strict_since=3),),
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.handlers.topics import CREATED_AT_ONCE, within_bound
-from barnabas.network.requests.request_parts import ALL, TWICE, Cut, cut_at
+from barnabas.network.requests.request_parts import ALL, TWICE, ArrayPath, cut_at
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
@@ -87,9 +87,9 @@ _OF_STATES = cut_at(_OF_TOPIC_IDS, ("partitions", "partitions", ("partition",)),
 _OF_RESOURCES = cut_at(("resources", "responses", ("resource_type", "resource_name")), repeats=TWICE)
 
 
-class Slicing(NamedTuple):
+class Chunking(NamedTuple):
     of: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[ArrayPath, ...]
     always: bool = False
     only_heavy: bool = False
     """Small requests go to the handler directly: they are many."""
@@ -97,8 +97,8 @@ class Slicing(NamedTuple):
     """Looks at the whole request before it is cut."""
 
 
-SLICING: dict[type[Message], Slicing] = {
-    ProduceRequest: Slicing(
+CHUNKING: dict[type[Message], Chunking] = {
+    ProduceRequest: Chunking(
         100,
         (
             cut_at(
@@ -109,10 +109,10 @@ SLICING: dict[type[Message], Slicing] = {
         ),
         only_heavy=True,
     ),
-    ListOffsetsRequest: Slicing(200, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=TWICE),)),
-    MetadataRequest: Slicing(200, (cut_at(("topics", "topics", ("topic_id", "name"))),)),
-    OffsetCommitRequest: Slicing(500, (cut_at(_OF_TOPICS_OR_IDS, _OF_PARTITIONS, repeats=ALL),)),
-    OffsetFetchRequest: Slicing(
+    ListOffsetsRequest: Chunking(200, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=TWICE),)),
+    MetadataRequest: Chunking(200, (cut_at(("topics", "topics", ("topic_id", "name"))),)),
+    OffsetCommitRequest: Chunking(500, (cut_at(_OF_TOPICS_OR_IDS, _OF_PARTITIONS, repeats=ALL),)),
+    OffsetFetchRequest: Chunking(
         500,
         (
             cut_at(
@@ -122,26 +122,26 @@ SLICING: dict[type[Message], Slicing] = {
         ),
         always=True,
     ),
-    FindCoordinatorRequest: Slicing(200, (cut_at(("coordinator_keys", "coordinators")),), always=True),
-    DescribeGroupsRequest: Slicing(10, (cut_at(("groups", "groups")),), always=True),
-    CreateTopicsRequest: Slicing(
+    FindCoordinatorRequest: Chunking(200, (cut_at(("coordinator_keys", "coordinators")),), always=True),
+    DescribeGroupsRequest: Chunking(10, (cut_at(("groups", "groups")),), always=True),
+    CreateTopicsRequest: Chunking(
         CREATED_AT_ONCE, (cut_at(("topics", "topics", ("name",)), repeats=TWICE),), check=within_bound
     ),
-    DeleteTopicsRequest: Slicing(
+    DeleteTopicsRequest: Chunking(
         100,
         (
             cut_at(("topics", "responses", ("name", "topic_id")), repeats=TWICE),
             cut_at(("topic_names", "responses"), repeats=TWICE),
         ),
     ),
-    DeleteRecordsRequest: Slicing(100, (cut_at(_OF_TOPICS, _OF_PARTITIONS),)),
-    OffsetForLeaderEpochRequest: Slicing(
+    DeleteRecordsRequest: Chunking(100, (cut_at(_OF_TOPICS, _OF_PARTITIONS),)),
+    OffsetForLeaderEpochRequest: Chunking(
         500, (cut_at(("topics", "topics", ("topic",)), ("partitions", "partitions", ("partition",))),)
     ),
     # Partitions are added all or none. Of a request with more than a thousand, some parts may be added and others not.
     # That is harmless: a producer sends the whole request again after a retriable error, which adds nothing twice, and
     # aborts after any other, which ends the transaction in the partitions that were added.
-    AddPartitionsToTxnRequest: Slicing(
+    AddPartitionsToTxnRequest: Chunking(
         ELEMENTS_AT_ONCE,
         (
             cut_at(
@@ -157,7 +157,7 @@ SLICING: dict[type[Message], Slicing] = {
             ),
         ),
     ),
-    WriteTxnMarkersRequest: Slicing(
+    WriteTxnMarkersRequest: Chunking(
         100,
         (
             cut_at(
@@ -168,16 +168,16 @@ SLICING: dict[type[Message], Slicing] = {
             ),
         ),
     ),
-    TxnOffsetCommitRequest: Slicing(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=ALL),)),
+    TxnOffsetCommitRequest: Chunking(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=ALL),)),
     # Up to so many change in one entry of the metadata log: all or none.
-    AlterClientQuotasRequest: Slicing(1000, (cut_at(("entries", "entries"), repeats=ALL),)),
-    AlterConfigsRequest: Slicing(50, (_OF_RESOURCES,)),
-    AlterReplicaLogDirsRequest: Slicing(
+    AlterClientQuotasRequest: Chunking(1000, (cut_at(("entries", "entries"), repeats=ALL),)),
+    AlterConfigsRequest: Chunking(50, (_OF_RESOURCES,)),
+    AlterReplicaLogDirsRequest: Chunking(
         100,
         (cut_at(("dirs", "results", ("path",)), ("topics", "partitions", ("name",)), ("partitions", "")),),
     ),
-    DeleteGroupsRequest: Slicing(50, (cut_at(("groups_names", "results")),)),
-    ElectLeadersRequest: Slicing(
+    DeleteGroupsRequest: Chunking(50, (cut_at(("groups_names", "results")),)),
+    ElectLeadersRequest: Chunking(
         200,
         (
             cut_at(
@@ -186,25 +186,25 @@ SLICING: dict[type[Message], Slicing] = {
             ),
         ),
     ),
-    IncrementalAlterConfigsRequest: Slicing(50, (_OF_RESOURCES,)),
-    AlterPartitionReassignmentsRequest: Slicing(
+    IncrementalAlterConfigsRequest: Chunking(50, (_OF_RESOURCES,)),
+    AlterPartitionReassignmentsRequest: Chunking(
         200, (cut_at(("topics", "responses", ("name",)), _OF_PARTITIONS, repeats=ALL),)
     ),
     # Kafka's tool names every partition when it describes topics.
-    ListPartitionReassignmentsRequest: Slicing(
+    ListPartitionReassignmentsRequest: Chunking(
         ELEMENTS_AT_ONCE, (cut_at(_OF_TOPICS, ("partition_indexes", "partitions")),)
     ),
-    AlterPartitionRequest: Slicing(
+    AlterPartitionRequest: Chunking(
         200, (cut_at(("topics", "topics", ("topic_id",)), _OF_PARTITIONS, repeats=ALL),)
     ),
-    OffsetDeleteRequest: Slicing(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS),)),
-    DescribeProducersRequest: Slicing(
+    OffsetDeleteRequest: Chunking(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS),)),
+    DescribeProducersRequest: Chunking(
         20, (cut_at(_OF_TOPICS, ("partition_indexes", "partitions")),), always=True
     ),
-    DescribeTransactionsRequest: Slicing(
+    DescribeTransactionsRequest: Chunking(
         20, (cut_at(("transactional_ids", "transaction_states")),), always=True
     ),
-    AssignReplicasToDirsRequest: Slicing(
+    AssignReplicasToDirsRequest: Chunking(
         200,
         (
             cut_at(
@@ -215,14 +215,14 @@ SLICING: dict[type[Message], Slicing] = {
             ),
         ),
     ),
-    ConsumerGroupDescribeRequest: Slicing(10, (cut_at(("group_ids", "groups")),), always=True),
-    ShareGroupDescribeRequest: Slicing(10, (cut_at(("group_ids", "groups")),), always=True),
-    InitializeShareGroupStateRequest: Slicing(100, (_OF_STATES,)),
-    ReadShareGroupStateRequest: Slicing(100, (_OF_STATES,)),
-    WriteShareGroupStateRequest: Slicing(100, (_OF_STATES,)),
-    DeleteShareGroupStateRequest: Slicing(100, (_OF_STATES,)),
-    ReadShareGroupStateSummaryRequest: Slicing(100, (_OF_STATES,)),
-    DescribeShareGroupOffsetsRequest: Slicing(
+    ConsumerGroupDescribeRequest: Chunking(10, (cut_at(("group_ids", "groups")),), always=True),
+    ShareGroupDescribeRequest: Chunking(10, (cut_at(("group_ids", "groups")),), always=True),
+    InitializeShareGroupStateRequest: Chunking(100, (_OF_STATES,)),
+    ReadShareGroupStateRequest: Chunking(100, (_OF_STATES,)),
+    WriteShareGroupStateRequest: Chunking(100, (_OF_STATES,)),
+    DeleteShareGroupStateRequest: Chunking(100, (_OF_STATES,)),
+    ReadShareGroupStateSummaryRequest: Chunking(100, (_OF_STATES,)),
+    DescribeShareGroupOffsetsRequest: Chunking(
         100,
         (
             cut_at(
@@ -233,16 +233,16 @@ SLICING: dict[type[Message], Slicing] = {
         ),
         always=True,
     ),
-    AlterShareGroupOffsetsRequest: Slicing(
+    AlterShareGroupOffsetsRequest: Chunking(
         100, (cut_at(("topics", "responses", ("topic_name",)), _OF_PARTITIONS),)
     ),
-    DeleteShareGroupOffsetsRequest: Slicing(100, (cut_at(("topics", "responses", ("topic_name",))),)),
-    AppendMirroredRequest: Slicing(
+    DeleteShareGroupOffsetsRequest: Chunking(100, (cut_at(("topics", "responses", ("topic_name",))),)),
+    AppendMirroredRequest: Chunking(
         100,
         (cut_at(("topics", "topics", ("topic_id",)), ("partitions", "partitions", ("index",)), repeats=ALL),),
         only_heavy=True,
     ),
-    DescribeMirrorsRequest: Slicing(20, (cut_at(("topics", "topics")),)),
-    SettleMirrorsRequest: Slicing(200, (cut_at(("topics", "topics", ("topic_id",)), repeats=ALL),)),
-    StreamsGroupDescribeRequest: Slicing(5, (cut_at(("group_ids", "groups")),), always=True),
+    DescribeMirrorsRequest: Chunking(20, (cut_at(("topics", "topics")),)),
+    SettleMirrorsRequest: Chunking(200, (cut_at(("topics", "topics", ("topic_id",)), repeats=ALL),)),
+    StreamsGroupDescribeRequest: Chunking(5, (cut_at(("group_ids", "groups")),), always=True),
 }

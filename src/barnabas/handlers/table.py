@@ -28,14 +28,14 @@ from barnabas.handlers.share import requests as share_acknowledge
 from barnabas.handlers.share import fetch as share_fetch
 from barnabas.handlers.share import offsets as share_offsets
 from barnabas.handlers.share import state as share_state
-from barnabas.handlers.slicing import SLICING, Slicing
+from barnabas.handlers.slicing import CHUNKING, Chunking
 from barnabas.handlers.transactions import admin as transaction_admin
 from barnabas.handlers.transactions import markers as transaction_markers
 from barnabas.handlers.transactions import offsets as transactional_offsets
 from barnabas.handlers.transactions import producers as transactions
-from barnabas.network.requests.account import Bytes
+from barnabas.network.requests.account import QuotaBytes
 from barnabas.network.requests.dispatch import Handler
-from barnabas.network.requests.request_parts import in_slices
+from barnabas.network.requests.request_parts import in_chunks
 from barnabas.network.requests.routes import HandlerFunction
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -254,7 +254,7 @@ _ROWS: tuple[Handler, ...] = (
 
 def _sliced(row: Handler) -> Handler:
     """A row whose requests are served in parts when they have many elements."""
-    slicing = SLICING.get(row.request_class)
+    slicing = CHUNKING.get(row.request_class)
     if slicing is None:
         return row
     slice_up = partial(_in_slices, slicing)
@@ -262,9 +262,9 @@ def _sliced(row: Handler) -> Handler:
     return row._replace(function=function, in_turns=in_turns, bare=row.function, sliced=slice_up)
 
 
-def _in_slices(slicing: Slicing, function: HandlerFunction) -> tuple[HandlerFunction, HandlerFunction]:
+def _in_slices(slicing: Chunking, function: HandlerFunction) -> tuple[HandlerFunction, HandlerFunction]:
     """For small requests, and for those of many elements."""
-    in_turns = in_slices(function, *slicing.cuts, of=slicing.of, always=slicing.always)
+    in_turns = in_chunks(function, *slicing.cuts, of=slicing.of, always=slicing.always)
     if slicing.check is not None:
         in_turns = slicing.check(in_turns)
     return function if slicing.only_heavy else in_turns, in_turns
@@ -280,7 +280,7 @@ def _with_stages(row: Handler) -> Handler:
     return row._replace(
         rule=RULES.get(ApiKey(key)),
         mutations=MUTATIONS.get(ApiKey(key), ()),
-        carried=CARRIED.get(ApiKey(key), Bytes()),
+        carried=CARRIED.get(ApiKey(key), QuotaBytes()),
     )
 
 

@@ -15,7 +15,7 @@ from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.local_log import LocalLog
 from barnabas.log.offsets import NOTHING_TIERED
-from barnabas.log.local_log import LogParts
+from barnabas.log.local_log import LogState
 from barnabas.log.pending import PendingAppend, PendingAppends
 from barnabas.log.reading import out_of_range
 from barnabas.log.retention import apply_retention
@@ -45,7 +45,7 @@ class DurableLog(LocalLog):
         topic_partition: TopicPartition,
         topic_id: Uuid,
         config: LogConfig,
-        parts: LogParts,
+        parts: LogState,
         disk: Disk,
         open_segments: OpenSegments,
         roll_jitter: float,

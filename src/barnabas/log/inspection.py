@@ -1,6 +1,6 @@
 """The slow way into the log: for topics whose settings ask to look inside or to change a batch, and for odd timestamps.
 
-What takes long must not be done on the loop: `inspect` raises `Unchecked` for it there. Who gets that copies the batch,
+What takes long must not be done on the loop: `inspect` raises `InspectionRequiredError` for it there. Who gets that copies the batch,
 calls `inspect` again in a thread, and appends with the result. It counts only as long as the topic's settings are the
 ones it was made with.
 """
@@ -28,7 +28,7 @@ SHORT_DATA = 128 * 1024
 SHORT_COUNT = 2000
 
 
-class Unchecked(Exception):  # noqa: N818 - no error, but what a batch is
+class InspectionRequiredError(Exception):  # noqa: N818 - no error, but what a batch is
     """The batch takes long to look at: that is not for the loop."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:
@@ -132,11 +132,11 @@ def _data(batch: memoryview, header: BatchHeader, config: LogConfig, at_once: bo
     if not at_once:
         return _unpacked(batch, header, config)
     if len(batch) - HEADER_SIZE > SHORT_DATA or header.record_count > SHORT_COUNT:
-        raise Unchecked(header, config)
+        raise InspectionRequiredError(header, config)
     try:
         return unpacked_data(batch, header, SHORT_DATA, config.barnabas_validate_max_blocks)
     except InvalidRecords:
-        raise Unchecked(
+        raise InspectionRequiredError(
             header, config
         ) from None  # too long, or no data of its codec: there is time to find out
 

@@ -37,7 +37,7 @@ from barnabas.common.types import TopicPartition
 
 # -- What a log is made of -----------------------------------------------------------------------------
 
-class LogParts(NamedTuple):
+class LogState(NamedTuple):
     """What a log consists of when it starts to work: fresh, or as recovery found it."""
 
     segments: list[Segment]

@@ -32,7 +32,7 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.durable_log import DurableLog
 from barnabas.log.follower_run import FollowerRun
 from barnabas.log.inspection import Inspected
-from barnabas.log.local_log import LogParts
+from barnabas.log.local_log import LogState
 from barnabas.log.producer import RememberedBatch
 from barnabas.log.recovery.replay import NotesAborted, replay_batch, transaction_marker
 from barnabas.log.segments.segment_file import OpenSegments
@@ -94,7 +94,7 @@ class Log(DurableLog):
         topic_partition: TopicPartition,
         topic_id: Uuid,
         config: LogConfig,
-        parts: LogParts,
+        parts: LogState,
         *,
         disk: Disk,
         open_segments: OpenSegments,

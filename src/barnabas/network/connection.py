@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.files import FileSlice
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.frames import ANSWERS, BACKLOG, MEMORY, THROTTLED, RefusedFrameError, RequestFrames
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Limits
 from barnabas.network.memory_pool import MemoryPool
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from barnabas.network.listener import Listener
     from barnabas.network.requests.dispatch import Dispatcher, Request
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 
 class Server(Protocol):

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.reachability import why_unreachable
 from barnabas.network.transport import PlainTransport, Wrap
 from barnabas.security.context import RequestContext
 from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Offer
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 ACCEPTED_PER_TURN = 64
 RETRY_ACCEPT_SECONDS = 0.5

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.common.safe_logging import limited_logger, tell_left_out
+from barnabas.common.safe_logging import rate_limited_logger, tell_left_out
 from barnabas.network.connection import Connection
 from barnabas.network.connections import Brokers, Connections
 from barnabas.network.exposure import warn_if_exposed
@@ -22,7 +22,7 @@ from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.rates import Windows
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 SWEEP_PAUSE = 0.02

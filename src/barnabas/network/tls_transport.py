@@ -27,12 +27,12 @@ from contextlib import suppress
 from typing import Protocol
 
 from barnabas.common.files import Bytes
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.transport import BLOCKED
 from barnabas.security.principal import Principal
 from barnabas.security.tls.server import explain_client
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 PIECE_BYTES = 256 * 1024  # read from a socket or a file, encrypted or decrypted at once
 RECORDS_PER_TURN = 512  # they take a millisecond; librdkafka makes one of every 2 KB

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from barnabas.log import inspection
-from barnabas.log.inspection import Inspected, Unchecked
+from barnabas.log.inspection import Inspected, InspectionRequiredError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics import catalogue
 from barnabas.records import walking
@@ -48,7 +48,7 @@ class Inspections:
         if self._thread is not None:
             self._thread.close(drop_waiting=True)
 
-    async def inspect(self, batch: memoryview, unchecked: Unchecked, now_ms: int) -> Inspected:
+    async def inspect(self, batch: memoryview, unchecked: InspectionRequiredError, now_ms: int) -> Inspected:
         """Look into a batch that the log would not look into on the loop; KafkaError when it is refused.
 
         The batch must be the caller's own. It counts against `queued.max.request.bytes` meanwhile.
@@ -72,7 +72,7 @@ class Inspections:
             threading.Thread(target=_load_compiled, name="barnabas-numba", daemon=True).start()
 
 
-def _inspect(batch: memoryview, unchecked: Unchecked, now_ms: int) -> Inspected:
+def _inspect(batch: memoryview, unchecked: InspectionRequiredError, now_ms: int) -> Inspected:
     return inspection.inspect(batch, unchecked.header, unchecked.config, now_ms, breathe=Breath())
 
 

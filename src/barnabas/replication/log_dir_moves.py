@@ -18,13 +18,13 @@ from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.page_cache import PageCache
-from barnabas.replication.throttle import Throttle
+from barnabas.replication.page_cache import ColdReads
+from barnabas.replication.throttle import ReplicationQuota
 from barnabas.common.types import TopicPartition
 
 READ_BYTES = 1 << 20
@@ -35,7 +35,7 @@ LAST_BYTES = 256 << 10
 ATTEMPTS = 3  # to take over while the log is being written; then producers are let on for a while
 PAUSE_SECONDS = 0.1  # between two looks at a throttle that is exceeded, or at a disk that is full
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Host(Protocol):
     @property
     def logs(self) -> LogManager: ...
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
     @property
     def replicas(self) -> ReplicaManager: ...
     async def in_thread(self, work: Callable[[], T]) -> T: ...
@@ -67,7 +67,7 @@ class ReplicaMoves:
         self._logs = broker.logs
         self._tasks: dict[Move, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(len(broker.logs.dirs))
-        self.throttle = Throttle(broker.clock.monotonic)
+        self.throttle = ReplicationQuota(broker.clock.monotonic)
 
     def start(self) -> None:
         """Go on with what was under way when the broker stopped."""

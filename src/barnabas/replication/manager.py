@@ -25,7 +25,7 @@ from barnabas.log.tiering.rebuilding import is_unfinished
 from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
-from barnabas.replication.progress import Alone, ClusterView
+from barnabas.replication.progress import SingleNodeProgress, ClusterView
 from barnabas.common.cooperative import finish
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
@@ -54,7 +54,7 @@ class ReplicaManager:
         self._logs = logs
         self._log_config = log_config
         self._counters = counters
-        self._cluster = cluster or Alone()
+        self._cluster = cluster or SingleNodeProgress()
         self.on_applied: Callable[[Partition], None] = lambda partition: None
         """Told when a partition has taken over a state, or has left this broker (`is_retired`)."""
         self.may_lead: Callable[[Partition, PartitionState], bool] = lambda partition, state: True

@@ -30,7 +30,7 @@ from barnabas.protocol.messages.mirror import (
 )
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
@@ -60,7 +60,7 @@ class Mirrors:
         ask_controller: Callable[[SettleMirrorsRequest], Awaitable[Any]],
         identity: Callable[[], BrokerIdentity],
         clock: Clock,
-        safety: Safety,
+        safety: Durability,
     ) -> None:
         self._ask_controller = ask_controller
         self._identity = identity

@@ -20,7 +20,7 @@ HEADER_WALK_BYTES = 8192
 WARMED_AT_MOST = 4 << 20
 
 
-class PageCache:
+class ColdReads:
     def __init__(self, background: Background) -> None:
         self.background = background
 

@@ -23,7 +23,7 @@ from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
 from barnabas.records.batch import Walked
 from barnabas.replication.in_sync_replicas import InSyncReplicas
-from barnabas.replication.progress import Alone, ClusterView, Follower, Followers, IsrProposal
+from barnabas.replication.progress import SingleNodeProgress, ClusterView, Follower, Followers, IsrProposal
 from barnabas.replication.watchers import CommitCallback
 from barnabas.common.types import TopicPartition, Uuid
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ALL_REPLICAS: Final = -1  # acks=all on the wire
 NO_EPOCH: Final = -1  # the client did not say which leader epoch it believes in
 
-_ALONE = Alone()
+_ALONE = SingleNodeProgress()
 
 
 class Partition(InSyncReplicas):

@@ -139,7 +139,7 @@ class ClusterView(Protocol):
         ...
 
 
-class Alone:
+class SingleNodeProgress:
     """The view of a broker without others."""
 
     is_fenced = False

@@ -17,7 +17,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.reading import FoundRecord
 from barnabas.replication.flusher import Background
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
 
 MOST_PARTITIONS = 50
@@ -40,7 +40,7 @@ class RemoteLimits(NamedTuple):
     list_offsets_seconds: float  # remote.list.offsets.request.timeout.ms
 
 
-class RemoteReads(PageCache):
+class TieredReads(ColdReads):
     """The page cache of a broker with tiered storage."""
 
     has_remote = True

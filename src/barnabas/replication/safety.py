@@ -10,7 +10,7 @@ from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import Partition
 
 
-class Safety:
+class Durability:
     def __init__(self, flusher: Flusher, fsync: str) -> None:
         self._flusher = flusher
         self.fsync = fsync

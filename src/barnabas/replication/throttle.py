@@ -17,7 +17,7 @@ UNLIMITED = 2**63 - 1
 ALL = "*"
 
 
-class Throttle:
+class ReplicationQuota:
     """A bucket that fills at `rate` bytes a second and holds one second's worth; what is taken may be more than is
     in it, and then nothing is given until the debt is paid."""
 
@@ -54,10 +54,10 @@ class FollowerThrottles:
     """What holds back a follower: a topic's list, or a reassignment that adds it. Not while it is in sync."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self.listed = Throttle(monotonic)
-        self.moving = Throttle(monotonic)
+        self.listed = ReplicationQuota(monotonic)
+        self.moving = ReplicationQuota(monotonic)
 
-    def of(self, partition: Partition) -> Throttle | None:
+    def of(self, partition: Partition) -> ReplicationQuota | None:
         """The one that counts for this replica of ours."""
         state, broker_id = partition.state, partition.broker_id
         if state is None or broker_id in state.isr:

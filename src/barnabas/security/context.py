@@ -72,5 +72,5 @@ def of_envelope(principal: Principal, listener: str, host: str, client_id: str |
     return RequestContext(principal, listener, host, client_id, is_forwarded=True)
 
 
-OURSELVES = RequestContext(BROKER, "", "localhost", client_id="broker", is_privileged=True)
+SELF = RequestContext(BROKER, "", "localhost", client_id="broker", is_privileged=True)
 """The context of requests that a broker sends to itself."""

@@ -32,7 +32,7 @@ class Acquired(NamedTuple):
     deliveries: int
 
 
-class Wanted(NamedTuple):
+class AcquireRequest(NamedTuple):
     """What a fetch asks for."""
 
     member: str
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 def acquire(
     share: SharePartition,
-    wanted: Wanted,
+    wanted: AcquireRequest,
     fetched_at: int,
     spans: Sequence[Span],
     now: float,
@@ -95,7 +95,7 @@ def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
 
 
 def _acquire_released(
-    share: SharePartition, wanted: Wanted, spans: Sequence[Span], now: float
+    share: SharePartition, wanted: AcquireRequest, spans: Sequence[Span], now: float
 ) -> tuple[list[Acquired], int]:
     acquired: list[Acquired] = []
     left = wanted.max_records
@@ -140,7 +140,7 @@ def _is_suspect(share: SharePartition, acquired: list[Acquired]) -> bool:
 
 def _acquire_new(
     share: SharePartition,
-    wanted: Wanted,
+    wanted: AcquireRequest,
     spans: Sequence[Span],
     now: float,
     acquired: list[Acquired],

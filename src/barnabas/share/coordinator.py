@@ -12,24 +12,24 @@ from typing import Protocol
 from barnabas.common.clock import Timer
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.runtime import CoordinatorRuntime, Machine
+from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import coordinator_error
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey, partition_for
 from barnabas.share.state_shard import ShareStateShard, StateWrite
 from barnabas.share.stored_state import StoredState
 from barnabas.replication.manager import ReplicaManager
 from barnabas.common.types import Uuid
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MOST_SNAPSHOTS_AT_ONCE = 100
 
 Done = Callable[[KafkaError | None], None]
 
 
-class Host(Machine, Protocol):
+class Host(RuntimeEnvironment, Protocol):
     """What is needed from the broker."""
 
     @property

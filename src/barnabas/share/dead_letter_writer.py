@@ -13,11 +13,11 @@ from typing import Protocol
 from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.channel import Channel, Done, Question, Retry
+from barnabas.coordination.channel import Channel, Done, CoordinatorRequest, Retry
 from barnabas.coordination.tasks import Tasks, pause
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -33,10 +33,10 @@ from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead
 from barnabas.records.record import Record
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.common.types import TopicPartition
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MOST_AT_ONCE = 100
 RETRY = Retry(first_pause=0.1, growth=2.0, longest_pause=30.0)
@@ -64,7 +64,7 @@ class Host(Threads, Protocol):
     def replicas(self) -> ReplicaManager: ...
 
     @property
-    def safety(self) -> Safety: ...
+    def safety(self) -> Durability: ...
 
 
 class DeadLetterWriter:
@@ -165,7 +165,7 @@ class DeadLetterWriter:
                 raise
 
 
-class _Append(Question[None]):
+class _Append(CoordinatorRequest[None]):
     """Append a batch of dead letters, to the partition with the number of that which the records come from."""
 
     version = NAMED_BY_TOPIC

@@ -20,7 +20,7 @@ from barnabas.common.clock import Clock
 from barnabas.coordination.tasks import Tasks
 from barnabas.common.errors import KafkaError
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.share.partition import SharePartition
 from barnabas.share.record_reader import Threads, read_records
 from barnabas.records.delays import due_ms
@@ -71,7 +71,7 @@ def first_offset(
 
 
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MOST_WAITING = 1_000_000
 """Waiting records in memory; with more of them the scan stops."""

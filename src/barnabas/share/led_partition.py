@@ -16,10 +16,10 @@ from barnabas.common.clock import Timer
 from barnabas.coordination.tasks import answer_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 from barnabas.share.acknowledgements import Range
-from barnabas.share.acquisition import Acquired, Wanted, acquire, withdraw
+from barnabas.share.acquisition import Acquired, AcquireRequest, acquire, withdraw
 from barnabas.share.batches_to_share import Batches, aborted_spans, read_batches
 from barnabas.share.acknowledgements import Write
 from barnabas.share.delays import Delays
@@ -33,7 +33,7 @@ from barnabas.share.stored_state import StoredState
 from barnabas.share.window import ShareSettings
 from barnabas.replication.partition import Partition
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 SLACK_SECONDS = 0.001  # the loop's clock is coarse: a timer may fire a little early
 
@@ -238,7 +238,7 @@ class LedSharePartition:
         self.wake()
 
     def acquire(
-        self, wanted: Wanted, found: Batches, *, committed_only: bool
+        self, wanted: AcquireRequest, found: Batches, *, committed_only: bool
     ) -> tuple[list[Acquired], FileSlice | None]:
         """Acquire records for a member; the bytes go from the first batch to the last that has any of them."""
         share = self.share

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.image import MetadataImage
 from barnabas.share.record_reader import Threads
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 
 
 class GroupConfigs(Protocol):
@@ -38,4 +38,4 @@ class Host(Threads, Protocol):
     def is_fenced(self) -> bool: ...
 
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.coordination.channel import NO_LEADER, A, Channel, Done, Question, Retry
+from barnabas.coordination.channel import NO_LEADER, A, Channel, Done, CoordinatorRequest, Retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
@@ -57,7 +57,7 @@ class SharePersister:
         self._channel.ask(question, done, RETRY)
 
 
-class _StateQuestion(Question[A]):
+class _StateQuestion(CoordinatorRequest[A]):
     """About one share partition, to the coordinator of its state."""
 
     coordinator: ShareCoordinator

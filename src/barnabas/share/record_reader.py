@@ -10,22 +10,22 @@ from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.log.inspection import largest_data
 from barnabas.log.log import Log
 from barnabas.log.reading import RemoteOffset
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import InvalidRecords, Record, iterate_records
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 
 READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the loop waiting
 MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
 RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 
 class Threads(Protocol):
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run something that may wait for the disk."""

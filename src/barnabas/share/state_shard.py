@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.coordinator_records import (
     SHARE_RECORDS,
     UnknownRecordTypeError,
@@ -32,7 +32,7 @@ from barnabas.share.stored_state import NO_EPOCH, UNKNOWN_COUNT, StoredState
 from barnabas.records.record import Record
 from barnabas.common.types import Uuid
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
 # Snapshots of unused partitions are renewed only when that frees at least so many records for each.

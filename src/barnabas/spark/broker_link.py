@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from barnabas.client.cluster import TOTAL_TIMEOUT, Client
 from barnabas.client.connection import REQUEST_TIMEOUT
 from barnabas.client.errors import is_retriable
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import ErrorCode, KafkaError
 
@@ -57,7 +57,7 @@ class BrokerLink:
     def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
         """Try for so long, in seconds, while brokers are away or a cluster is changing its leaders."""
 
-        waiting = Patience(patience, may_pass)
+        waiting = RetryPolicy(patience, may_pass)
 
         async def tell(error: Exception) -> None:
             log.warning("trying again for %.0f s: %s", waiting.deadline.remaining, error)

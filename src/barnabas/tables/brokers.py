@@ -17,7 +17,7 @@ from barnabas.client.offsets import (
 from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
 from barnabas.common.types import TopicPartition
 
 FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
@@ -25,7 +25,7 @@ STALLED_SECONDS = 60.0
 
 
 def open_brokers(bootstrap: str, security: Security = PLAINTEXT) -> OpenPlace:
-    async def open_place() -> Place:
+    async def open_place() -> TableSource:
         return Brokers(Client(bootstrap, client_id="barnabas-table", security=security))
 
     return open_place

@@ -10,7 +10,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.common.clock import SystemClock
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
 from barnabas.tiering.reading.bucket_topics import (
     BucketPartition,
     by_name,
@@ -33,7 +33,7 @@ from barnabas.common.types import TopicPartition
 
 
 def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenPlace:
-    async def open_place() -> Place:
+    async def open_place() -> TableSource:
         try:
             return Bucket(open_store(url, options), cluster_id)
         except ConfigError as error:

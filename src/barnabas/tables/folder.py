@@ -22,7 +22,7 @@ from barnabas.log.recovery.replay import transaction_marker
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader, read_header
 from barnabas.records.columnar.plan import Batch, Planned, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError
-from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot, TimeBound
+from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
 from barnabas.common.types import TopicPartition
 
 CHUNK = 4 * 1024 * 1024
@@ -74,7 +74,7 @@ class Walked(NamedTuple):
 
 
 def open_folder(data: str) -> OpenPlace:
-    async def open_place() -> Place:
+    async def open_place() -> TableSource:
         return Folder(Path(data))
 
     return open_place

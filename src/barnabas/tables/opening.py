@@ -33,11 +33,11 @@ def open_table(
     standard error.
     `config` has TLS and SASL by Kafka's names for brokers, and options of the object store.
     """
-    from barnabas.tables.schemas import Wanted, find_shape
+    from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
     place = place_of(bootstrap, data, remote, config or {})
-    wanted = Wanted(schema, format, registry, delimiter)
+    wanted = ReadSchema(schema, format, registry, delimiter)
     return Table(topic, place, find_shape(topic, place, wanted, notify or _say))
 
 

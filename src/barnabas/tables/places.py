@@ -27,7 +27,7 @@ class TimeBound(NamedTuple):
 Snapshot = Mapping[TopicPartition, Bounds]
 
 
-class Place(Protocol):
+class TableSource(Protocol):
     """Opened for one read, in the loop of that read."""
 
     async def snapshot(self, topic: str) -> Snapshot:
@@ -51,4 +51,4 @@ class Place(Protocol):
     async def close(self) -> None: ...
 
 
-OpenPlace = Callable[[], Awaitable[Place]]
+OpenPlace = Callable[[], Awaitable[TableSource]]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import Columns, decode
 from barnabas.filters import Filter
-from barnabas.tables.places import Place
+from barnabas.tables.places import TableSource
 from barnabas.tables.rows import RowBuilder, constant
 from barnabas.tables.shapes import RowShape
 from barnabas.common.types import TopicPartition
@@ -35,7 +35,7 @@ class Statistics:
 
 
 async def read_rows(
-    place: Place,
+    place: TableSource,
     ranges: Iterable[OffsetRange],
     shape: RowShape,
     statistics: Statistics,
@@ -57,7 +57,7 @@ async def read_rows(
 
 
 async def _columns(
-    place: Place, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
+    place: TableSource, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
 ) -> AsyncGenerator[tuple[TopicPartition, Columns], None]:
     source = place.read(ranges)
     try:

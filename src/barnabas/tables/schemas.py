@@ -11,7 +11,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.tables.ddl import arrow_schema, ddl_of
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.inference import SAMPLE, infer_fields
-from barnabas.tables.places import OpenPlace, Place
+from barnabas.tables.places import OpenPlace, TableSource
 from barnabas.tables.reading import Statistics, read_rows
 from barnabas.tables.scan import run
 from barnabas.tables.shapes import REASON, RowShape, ValueFormat, shape_of
@@ -21,7 +21,7 @@ Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadSchema:
     """What the caller has said about values."""
 
     schema: str | pa.Schema | None = None
@@ -30,7 +30,7 @@ class Wanted:
     delimiter: str = ","
 
 
-def find_shape(topic: str, open_place: OpenPlace, wanted: Wanted, notify: Notify) -> RowShape:
+def find_shape(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Notify) -> RowShape:
     """Which columns the topic has."""
     if wanted.format is not None and wanted.format not in FORMATS:
         raise SchemaError(f"format={wanted.format!r} is none of {', '.join(FORMATS)}")
@@ -49,7 +49,7 @@ def find_shape(topic: str, open_place: OpenPlace, wanted: Wanted, notify: Notify
     return _inferred(topic, open_place, wanted, notify)
 
 
-def _given(wanted: Wanted) -> ValueFormat | None:
+def _given(wanted: ReadSchema) -> ValueFormat | None:
     if wanted.format == "string":
         return ValueFormat("string", pa.schema([("value", pa.string())]), reason_column=REASON)
     if wanted.schema is None:
@@ -70,7 +70,7 @@ def _avro(schema: str | pa.Schema) -> ValueFormat:
     return ValueFormat("avro", avro_fields(schema), avro_schema=schema, reason_column=REASON)
 
 
-def _inferred(topic: str, open_place: OpenPlace, wanted: Wanted, notify: Notify) -> RowShape:
+def _inferred(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Notify) -> RowShape:
     values = run(lambda: sample(topic, open_place))
     fields = infer_fields(values)
     if fields is None:
@@ -103,7 +103,7 @@ async def sample(topic: str, open_place: OpenPlace) -> list[bytes | None]:
         await place.close()
 
 
-async def _values(place: Place, wanted: OffsetRange) -> list[bytes | None]:
+async def _values(place: TableSource, wanted: OffsetRange) -> list[bytes | None]:
     shape = shape_of(None).select(["value"])
     rows = read_rows(place, [wanted], shape, Statistics())
     return [value async for batch in rows for value in batch.column("value").to_pylist()]

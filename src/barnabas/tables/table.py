@@ -24,7 +24,7 @@ from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.filters import Filter
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Place, Snapshot
+from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot
 from barnabas.tables.reading import Statistics, read_rows
 from barnabas.tables.scan import Scan
 from barnabas.tables.shapes import REASON, RowShape
@@ -124,7 +124,7 @@ class Table:
         finally:
             await place.close()
 
-    async def snapshot(self, place: Place) -> Snapshot:
+    async def snapshot(self, place: TableSource) -> Snapshot:
         found = await place.snapshot(self.topic)
         if self.from_timestamp is None:
             return found
@@ -135,7 +135,7 @@ class Table:
         }
 
     async def ranges(
-        self, place: Place, snapshot: Snapshot, wanted: pc.Expression | None
+        self, place: TableSource, snapshot: Snapshot, wanted: pc.Expression | None
     ) -> list[OffsetRange]:
         whole = [OffsetRange(at, *bounds) for at, bounds in snapshot.items() if bounds.until > bounds.first]
         text = str(wanted)
@@ -147,7 +147,7 @@ class Table:
         return prune(windows_of(snapshot, times), wanted, self.names)
 
     async def rows(
-        self, place: Place, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
+        self, place: TableSource, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         """A record between two offsets may be older than the moment that it was found by: rows are filtered."""
         if self.from_timestamp is None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from barnabas.coordination.channel import PASSING, Channel, Done, Question, Retry
+from barnabas.coordination.channel import PASSING, Channel, Done, CoordinatorRequest, Retry
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
@@ -81,7 +81,7 @@ def last_marker(log: Log, producer_id: int) -> int:
 # -- the coordinator's view -------------------------------------------------------------------------------
 
 
-class Applicant(NamedTuple):
+class TransactionVerification(NamedTuple):
     """The producer that wants to write, and how it talks to us."""
 
     sender: Sender
@@ -107,7 +107,7 @@ class AddPartitionsToTxnManager:
         """The first sequence of batches that were not admitted to partitions of ours."""
 
     def ask(
-        self, applicant: Applicant, places: Collection[TopicPartition], done: Callable[[Errors], None]
+        self, applicant: TransactionVerification, places: Collection[TopicPartition], done: Callable[[Errors], None]
     ) -> None:
         """`done` gets an error for each partition, at once if nothing needs to be waited for."""
 
@@ -125,14 +125,14 @@ class AddPartitionsToTxnManager:
             refused[key] = min(refused.get(key, LARGEST_SEQUENCE), sequence)
 
 
-class _AddOrVerify(Question[Errors]):
+class _AddOrVerify(CoordinatorRequest[Errors]):
     """AddPartitionsToTxn of one transaction: adds partitions, or only verifies that they are added."""
 
     def __init__(
         self,
         coordinator: TransactionCoordinator,
         replicas: ReplicaManager,
-        applicant: Applicant,
+        applicant: TransactionVerification,
         places: Collection[TopicPartition],
     ) -> None:
         self._coordinator = coordinator

@@ -14,7 +14,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime
 from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound
@@ -23,7 +23,7 @@ from barnabas.transactions.shard import TransactionShard
 from barnabas.transactions.transaction import TransactionState
 from barnabas.transactions.transaction import Transaction
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 # How long a request may wait for the markers of the last transaction before it is sent away, as in Kafka
 # (add.partitions.to.txn.retry.backoff.max.ms); clients come back only after 20 to 100 ms.

@@ -14,10 +14,10 @@ from barnabas.cluster.features import TRANSACTION_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.coordination.channel import Channel
-from barnabas.coordination.runtime import CoordinatorRuntime, Machine
+from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import ProducerIdAndEpoch, coordinator_error
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry
 from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
@@ -37,14 +37,14 @@ from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
 from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MOST_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
 
 Done = Callable[[Outcome | KafkaError], None]
 
 
-class Host(Machine, Protocol):
+class Host(RuntimeEnvironment, Protocol):
     """What is needed from the broker."""
 
     @property

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from barnabas.common.clock import Timers
 from barnabas.cluster.image import MetadataImage
-from barnabas.coordination.channel import Channel, Done, Question, Retry
+from barnabas.coordination.channel import Channel, Done, CoordinatorRequest, Retry
 from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -25,7 +25,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.transactions.markers import Marker, MarkerWriter
 from barnabas.common.types import TopicPartition
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 RETRY = Retry(first_pause=0.1)
 
@@ -52,7 +52,7 @@ class Host(Protocol):
     def timers(self) -> Timers: ...
 
 
-class WriteMarkers(Question[Errors]):
+class WriteMarkers(CoordinatorRequest[Errors]):
     """The markers of one transaction for the partitions that one broker leads."""
 
     def __init__(

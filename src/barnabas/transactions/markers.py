@@ -13,7 +13,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.transactions.transaction import V2
 from barnabas.common.types import ZERO_UUID, TopicPartition
 
@@ -60,7 +60,7 @@ class Host(Protocol):
     def replicas(self) -> ReplicaManager: ...
 
     @property
-    def safety(self) -> Safety: ...
+    def safety(self) -> Durability: ...
 
 
 class MarkerWriter:

@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.coordinator_records import UnknownRecordTypeError
 from barnabas.records.record import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
@@ -102,7 +102,7 @@ def from_record(key: Bytes, value: Bytes | None) -> tuple[str, Transaction | Non
 
 
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
 

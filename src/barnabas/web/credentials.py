@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 LONGEST_FILE = 1 << 20
 TOKENS = "barnabas.metrics.tokens.file"

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.cluster.deltas import AclsChanged
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.envelope import sealed
+from barnabas.handlers.envelope import wrap
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
@@ -74,7 +74,7 @@ def test_a_forged_envelope_is_refused(broker: EmbeddedBroker) -> None:
     with RawConnection(broker.port) as connection:
         for let_in in (nullcontext(), brokers_let_in(broker)):
             with let_in:
-                answer: Any = connection.ask(sealed(wanted, 7, admin), 0)
+                answer: Any = connection.ask(wrap(wanted, 7, admin), 0)
             assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert "forged" not in broker.broker.image.topics
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.client.status import STATUS_TOPIC, Part, Status
-from barnabas.connect.orders import LocalFolder, Orders
+from barnabas.connect.orders import LocalFolder, ControlFiles
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 
@@ -40,7 +40,7 @@ def test_a_file_is_checked_without_spark(cli: Cli, file: Path) -> None:
 
 
 def test_a_connector_is_paused_resumed_and_restarted_by_files(cli: Cli, file: Path) -> None:
-    orders = Orders(state(file))
+    orders = ControlFiles(state(file))
     assert "rests" in cli.ok("connect", "pause", str(file)).err
     assert orders.is_paused()
     assert "goes on" in cli.ok("connect", "resume", str(file)).err

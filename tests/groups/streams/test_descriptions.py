@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.checks import check_heartbeat
 from barnabas.groups.streams.describe import described
 from barnabas.groups.streams.description import PAUSE_MS, Status, check_update
@@ -51,7 +51,7 @@ def describe(
     request = StreamsGroupTopologyDescriptionUpdateRequest(group, member, epoch, description)
     answer = Answer()
 
-    def update(shard: GroupShard, step: Step) -> None:
+    def update(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.streams.descriptions.update(request, step)
         step.answer(answer, (ErrorCode.NONE, ""))
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.request_parts import ALL, TWICE, cut_at, in_slices, slices, united
+from barnabas.network.requests.request_parts import ALL, TWICE, cut_at, in_chunks, slices, deduplicated
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -22,7 +22,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from barnabas.security.context import OURSELVES
+from barnabas.security.context import SELF
 
 TOPICS = cut_at(
     ("topics", "topics", ("name",)), ("partitions", "partitions", ("partition_index",)), repeats=ALL
@@ -37,7 +37,7 @@ GROUPS = cut_at(
 class Asked:
     """What handlers need of a request."""
 
-    api_key, version, context, connection, is_large, is_abandoned = 2, 11, OURSELVES, None, False, False
+    api_key, version, context, connection, is_large, is_abandoned = 2, 11, SELF, None, False, False
     answered_nothing = False
 
     def respond_nothing(self) -> None:
@@ -86,7 +86,7 @@ def test_parts_are_answered_as_one_and_what_was_cut_is_whole_again() -> None:
     message = ListOffsetsRequest(topics=[topic("a", 0), topic("b", *range(7)), topic("c", 0)])
     parts: list[int] = []
     request: Any = Asked()
-    handle = in_slices(echo, TOPICS, of=4)
+    handle = in_chunks(echo, TOPICS, of=4)
     response = asyncio.run(handle(parts, request, message))  # type: ignore[arg-type]
     assert parts == [1, 4, 3, 1]
     assert shape(response.topics) == shape(message.topics)
@@ -97,7 +97,7 @@ def test_a_small_request_is_passed_on_as_it_is() -> None:
     message = ListOffsetsRequest(topics=[topic("a", 0), topic("a", 0)])
     parts: list[int] = []
     request: Any = Asked()
-    response: Any = in_slices(echo, TOPICS, of=4)(parts, request, message)
+    response: Any = in_chunks(echo, TOPICS, of=4)(parts, request, message)
     assert shape(response.topics) == [("a", [0]), ("a", [0])]
     assert not request.is_large
 
@@ -115,7 +115,7 @@ def test_what_is_named_twice_is_kept_once_with_all_that_is_in_it() -> None:
         group("g", [wanted("a", 3, 0)]),
         group("all", None),
     ]
-    first, second = united(groups, GROUPS)
+    first, second = deduplicated(groups, GROUPS)
     assert [(each.name, each.partition_indexes) for each in first.topics] == [("a", [0, 1, 2, 3]), ("b", [5])]
     assert second.topics is None
 
@@ -131,7 +131,7 @@ def test_names_that_may_not_be_repeated_come_to_the_handler_twice_and_together()
 
     request: Any = Asked()
     request.version = 5
-    handle = in_slices(delete, cut_at(("topic_names", "responses"), repeats=TWICE), of=3)
+    handle = in_chunks(delete, cut_at(("topic_names", "responses"), repeats=TWICE), of=3)
     names = ["a", "b", "c", "a", "d", "a", "a"]
     response = asyncio.run(handle(None, request, DeleteTopicsRequest(topic_names=names)))  # type: ignore[arg-type]
     assert seen == [["a", "a", "b"], ["c", "d"]]
@@ -146,7 +146,7 @@ def test_a_part_that_is_refused_as_a_whole_speaks_for_all() -> None:
     message = OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
     request: Any = Asked()
     request.version = 0
-    response = asyncio.run(in_slices(refuse, TOPICS, of=4)(None, request, message))  # type: ignore[arg-type]
+    response = asyncio.run(in_chunks(refuse, TOPICS, of=4)(None, request, message))  # type: ignore[arg-type]
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.topics == []
 
@@ -162,7 +162,7 @@ def test_parts_may_answer_later_and_in_any_order() -> None:
 
     message = ListOffsetsRequest(topics=[topic("b", *range(12))])
     request: Any = Asked()
-    response = asyncio.run(in_slices(later, TOPICS, of=4)([], request, message))  # type: ignore[arg-type]
+    response = asyncio.run(in_chunks(later, TOPICS, of=4)([], request, message))  # type: ignore[arg-type]
     assert shape(response.topics) == [("b", list(range(12)))]
 
 
@@ -172,5 +172,5 @@ def test_a_request_that_wants_no_answer_gets_none() -> None:
 
     request: Any = Asked()
     message = ListOffsetsRequest(topics=[topic("b", *range(12))])
-    assert asyncio.run(in_slices(silent, TOPICS, of=4)(None, request, message)) is None  # type: ignore[arg-type]
+    assert asyncio.run(in_chunks(silent, TOPICS, of=4)(None, request, message)) is None  # type: ignore[arg-type]
     assert request.answered_nothing

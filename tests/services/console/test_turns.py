@@ -5,11 +5,11 @@ from contextlib import ExitStack
 import pytest
 
 from barnabas.services.console.errors import BusyError
-from barnabas.services.console.turns import Turns
+from barnabas.services.console.turns import ConcurrencyLimit
 
 
 def test_nobody_takes_all_turns_and_all_together_are_bounded() -> None:
-    turns = Turns(3, 2, "wait")
+    turns = ConcurrencyLimit(3, 2, "wait")
     with ExitStack() as held:
         for name in ("alice", "alice", "bob"):
             held.enter_context(turns.take(name))

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
-from barnabas.services.mirror.partition import Fetched, Following, MirrorPartition, Payload, Standing
+from barnabas.services.mirror.partition import Fetched, Following, MirrorPartition, Payload, TargetPosition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
@@ -54,7 +54,7 @@ def test_what_the_target_has_moves_the_log_end_and_the_lag() -> None:
     made = partition()
     payload = taken(made, answer(0, batch(0, 3), end=3))
     assert made.lag_ms(5.0) == 4000
-    made.settle(payload, Standing(3, 0, False))
+    made.settle(payload, TargetPosition(3, 0, False))
     assert (made.lag, made.lag_ms(9.0)) == (0, 0)
 
 
@@ -100,13 +100,13 @@ def test_following_a_truncation_cuts_the_target_only_if_it_ends_where_it_should(
     payload = taken(made, answer(50, diverging=40)._replace(diverging_epoch=2))
     assert (payload.truncate_to, payload.truncate_epoch, payload.expected_end) == (40, 2, 50)
     assert not made.is_fetching, "before the target has said where it ends, and with which epoch"
-    made.settle(payload, Standing(40, 2, False))
+    made.settle(payload, TargetPosition(40, 2, False))
     assert (made.log_end, made.position, made.last_epoch, made.state) == (40, 40, 2, State.ACTIVE)
 
 
 def test_a_cut_inside_a_batch_takes_all_of_it() -> None:
     made = partition(50, 3, truncation=True)
-    made.settle(taken(made, answer(50, diverging=40)), Standing(35, 2, False))
+    made.settle(taken(made, answer(50, diverging=40)), TargetPosition(35, 2, False))
     assert (made.position, made.last_epoch, made.log_end) == (35, 2, 35)
 
 
@@ -120,7 +120,7 @@ def test_following_a_gap_begins_behind_it() -> None:
     made = partition(50, 3, gaps=True)
     payload = taken(made, answer(50, error=ErrorCode.OFFSET_OUT_OF_RANGE, start=70))
     assert (payload.truncate_to, payload.expected_end) == (70, 50)
-    made.settle(payload, Standing(70, -1, True))
+    made.settle(payload, TargetPosition(70, -1, True))
     assert (made.position, made.last_epoch) == (70, -1)
 
 
@@ -148,7 +148,7 @@ def test_batches_that_arrive_damaged_are_fetched_again_and_given_up_after_three_
     made = partition(7, 3)
     for _ in range(3):
         payload = taken(made, answer(7, batch(7, 2, epoch=3)))
-        made.settle(payload, Standing(7, 3, False, ErrorCode.CORRUPT_MESSAGE, "CRC"))
+        made.settle(payload, TargetPosition(7, 3, False, ErrorCode.CORRUPT_MESSAGE, "CRC"))
         assert made.position == 7
     assert made.state is State.FAILED
 
@@ -171,14 +171,14 @@ def test_a_source_that_forbids_reading_fails() -> None:
 def test_a_target_that_diverges_fails_the_partition() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7)))
-    made.settle(payload, Standing(7, 5, False, ErrorCode.FENCED_STATE_EPOCH, "another log"))
+    made.settle(payload, TargetPosition(7, 5, False, ErrorCode.FENCED_STATE_EPOCH, "another log"))
     assert made.state is State.FAILED
 
 
 def test_a_leader_of_the_target_that_moved_is_asked_again_where_it_stands() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7)))
-    made.settle(payload, Standing(-1, -1, False, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    made.settle(payload, TargetPosition(-1, -1, False, ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert not made.is_fetching
     made.begin(7, -1, 3.0)
     assert made.is_fetching
@@ -187,7 +187,7 @@ def test_a_leader_of_the_target_that_moved_is_asked_again_where_it_stands() -> N
 def test_batches_that_overtook_others_are_fetched_again() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7, 3)))
-    made.settle(payload._replace(first=10), Standing(7, 0, False, ErrorCode.OFFSET_OUT_OF_RANGE))
+    made.settle(payload._replace(first=10), TargetPosition(7, 0, False, ErrorCode.OFFSET_OUT_OF_RANGE))
     assert (made.state, made.position) == (State.ACTIVE, 7)
 
 

@@ -12,7 +12,7 @@ from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.log.tiering.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiering.retention import RemoteSegment
 from barnabas.log.tiering.copying import SealedSegment
-from barnabas.log.tiering.copying import WholePart, is_still_there, to_copy, whole_parts
+from barnabas.log.tiering.copying import CompactedSegment, is_still_there, to_copy, whole_parts
 from barnabas.common.safe_logging import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest
@@ -25,7 +25,7 @@ from barnabas.tiering.writing.claim import Claim, Decision, LogView
 logger = safe_logger(__name__)
 
 
-class LedLog:
+class TieredLeaderLog:
     """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
 
     def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
@@ -129,7 +129,7 @@ def _tell(partition: Partition, claim: Claim) -> None:
         logger.info("%s has all that is in the object store: it is online", place)
 
 
-class WholeLedLog(LedLog):
+class WholeLedLog(TieredLeaderLog):
     """A compacted one. See `tiering.writing.whole_copier.WholeLog`."""
 
     def view(self) -> LogView:
@@ -147,10 +147,10 @@ class WholeLedLog(LedLog):
     def _is_offline_in(self, leader_epoch: int) -> bool:
         return self._partition.is_recovering and self._partition.leader_epoch == leader_epoch
 
-    def parts(self) -> tuple[WholePart, ...]:
+    def parts(self) -> tuple[CompactedSegment, ...]:
         return whole_parts(self._log)
 
-    async def read(self, part: WholePart) -> SealedSegment | None:
+    async def read(self, part: CompactedSegment) -> SealedSegment | None:
         chosen = to_copy(self._log, part)
         if chosen is None:
             return None

@@ -11,10 +11,10 @@ from barnabas.metrics import tiering_catalogue
 from barnabas.metrics.registry import Metric
 from barnabas.metrics.registry import Histogram, Registry, Sample
 from barnabas.metrics.requests import QUANTILES
-from barnabas.replication.remote_reads import RemoteReads
+from barnabas.replication.remote_reads import TieredReads
 from barnabas.tiering.reading.remote_log import ReadingParts
 from barnabas.tiering.stores.traffic import Traffic
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterState
 
 
@@ -31,8 +31,8 @@ class TieringMetrics:
         self,
         registry: Registry,
         parts: ReadingParts,
-        pacer: Pacer,
-        reads: Callable[[], RemoteReads | None],
+        pacer: UploadLimiter,
+        reads: Callable[[], TieredReads | None],
         led: Callable[[], Iterable[LedPart]],
     ) -> None:
         self._registry = registry
@@ -132,7 +132,7 @@ def _times(histogram: Histogram) -> Iterator[Sample]:
     yield Sample("_count", (), histogram.count)
 
 
-def _of(reads: RemoteReads | None, count: Callable[[RemoteReads], int]) -> int:
+def _of(reads: TieredReads | None, count: Callable[[TieredReads], int]) -> int:
     return 0 if reads is None else count(reads)
 
 

@@ -8,7 +8,7 @@ from barnabas.log.tiering.copying import stays_whole
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.reading.remote_log import ReadingParts
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 
 
@@ -64,7 +64,7 @@ def count_segments(manifest: Manifest | None) -> int:
     return 0 if manifest is None else len(manifest.entries) + sum(page.count for page in manifest.pages)
 
 
-def describe_broker(parts: ReadingParts, pacer: Pacer, problem: Problem) -> BrokerTiers:
+def describe_broker(parts: ReadingParts, pacer: UploadLimiter, problem: Problem) -> BrokerTiers:
     cache, store = parts.chunks, parts.store
     return BrokerTiers(
         enabled=True,

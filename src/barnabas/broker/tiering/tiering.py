@@ -16,7 +16,7 @@ from barnabas.broker.tiering import recording
 from barnabas.broker.tiering.beginnings import Beginnings
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
-from barnabas.broker.tiering.led_log import LedLog, ManifestSegments, WholeLedLog
+from barnabas.broker.tiering.led_log import TieredLeaderLog, ManifestSegments, WholeLedLog
 from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiering.needs import Host, Platform
 from barnabas.broker.tiering.settings import (
@@ -40,9 +40,9 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import Partition
-from barnabas.replication.remote_reads import RemoteReads
+from barnabas.replication.remote_reads import TieredReads
 from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
@@ -57,7 +57,7 @@ from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
 from barnabas.tiering.writing.pacing import At, nowhere
-from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 from barnabas.common.types import TopicPartition
 
@@ -120,12 +120,12 @@ class Tiering:
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
-        self._pacer = Pacer(host.clock.monotonic, *copying_limits(host.config))
+        self._pacer = UploadLimiter(host.clock.monotonic, *copying_limits(host.config))
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        self._reads: RemoteReads | None = None
+        self._reads: TieredReads | None = None
         self._followers = TieredFollowers(host, self._remote_of)
         self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
         self.moved_to_tiers = self._followers.moved_to_tiers
@@ -147,8 +147,8 @@ class Tiering:
     def describe_broker(self) -> BrokerTiers:
         return describe_broker(self._parts, self._pacer, self.problem)
 
-    def page_cache(self, background: Background, timers: Timers) -> PageCache:
-        self._reads = RemoteReads(background, self, timers, lambda: remote_limits(self._host.config))
+    def page_cache(self, background: Background, timers: Timers) -> ColdReads:
+        self._reads = TieredReads(background, self, timers, lambda: remote_limits(self._host.config))
         return self._reads
 
     def use_config(self, config: BrokerConfig) -> None:
@@ -330,7 +330,7 @@ class Tiering:
             self.store,
             remote.folder,
             Writer(host.image.incarnation, partition.leader_epoch, name),
-            whole or LedLog(partition, remote, host.clock, self._threads.call),
+            whole or TieredLeaderLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,
             self._threads.call,

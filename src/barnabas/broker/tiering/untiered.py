@@ -14,7 +14,7 @@ from barnabas.log.log import Log
 from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import Partition
 from barnabas.common.types import TopicPartition
 
@@ -49,8 +49,8 @@ class Untiered:
         self._host = host
         self._told: set[TopicPartition] = set()
 
-    def page_cache(self, background: Background, timers: Timers) -> PageCache:
-        return PageCache(background)
+    def page_cache(self, background: Background, timers: Timers) -> ColdReads:
+        return ColdReads(background)
 
     async def start(self) -> None: ...
 

@@ -174,10 +174,10 @@ def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect pause orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import Orders, state_of
+    from barnabas.connect.orders import ControlFiles, state_of
 
     with state_of(connector) as state:
-        Orders(state).pause()
+        ControlFiles(state).pause()
     show_done(
         output, f"{connector.name} rests after its batch.", {"connector": connector.name, "paused": True}
     )
@@ -192,10 +192,10 @@ def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect resume orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import Orders, state_of
+    from barnabas.connect.orders import ControlFiles, state_of
 
     with state_of(connector) as state:
-        was = Orders(state).resume()
+        was = ControlFiles(state).resume()
     text = f"{connector.name} goes on." if was else f"{connector.name} was not paused."
     show_done(output, text, {"connector": connector.name, "paused": False})
 
@@ -209,10 +209,10 @@ def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect restart orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import Orders, state_of
+    from barnabas.connect.orders import ControlFiles, state_of
 
     with state_of(connector) as state:
-        Orders(state).restart()
+        ControlFiles(state).restart()
     show_done(output, f"{connector.name} is started again.", {"connector": connector.name, "restarted": True})
 
 

@@ -111,10 +111,10 @@ def _schemas(pairs: list[str] | None) -> dict[str, str]:
 
 
 def _table(topic: str, place: OpenPlace, schemas: dict[str, str], registry: str | None) -> Table:
-    from barnabas.tables.schemas import Wanted, find_shape
+    from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
-    return Table(topic, place, find_shape(topic, place, Wanted(schemas.get(topic), registry=registry), say))
+    return Table(topic, place, find_shape(topic, place, ReadSchema(schemas.get(topic), registry=registry), say))
 
 
 def _explain(answer: Answer) -> None:

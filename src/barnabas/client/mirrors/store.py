@@ -18,7 +18,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
-from barnabas.client.settled_table import SettledTable, create_if_missing
+from barnabas.client.settled_table import CompactedTable, create_if_missing
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
 
@@ -59,7 +59,7 @@ class MirrorStore:
         prefix = b"" if link is None else f"{link}{_SEPARATOR}".encode()
         self._client = client
         self.link = link
-        self._table = SettledTable(client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS)
+        self._table = CompactedTable(client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS)
         self._written: dict[bytes, bytes | None] = {}
 
     async def open(self) -> None:

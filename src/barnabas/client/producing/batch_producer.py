@@ -10,7 +10,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_sender import ALL, Appended, Batches, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch
 from barnabas.client.producing.transactional import Transactions
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
 from barnabas.common.types import TopicPartition
 
@@ -83,7 +83,7 @@ class BatchProducer:
         async def recover(error: Exception) -> None:
             await self.client.refresh_quietly({place.topic for place in batches})
 
-        await retry(attempt, Patience(self.client.total_timeout), recover)
+        await retry(attempt, RetryPolicy(self.client.total_timeout), recover)
         return appended
 
 

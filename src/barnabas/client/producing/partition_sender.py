@@ -14,7 +14,7 @@ from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.producing.batch_sender import Appended, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_IS_GONE
 from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import add_to_sequence
 from barnabas.records.builder import build_batch
@@ -80,7 +80,7 @@ class PartitionSender:
             raise
 
     async def _append(self, batch: ProducerBatch) -> Appended:
-        patience = Patience(self._producer.settings.delivery_timeout, self._is_retriable)
+        patience = RetryPolicy(self._producer.settings.delivery_timeout, self._is_retriable)
         data = b""
 
         async def attempt() -> Appended:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.transactions import TRANSACTION, list_transactions
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
@@ -185,7 +185,7 @@ class Transactions:
                 for name in names:
                     self._coordinators.pop(name, None)
 
-        return await retry(attempt, Patience(self.client.total_timeout), forget)
+        return await retry(attempt, RetryPolicy(self.client.total_timeout), forget)
 
     async def _find(self, names: Iterable[str]) -> None:
         unknown = [name for name in names if name not in self._coordinators]

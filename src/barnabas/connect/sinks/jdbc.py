@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from barnabas.connect.ends import Context, End, fields_of
+from barnabas.connect.ends import Context, ConnectorEndpoint, fields_of
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Mode = Literal["insert", "upsert"]
 
 
-class JdbcSink(End, frozen=True):
+class JdbcSink(ConnectorEndpoint, frozen=True):
     """`insert` adds each row; `upsert` replaces the row with the same `keys`. With `delete`, rows that are deleted
     (records without a value) remove theirs; without it they are passed over."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from barnabas.connect.ends import DELETED, Context, End, fields_of
+from barnabas.connect.ends import DELETED, Context, ConnectorEndpoint, fields_of
 from barnabas.connect.ends import url_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.spark.errors import PipelineError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Append = Callable[["DataFrame", str, int], None]
 
 
-class ParquetSink(End, frozen=True):
+class ParquetSink(ConnectorEndpoint, frozen=True):
     """Plain Parquet files that anything can read, in folders by `partitions`; as a lake of a pipeline."""
 
     is_routed: ClassVar[bool] = False
@@ -44,7 +44,7 @@ class ParquetSink(End, frozen=True):
         return TableWriter(_LakeAppend(session, lake, self.partitions))
 
 
-class IcebergSink(End, frozen=True):
+class IcebergSink(ConnectorEndpoint, frozen=True):
     """An Iceberg table by the hour of `hours`, a field of type timestamp; as a lake of a pipeline."""
 
     is_routed: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class IcebergSink(End, frozen=True):
         return TableWriter(_LakeAppend(session, lake, ()))
 
 
-class DeltaSink(End, frozen=True):
+class DeltaSink(ConnectorEndpoint, frozen=True):
     """A Delta table, which remembers the last batch of each query itself."""
 
     is_routed: ClassVar[bool] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from barnabas.connect.ends import DELETED, ROUTE, Context, End, fields_of
+from barnabas.connect.ends import DELETED, ROUTE, Context, ConnectorEndpoint, fields_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ Format = Literal["json", "text", "raw"]
 HEADERS = "_headers"
 
 
-class TopicSink(End, frozen=True):
+class TopicSink(ConnectorEndpoint, frozen=True):
     """`json` writes all fields as an object; `text` and `raw` one of them, `value`, as it is. A row that is deleted
     becomes a tombstone. Without `key` a record keeps the key that it was read with."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from barnabas.connect.ends import ERROR, Context, End
+from barnabas.connect.ends import ERROR, Context, ConnectorEndpoint
 from barnabas.connect.ends import url_of
 from barnabas.spark.errors import PipelineError
 
@@ -18,7 +18,7 @@ CORRUPT = "_corrupt_record"
 TYPED = ("parquet", "orc")
 
 
-class FilesSource(End, frozen=True):
+class FilesSource(ConnectorEndpoint, frozen=True):
     """Files that appear in a folder, whole, each once: Spark's own streaming source. `options` are those of Spark's
     reader of the format. The column `_file` says where a row is from."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ORDER, TABLE, Context, End
+from barnabas.connect.ends import ORDER, TABLE, Context, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-class JdbcSource(End, frozen=True):
+class JdbcSource(ConnectorEndpoint, frozen=True):
     """New rows of a table, found by a column that only grows: `incrementing`, a number, or `timestamp`, the time of the
     last change. Rows that were deleted are not seen; `postgres` sees them."""
 

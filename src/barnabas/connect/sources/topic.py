@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, End
+from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, ConnectorEndpoint
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ RECORD = {
 CORRUPT = "_corrupt_record"
 
 
-class TopicSource(End, frozen=True):
+class TopicSource(ConnectorEndpoint, frozen=True):
     """Committed records of topics. With `raw` a row is the record: `key` and `value` as bytes; with `text`, as text."""
 
     topic: str | None = None

@@ -22,7 +22,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.member import Member, Protocol, Timeouts, subscribed_topics
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight
-from barnabas.groups.step import Step, join_error
+from barnabas.groups.step import CoordinatorResult, join_error
 from barnabas.protocol.coordinator_records import encode_key
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
@@ -179,7 +179,7 @@ class ClassicGroup(Group):
         member.protocols = protocols
         member.timeouts = timeouts
 
-    def remove(self, member_id: str, step: Step) -> None:
+    def remove(self, member_id: str, step: CoordinatorResult) -> None:
         """Forget a member, pending or real. What it waits for is answered: it is unknown now."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
@@ -193,7 +193,7 @@ class ClassicGroup(Group):
             self.leader = next(iter(self.members), None)
         _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
 
-    def replace_static(self, instance_id: str, new_id: str, step: Step) -> Member:
+    def replace_static(self, instance_id: str, new_id: str, step: CoordinatorResult) -> Member:
         """The process behind an instance id has changed; the old one is fenced if it still waits."""
         old_id = self.static_members[instance_id]
         old = self.members.pop(old_id)
@@ -205,7 +205,7 @@ class ClassicGroup(Group):
             self.leader = new_id
         return member
 
-    def dismiss_all(self, error: ErrorCode, step: Step) -> None:
+    def dismiss_all(self, error: ErrorCode, step: CoordinatorResult) -> None:
         """Answer everybody who waits: this group is no more."""
         for member in self.members.values():
             _dismiss(member, error, member.member_id, step)
@@ -325,7 +325,7 @@ def _names(protocols: Iterable[Protocol]) -> set[str]:
     return {protocol.name for protocol in protocols}
 
 
-def _dismiss(member: Member, error: ErrorCode, told_id: str, step: Step) -> None:
+def _dismiss(member: Member, error: ErrorCode, told_id: str, step: CoordinatorResult) -> None:
     join, member.awaiting_join = member.awaiting_join, None
     if join is not None:
         step.answer(join, join_error(told_id, error))

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.membership import ClassicMembership, Joining
+from barnabas.groups.classic.membership import ClassicMembership, JoinRequest
 from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import confirm, from_value
 from barnabas.groups.group import (
@@ -16,11 +16,11 @@ from barnabas.groups.group import (
     Deadline,
     DeadlineType,
     GroupType,
-    PlaceCheck,
-    any_place,
+    PartitionCheck,
+    any_partition,
 )
-from barnabas.groups.kind import GroupKind, Replay, ShardContext
-from barnabas.groups.step import Step, join_error
+from barnabas.groups.kind import GroupManager, Replay, ShardContext
+from barnabas.groups.step import CoordinatorResult, join_error
 from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
@@ -30,7 +30,7 @@ from barnabas.protocol.messages.records.group import GroupMetadataKey, GroupMeta
 from barnabas.protocol.schema import Message
 
 
-class ClassicGroups(GroupKind[ClassicGroup]):
+class ClassicGroupManager(GroupManager[ClassicGroup]):
     group_type = GroupType.CLASSIC
     group_class = ClassicGroup
 
@@ -44,7 +44,7 @@ class ClassicGroups(GroupKind[ClassicGroup]):
 
     # -- members ------------------------------------------------------------------------------------
 
-    def join(self, joining: Joining, step: Step) -> None:
+    def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
         """Join a group; one that nobody has heard of begins with a member that has no id yet."""
         request = joining.request
         group = self.context.groups.get(request.group_id)
@@ -58,12 +58,12 @@ class ClassicGroups(GroupKind[ClassicGroup]):
         self.membership.join(group, joining, step)
         self.context.groups[group.group_id] = group
 
-    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
+    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
         responses = self.membership.leave(group, leavers, step)
         self._drop_if_idle(group)
         return responses
 
-    def deadline_reached(self, group: ClassicGroup, deadline: Deadline, step: Step) -> None:
+    def deadline_reached(self, group: ClassicGroup, deadline: Deadline, step: CoordinatorResult) -> None:
         if deadline.type is DeadlineType.HEARTBEAT:
             self.membership.heartbeat_overdue(group, deadline.member_id, step)
         elif deadline.type is DeadlineType.SYNC:
@@ -81,10 +81,10 @@ class ClassicGroups(GroupKind[ClassicGroup]):
 
     # -- offsets ------------------------------------------------------------------------------------
 
-    def check_commit(self, group: ClassicGroup, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group: ClassicGroup, committer: Committer) -> PartitionCheck:
         """Who is outside of a group may commit, as long as it has no members."""
         if committer.epoch < 0 and group.state is State.EMPTY:
-            return any_place
+            return any_partition
         if not committer.is_outside:
             member = group.check_member(committer.member_id, committer.instance_id)
             group.check_generation(committer.epoch)
@@ -97,7 +97,7 @@ class ClassicGroups(GroupKind[ClassicGroup]):
             )
         if group.state is State.COMPLETING_REBALANCE and not committer.in_transaction:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-        return any_place
+        return any_partition
 
     # -- replaying ----------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class ClassicGroups(GroupKind[ClassicGroup]):
         for member in group.members.values():
             self.rebalances.expect_heartbeat(group, member)
         if len(group.members) > self.context.settings.max_size:
-            self.rebalances.prepare(group, "the group is larger than group.max.size", Step())
+            self.rebalances.prepare(group, "the group is larger than group.max.size", CoordinatorResult())
 
     def unloaded(self, group: ClassicGroup) -> None:
         group.transition(State.DEAD, self.context.clock.now_ms())

@@ -15,7 +15,7 @@ from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import UNKNOWN_MEMBER, Client, Deadline, DeadlineType
 from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
-from barnabas.groups.step import Respond, Step, join_error
+from barnabas.groups.step import Respond, CoordinatorResult, join_error
 from barnabas.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -29,7 +29,7 @@ FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_THAT_SKIPS_ASSIGNMENT = 9  # KIP-814
 
 
-class Joining(NamedTuple):
+class JoinRequest(NamedTuple):
     """A JoinGroup request, and what is known of its sender."""
 
     request: JoinGroupRequest
@@ -63,7 +63,7 @@ class ClassicMembership:
 
     # -- joining ------------------------------------------------------------------------------------
 
-    def join(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+    def join(self, group: ClassicGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
         member_id = joining.request.member_id
         if not self._has_room(group, member_id):
             self._rebalances.forget(group, member_id, step)
@@ -89,7 +89,7 @@ class ClassicMembership:
             return is_joining or group.joining_count < self._rebalances.settings.max_size
         return known is not None or len(group.members) < self._rebalances.settings.max_size
 
-    def _join_unknown(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+    def _join_unknown(self, group: ClassicGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
         instance_id = joining.request.group_instance_id
         if instance_id is not None:
             new_id = f"{instance_id}-{uuid.uuid4()}"
@@ -107,7 +107,7 @@ class ClassicMembership:
         else:
             self._add(group, joining, new_id, step)
 
-    def _add(self, group: ClassicGroup, joining: Joining, member_id: str, step: Step) -> None:
+    def _add(self, group: ClassicGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult) -> None:
         request = joining.request
         member = Member(
             member_id, request.group_instance_id, joining.client, joining.timeouts, joining.protocols
@@ -123,7 +123,7 @@ class ClassicMembership:
         reason = joining.because(f"{member_id} joined from {joining.client.host}")
         self._rebalances.rebalance_or_go_on(group, reason, step)
 
-    def _rejoin(self, group: ClassicGroup, joining: Joining, step: Step) -> None:
+    def _rejoin(self, group: ClassicGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
         request = joining.request
         member = group.check_member(request.member_id, request.group_instance_id)
         changed = member.protocols != joining.protocols
@@ -144,7 +144,7 @@ class ClassicMembership:
         return group.join_response(member)
 
     def _update(
-        self, group: ClassicGroup, member: Member, joining: Joining, reason: str | None, step: Step
+        self, group: ClassicGroup, member: Member, joining: JoinRequest, reason: str | None, step: CoordinatorResult
     ) -> None:
         group.update(member, joining.protocols, joining.timeouts)
         member.awaiting_join = joining.respond
@@ -155,7 +155,7 @@ class ClassicMembership:
 
     # -- static members -----------------------------------------------------------------------------
 
-    def _replace_static(self, group: ClassicGroup, joining: Joining, new_id: str, step: Step) -> None:
+    def _replace_static(self, group: ClassicGroup, joining: JoinRequest, new_id: str, step: CoordinatorResult) -> None:
         """A static member is back within its session timeout: if nothing changes for the others, no rebalance."""
         instance_id = joining.request.group_instance_id
         assert instance_id is not None
@@ -171,7 +171,7 @@ class ClassicMembership:
 
             def undo() -> None:
                 group.update(member, old_protocols, old_timeouts)
-                group.replace_static(instance_id, old_id, Step())
+                group.replace_static(instance_id, old_id, CoordinatorResult())
                 self._rebalances.expect_heartbeat(group, group.members[old_id])
 
             group.note(reason)
@@ -183,7 +183,7 @@ class ClassicMembership:
             self._rebalances.rebalance_or_go_on(group, reason, step)
 
     def _unchanged(
-        self, group: ClassicGroup, member: Member, joining: Joining, old_leader: str | None
+        self, group: ClassicGroup, member: Member, joining: JoinRequest, old_leader: str | None
     ) -> JoinGroupResponse:
         """The generation goes on. A leader must not assign again: it is told to skip that, or who led before."""
         if joining.version >= FIRST_VERSION_THAT_SKIPS_ASSIGNMENT:
@@ -194,7 +194,7 @@ class ClassicMembership:
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 
-    def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
         member = group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         _check_same(request.protocol_type, group.protocol_type)
@@ -221,7 +221,7 @@ class ClassicMembership:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
+    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
         reasons: list[str] = []
         responses = [self._leave_one(group, leaver, reasons, step) for leaver in leavers]
         if reasons and group.state is not State.EMPTY:
@@ -229,7 +229,7 @@ class ClassicMembership:
         return responses
 
     def _leave_one(
-        self, group: ClassicGroup, leaver: MemberIdentity, reasons: list[str], step: Step
+        self, group: ClassicGroup, leaver: MemberIdentity, reasons: list[str], step: CoordinatorResult
     ) -> MemberResponse:
         response = MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id)
         try:
@@ -254,7 +254,7 @@ class ClassicMembership:
 
     # -- time ---------------------------------------------------------------------------------------
 
-    def heartbeat_overdue(self, group: ClassicGroup, member_id: str, step: Step) -> None:
+    def heartbeat_overdue(self, group: ClassicGroup, member_id: str, step: CoordinatorResult) -> None:
         """A member's session is over, unless it is we who keep it waiting."""
         member = group.members.get(member_id)
         if member is not None and member.keeps_quiet:

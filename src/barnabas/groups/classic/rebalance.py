@@ -10,11 +10,11 @@ from barnabas.groups.classic.member import Member
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.settings import GroupSettings
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class Rebalances:
@@ -28,7 +28,7 @@ class Rebalances:
 
     # -- phase one: everybody joins -----------------------------------------------------------------
 
-    def rebalance_or_go_on(self, group: ClassicGroup, reason: str, step: Step) -> None:
+    def rebalance_or_go_on(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
         """A member came, went or changed: start a rebalance, or see whether the one under way can go on."""
         if group.can_rebalance:
             self.prepare(group, reason, step)
@@ -36,7 +36,7 @@ class Rebalances:
             group.note(reason)
             self.go_on_if_all_joined(group, step)
 
-    def prepare(self, group: ClassicGroup, reason: str, step: Step) -> None:
+    def prepare(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
         if group.state is State.COMPLETING_REBALANCE:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
         self.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id))
@@ -51,7 +51,7 @@ class Rebalances:
         else:
             self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
 
-    def go_on_if_all_joined(self, group: ClassicGroup, step: Step) -> None:
+    def go_on_if_all_joined(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """The initial delay is waited out even when all known members have joined: others may be starting."""
         in_initial_delay = group.previous_state is State.EMPTY
         if group.state is State.PREPARING_REBALANCE and not in_initial_delay and group.all_have_joined:
@@ -62,7 +62,7 @@ class Rebalances:
         self._delay_left_ms[group.group_id] = max(group.rebalance_timeout_ms - delay_ms, 0)
         self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
 
-    def end_initial_delay(self, group: ClassicGroup, step: Step) -> None:
+    def end_initial_delay(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Once more if a member joined meanwhile, within the rebalance timeout; else the group begins."""
         left_ms = self._delay_left_ms.pop(group.group_id, 0)
         if group.member_added and left_ms:
@@ -73,7 +73,7 @@ class Rebalances:
         else:
             self.complete_join(group, step)
 
-    def complete_join(self, group: ClassicGroup, step: Step) -> None:
+    def complete_join(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Everybody who has joined is in the next generation; who has not is out, static members excepted."""
         self.deadlines.cancel(Deadline(DeadlineType.JOIN, group.group_id))
         self._remove_absent(group, step)
@@ -89,13 +89,13 @@ class Rebalances:
             self._answer_joins(group, step)
             self.deadlines.set(Deadline(DeadlineType.SYNC, group.group_id), group.rebalance_timeout_ms)
 
-    def _remove_absent(self, group: ClassicGroup, step: Step) -> None:
+    def _remove_absent(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
                 group.note(f"{member.member_id} did not rejoin within the rebalance timeout")
                 self.forget(group, member.member_id, step)
 
-    def _answer_joins(self, group: ClassicGroup, step: Step) -> None:
+    def _answer_joins(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         for member in group.members.values():
             respond, member.awaiting_join = member.awaiting_join, None
             if respond is not None:
@@ -106,7 +106,7 @@ class Rebalances:
 
     # -- phase two: the leader's assignment reaches everybody ---------------------------------------
 
-    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], step: Step) -> None:
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], step: CoordinatorResult) -> None:
         """Write the leader's assignment down, and answer every member that has synced."""
         generation = group.generation
         step.records.append(group_record(group, assignments))
@@ -120,9 +120,9 @@ class Rebalances:
     def _start_over(self, group: ClassicGroup, generation: int) -> None:
         """The assignment could not be written; everybody has been told, and will join again."""
         if group.state is State.COMPLETING_REBALANCE and group.generation == generation:
-            self.prepare(group, "the assignment could not be stored", Step())
+            self.prepare(group, "the assignment could not be stored", CoordinatorResult())
 
-    def fail_syncs(self, group: ClassicGroup, error: ErrorCode, step: Step) -> None:
+    def fail_syncs(self, group: ClassicGroup, error: ErrorCode, step: CoordinatorResult) -> None:
         for member in group.members.values():
             member.assignment = b""
             respond, member.awaiting_sync = member.awaiting_sync, None
@@ -130,7 +130,7 @@ class Rebalances:
                 step.answer(respond, SyncGroupResponse(error_code=error))
                 self.expect_heartbeat(group, member)
 
-    def sync_overdue(self, group: ClassicGroup, step: Step) -> None:
+    def sync_overdue(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Members that took their join answer and were not heard of again hold up the others."""
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
             return
@@ -150,6 +150,6 @@ class Rebalances:
         key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member.member_id)
         self.deadlines.set(key, member.timeouts.session_ms)
 
-    def forget(self, group: ClassicGroup, member_id: str, step: Step) -> None:
+    def forget(self, group: ClassicGroup, member_id: str, step: CoordinatorResult) -> None:
         self.deadlines.cancel(Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id))
         group.remove(member_id, step)

@@ -21,11 +21,11 @@ from barnabas.groups.consumer.targets import Seen, compute, is_large
 from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.cooperative import finish
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class Advance:
@@ -37,7 +37,7 @@ class Advance:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        step: Step,
+        step: CoordinatorResult,
     ) -> None:
         self._context = context
         self._group = group

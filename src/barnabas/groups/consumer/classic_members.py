@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import Assigning
-from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, Joining
+from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, JoinRequest
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.migration import EmbeddedError, read_subscription, version_of, write_assignment
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -28,9 +28,9 @@ from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import UNKNOWN_MEMBER, Deadline, DeadlineType
-from barnabas.groups.kind import GroupKind, check_room_for_all
+from barnabas.groups.kind import GroupManager, check_room_for_all
 from barnabas.groups.modern import Assignment
-from barnabas.groups.step import Respond, Step, join_error
+from barnabas.groups.step import Respond, CoordinatorResult, join_error
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolSubscription
 from barnabas.protocol.messages.groups import (
     JoinGroupResponse,
@@ -51,7 +51,7 @@ class _Parts(NamedTuple):
 class ClassicMembers:
     def __init__(
         self,
-        kind: GroupKind[ConsumerGroup],
+        kind: GroupManager[ConsumerGroup],
         migration: Migration,
         leaving: Leaving,
         resolving: Resolving,
@@ -64,7 +64,7 @@ class ClassicMembers:
 
     # -- joining ------------------------------------------------------------------------------------
 
-    def join(self, group: ConsumerGroup, joining: Joining, step: Step) -> None:
+    def join(self, group: ConsumerGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
         request = joining.request
         member_id = request.member_id or uuid_to_text(new_uuid())
         self._check_join(group, joining, member_id)
@@ -88,7 +88,7 @@ class ClassicMembers:
             after = self._stay(group, joining, advance, owned, resubscribed)
         step.answer(joining.respond, _join_response(after))
 
-    def _check_join(self, group: ConsumerGroup, joining: Joining, member_id: str) -> None:
+    def _check_join(self, group: ConsumerGroup, joining: JoinRequest, member_id: str) -> None:
         settings, request = self._context.settings, joining.request
         if settings.migration_policy == DISABLED:
             raise KafkaError(
@@ -104,7 +104,7 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
             )
 
-    def _subscription(self, joining: Joining) -> ConsumerProtocolSubscription:
+    def _subscription(self, joining: JoinRequest) -> ConsumerProtocolSubscription:
         try:
             return read_subscription(joining.request.protocols[0].metadata)
         except EmbeddedError as error:
@@ -112,7 +112,7 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription cannot be read: {error}"
             ) from None
 
-    def _before(self, group: ConsumerGroup, joining: Joining, member_id: str, step: Step) -> ConsumerMember:
+    def _before(self, group: ConsumerGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult) -> ConsumerMember:
         instance_id = joining.request.group_instance_id
         if instance_id is None:
             return group.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -124,7 +124,7 @@ class ClassicMembers:
         return replace_static(group, known, member_id, step)
 
     def _update_epoch(
-        self, group: ConsumerGroup, joining: Joining, before: ConsumerMember, advance: Advance, step: Step
+        self, group: ConsumerGroup, joining: JoinRequest, before: ConsumerMember, advance: Advance, step: CoordinatorResult
     ) -> bool:
         """Has the member another subscription than before?"""
         described = advance.after
@@ -136,7 +136,7 @@ class ClassicMembers:
         return resubscribed
 
     def _stay(
-        self, group: ConsumerGroup, joining: Joining, advance: Advance, owned: Reported, resubscribed: bool
+        self, group: ConsumerGroup, joining: JoinRequest, advance: Advance, owned: Reported, resubscribed: bool
     ) -> ConsumerMember:
         if advance.needs_target:
             interval_ms = self._kind.assignment_interval_ms(group.group_id)
@@ -149,7 +149,7 @@ class ClassicMembers:
         return member
 
     def _go_back(
-        self, group: ConsumerGroup, advance: Advance, owned: Reported, resubscribed: bool, step: Step
+        self, group: ConsumerGroup, advance: Advance, owned: Reported, resubscribed: bool, step: CoordinatorResult
     ) -> ConsumerMember:
         """It takes the place of the last member of the new protocol: the group is a classic one again."""
         rebalance = advance.needs_target
@@ -168,7 +168,7 @@ class ClassicMembers:
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, respond: Respond, step: Step) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
         member, classic = self._member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, classic, request)
@@ -221,7 +221,7 @@ class ClassicMembers:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def leave(self, group: ConsumerGroup, leavers: list[MemberIdentity], step: Step) -> list[MemberResponse]:
+    def leave(self, group: ConsumerGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
         gone: dict[str, ConsumerMember] = {}
         responses = []
         for leaver in leavers:
@@ -250,7 +250,7 @@ def _leaver(group: ConsumerGroup, leaver: MemberIdentity) -> ConsumerMember:
 
 
 def _described(
-    member: ConsumerMember, joining: Joining, subscription: ConsumerProtocolSubscription
+    member: ConsumerMember, joining: JoinRequest, subscription: ConsumerProtocolSubscription
 ) -> ConsumerMember:
     request = joining.request
     return member.changed(

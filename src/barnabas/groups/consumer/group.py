@@ -11,7 +11,7 @@ from barnabas.groups.classic.member import protocol_bytes
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.consumer.records import group_tombstones
-from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
 from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import Assignment, ModernGroup
 from barnabas.groups.topics import NO_NAMES
@@ -117,16 +117,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
                 f"{member.member_epoch}.",
             )
 
-    def check_commit(self, committer: Committer) -> PlaceCheck:
+    def check_commit(self, committer: Committer) -> PartitionCheck:
         """An older epoch is enough for partitions that the member has had since then (KIP-1251)."""
         if committer.needs_no_member(self.members):
-            return any_place
+            return any_partition
         member = self.member(committer.member_id)
         is_new = member.classic is None
         if is_new:
             committer.check_version("consumer")
         if committer.epoch == member.member_epoch:
-            return any_place
+            return any_partition
         if committer.epoch > member.member_epoch:
             word = "member epoch" if is_new else "generation id"
             raise _stale(
@@ -195,7 +195,7 @@ def _is_new(member: ConsumerMember | None) -> bool:
     return member is not None and member.classic is None
 
 
-def _since(member: ConsumerMember, epoch: int) -> PlaceCheck:
+def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
     word = "generation id" if member.classic is not None else "member epoch"
 
     def check(place: TopicPartition, topic_id: Uuid) -> None:

@@ -13,9 +13,9 @@ from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import Client
-from barnabas.groups.kind import GroupKind, check_room_for_all, check_size
+from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Assignment, check_member_epoch
-from barnabas.groups.step import Respond, Step
+from barnabas.groups.step import Respond, CoordinatorResult
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
@@ -33,7 +33,7 @@ WHILE_ASSIGNING_MS = 1000
 class Heartbeats:
     def __init__(
         self,
-        kind: GroupKind[ConsumerGroup],
+        kind: GroupManager[ConsumerGroup],
         migration: Migration,
         leaving: Leaving,
         resolving: Resolving,
@@ -47,7 +47,7 @@ class Heartbeats:
         self._resolving = resolving
 
     def handle(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: Step
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: CoordinatorResult
     ) -> None:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
             self._leave(request, respond, step)
@@ -57,7 +57,7 @@ class Heartbeats:
     # -- joining and staying ------------------------------------------------------------------------
 
     def _stay(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: Step
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: CoordinatorResult
     ) -> None:
         group_id, joins = request.group_id, request.member_epoch == JOINING
         group = self._migration.find_or_convert(group_id, step, create=joins)
@@ -104,7 +104,7 @@ class Heartbeats:
         instance_id: str,
         epoch: int,
         reported: Reported | None,
-        step: Step,
+        step: CoordinatorResult,
     ) -> ConsumerMember:
         known = group.static_member(instance_id)
         if epoch == JOINING:
@@ -140,7 +140,7 @@ class Heartbeats:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: Step) -> None:
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult) -> None:
         group = self._kind.find(request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -182,7 +182,7 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
     return member
 
 
-def replace_static(group: ConsumerGroup, known: ConsumerMember, member_id: str, step: Step) -> ConsumerMember:
+def replace_static(group: ConsumerGroup, known: ConsumerMember, member_id: str, step: CoordinatorResult) -> ConsumerMember:
     """The process behind an instance id has changed: the new one takes its place, partitions included."""
     member = known.changed(member_id=member_id, member_epoch=JOINING, previous_member_epoch=JOINING)
     step.records += member_tombstones(group.group_id, known.member_id)

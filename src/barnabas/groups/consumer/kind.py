@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.groups.assigning import Assigning, Targets
-from barnabas.groups.classic.kind import ClassicGroups
+from barnabas.groups.classic.kind import ClassicGroupManager
 from barnabas.groups.consumer.classic_members import ClassicMembers
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.heartbeats import Heartbeats
@@ -22,10 +22,10 @@ from barnabas.groups.consumer.records import (
 )
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.consumer.targets import compute, seen
-from barnabas.groups.group import Committer, Deadline, DeadlineType, GroupType, PlaceCheck
+from barnabas.groups.group import Committer, Deadline, DeadlineType, GroupType, PartitionCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.records.group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -45,12 +45,12 @@ _OVERDUE = {
 }
 
 
-class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
+class ConsumerGroupManager(PartitionGroupKind[ConsumerGroup]):
     group_type = GroupType.CONSUMER
     group_class = ConsumerGroup
     epoch_without_target = NO_EPOCH
 
-    def __init__(self, context: ShardContext, classic: ClassicGroups) -> None:
+    def __init__(self, context: ShardContext, classic: ClassicGroupManager) -> None:
         super().__init__(context)
         migration = Migration(self, classic)
         self._leaving = Leaving(self, migration)
@@ -65,12 +65,12 @@ class ConsumerGroups(PartitionGroupKind[ConsumerGroup]):
     def new_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id)
 
-    def check_commit(self, group: ConsumerGroup, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group: ConsumerGroup, committer: Committer) -> PartitionCheck:
         return group.check_commit(committer)
 
     # -- deadlines ----------------------------------------------------------------------------------
 
-    def deadline_reached(self, group: ConsumerGroup, deadline: Deadline, step: Step) -> None:
+    def deadline_reached(self, group: ConsumerGroup, deadline: Deadline, step: CoordinatorResult) -> None:
         member = group.members.get(deadline.member_id)
         if member is None:
             return

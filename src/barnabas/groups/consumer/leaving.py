@@ -9,19 +9,19 @@ from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
-from barnabas.groups.kind import GroupKind
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.kind import GroupManager
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class Leaving:
-    def __init__(self, kind: GroupKind[ConsumerGroup], migration: Migration) -> None:
+    def __init__(self, kind: GroupManager[ConsumerGroup], migration: Migration) -> None:
         self._kind = kind
         self._migration = migration
 
-    def fence(self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: Step) -> None:
+    def fence(self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult) -> None:
         """Take members out of the group. If only classic ones are left, it becomes a classic group again."""
         if not members:
             return
@@ -41,7 +41,7 @@ class Leaving:
             self._kind.expect_heartbeat(group.group_id, member.member_id, session_ms)
 
     def _remove(
-        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: Step
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult
     ) -> None:
         for member in members:
             step.records += member_tombstones(group.group_id, member.member_id)

@@ -29,7 +29,7 @@ from functools import partial
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.kind import ClassicGroups
+from barnabas.groups.classic.kind import ClassicGroupManager
 from barnabas.groups.classic.member import Member, Timeouts
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -43,10 +43,10 @@ from barnabas.groups.consumer.records import (
     target_record,
 )
 from barnabas.groups.group import Deadline, DeadlineType
-from barnabas.groups.kind import GroupKind
+from barnabas.groups.kind import GroupManager
 from barnabas.groups.modern import NO_ASSIGNMENT_YET
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 
 
@@ -103,7 +103,7 @@ def write_assignment(assignment: Assignment, topics: Topics, version: int) -> by
 
 
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 UPGRADE = ("upgrade", "bidirectional")
 DOWNGRADE = ("downgrade", "bidirectional")
@@ -111,14 +111,14 @@ DISABLED = "disabled"
 
 
 class Migration:
-    def __init__(self, kind: GroupKind[ConsumerGroup], classic: ClassicGroups) -> None:
+    def __init__(self, kind: GroupManager[ConsumerGroup], classic: ClassicGroupManager) -> None:
         self._kind = kind
         self._classic = classic
         self._context = kind.context
 
     # -- up -----------------------------------------------------------------------------------------
 
-    def find_or_convert(self, group_id: str, step: Step, *, create: bool) -> ConsumerGroup:
+    def find_or_convert(self, group_id: str, step: CoordinatorResult, *, create: bool) -> ConsumerGroup:
         """The group that a member of the new protocol speaks of; a classic one becomes it if a member joins."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -144,7 +144,7 @@ class Migration:
         if len(group.members) > settings.consumer_max_size:
             raise _cannot_upgrade(group, "because the group size exceeds the consumer group maximum size.")
 
-    def _upgrade(self, group: ClassicGroup, step: Step) -> ConsumerGroup:
+    def _upgrade(self, group: ClassicGroup, step: CoordinatorResult) -> ConsumerGroup:
         try:
             upgraded = self._as_consumer_group(group)
         except EmbeddedError:
@@ -222,7 +222,7 @@ class Migration:
     def go_back(
         self,
         group: ConsumerGroup,
-        step: Step,
+        step: CoordinatorResult,
         reason: str,
         *,
         without: Sequence[ConsumerMember] = (),
@@ -283,7 +283,7 @@ class Migration:
             self._kind.expect_nothing(classic.group_id, member.member_id)
             self._classic.rebalances.expect_heartbeat(classic, member)
         if rebalance:
-            self._classic.rebalances.prepare(classic, "the group is a classic one again", Step())
+            self._classic.rebalances.prepare(classic, "the group is a classic one again", CoordinatorResult())
 
 
 def _cannot_upgrade(group: ClassicGroup, why: str) -> KafkaError:

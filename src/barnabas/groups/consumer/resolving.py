@@ -10,10 +10,10 @@ from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved
 from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from barnabas.groups.group import Client
 from barnabas.groups.kind import ShardContext
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 REFRESH_AT_MOST_EVERY_MS = 5000
 """Topics may come by the hundred; one look every few seconds is enough for those who wait for some of them."""
@@ -34,7 +34,7 @@ class Resolving:
         self._under_way: set[str] = set()
 
     def update(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, client: Client, step: Step
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, client: Client, step: CoordinatorResult
     ) -> PatternChange:
         """Take note of a member's pattern, and see whether patterns have to be matched again.
 
@@ -49,7 +49,7 @@ class Resolving:
         return change
 
     def _change(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: CoordinatorResult
     ) -> PatternChange:
         old, new = before.pattern, after.pattern
         if old == new:
@@ -81,7 +81,7 @@ class Resolving:
         self._under_way.add(group_id)
         self._context.soon(lambda step: self._go_on(group_id, resolution, step))
 
-    def _go_on(self, group_id: str, resolution: Resolution, step: Step) -> None:
+    def _go_on(self, group_id: str, resolution: Resolution, step: CoordinatorResult) -> None:
         if not resolution.run_slice():
             self._context.soon(lambda later: self._go_on(group_id, resolution, later))
             return
@@ -90,7 +90,7 @@ class Resolving:
         if isinstance(group, ConsumerGroup):
             self._write(group, resolution.results(), step)
 
-    def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: Step) -> None:
+    def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: CoordinatorResult) -> None:
         """Only what a member still subscribes to; a new epoch if it stands for other topics than before."""
         wanted = {pattern: found for pattern, found in results.items() if group.patterns[pattern]}
         different = [

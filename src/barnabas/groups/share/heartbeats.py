@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import LARGE, Assigning, Targets
 from barnabas.groups.group import Client
-from barnabas.groups.kind import GroupKind, check_room_for_all, check_size
+from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, Assignment, check_member_epoch, may_assign
 from barnabas.groups.share.assignor import assign_steps
 from barnabas.groups.share.group import ShareGroup, assignable
@@ -22,7 +22,7 @@ from barnabas.groups.share.records import (
     target_record,
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
-from barnabas.groups.step import Respond, Step
+from barnabas.groups.step import Respond, CoordinatorResult
 from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
@@ -54,7 +54,7 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
 
 
 class Heartbeats:
-    def __init__(self, kind: GroupKind[ShareGroup]) -> None:
+    def __init__(self, kind: GroupManager[ShareGroup]) -> None:
         self._kind = kind
         self._context = kind.context
         targets = Targets(
@@ -72,7 +72,7 @@ class Heartbeats:
         request: ShareGroupHeartbeatRequest,
         client: Client,
         respond: Respond,
-        step: Step,
+        step: CoordinatorResult,
         without_state: WithoutState,
     ) -> None:
         if request.member_epoch == LEAVING:
@@ -87,7 +87,7 @@ class Heartbeats:
         request: ShareGroupHeartbeatRequest,
         client: Client,
         respond: Respond,
-        step: Step,
+        step: CoordinatorResult,
         without_state: WithoutState,
     ) -> None:
         group = self._find(request.group_id, create=request.member_epoch == JOINING)
@@ -153,7 +153,7 @@ class Heartbeats:
         member: ShareMember,
         names: frozenset[str],
         resubscribed: bool,
-        step: Step,
+        step: CoordinatorResult,
     ) -> int:
         """The group epoch, raised if the present assignment does not do any more."""
         reason = ""
@@ -173,7 +173,7 @@ class Heartbeats:
         return group.epoch + 1
 
     def _next_target(
-        self, group: ShareGroup, member: ShareMember, epoch: int, step: Step, *, nothing_yet: bool
+        self, group: ShareGroup, member: ShareMember, epoch: int, step: CoordinatorResult, *, nothing_yet: bool
     ) -> tuple[int, Assignment]:
         """The assignment epoch, and what the member shall read."""
         present = group.targets.get(member.member_id, {})
@@ -229,7 +229,7 @@ class Heartbeats:
         epoch: int,
         target: Assignment,
         resubscribed: bool,
-        step: Step,
+        step: CoordinatorResult,
     ) -> ShareMember:
         """The member takes over its target at once; what it no longer subscribes to it has no more."""
         if member.is_reconciled_to(epoch) and not resubscribed:
@@ -258,7 +258,7 @@ class Heartbeats:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def _leave(self, request: ShareGroupHeartbeatRequest, respond: Respond, step: Step) -> None:
+    def _leave(self, request: ShareGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult) -> None:
         group = self._kind.find(request.group_id)
         member = group.member(request.member_id)
         self.fence(group, member, f"{member.member_id} left", step)
@@ -267,7 +267,7 @@ class Heartbeats:
             ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch),
         )
 
-    def fence(self, group: ShareGroup, member: ShareMember, reason: str, step: Step) -> None:
+    def fence(self, group: ShareGroup, member: ShareMember, reason: str, step: CoordinatorResult) -> None:
         """Remove a member; the others share what it read as soon as they send their next heartbeats."""
         step.records += member_tombstones(group.group_id, member.member_id)
         names = _subscribed(group, member, ShareMember(member_id=member.member_id))

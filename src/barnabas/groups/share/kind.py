@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.group import Committer, Deadline, GroupType, PlaceCheck
+from barnabas.groups.group import Committer, Deadline, GroupType, PartitionCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
 from barnabas.groups.share.group import FIRST_EPOCH, ShareGroup
@@ -20,7 +20,7 @@ from barnabas.groups.share.records import (
     with_subscription,
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -33,7 +33,7 @@ from barnabas.protocol.schema import Message
 from barnabas.common.types import Uuid
 
 
-class ShareGroups(PartitionGroupKind[ShareGroup]):
+class ShareGroupManager(PartitionGroupKind[ShareGroup]):
     group_type = GroupType.SHARE
     group_class = ShareGroup
     epoch_without_target = FIRST_EPOCH
@@ -45,18 +45,18 @@ class ShareGroups(PartitionGroupKind[ShareGroup]):
     def new_group(self, group_id: str) -> ShareGroup:
         return ShareGroup(group_id)
 
-    def check_commit(self, group: ShareGroup, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group: ShareGroup, committer: Committer) -> PartitionCheck:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
     # -- state of partitions ------------------------------------------------------------------------
 
-    def state_created(self, group_id: str, created: Partitions, step: Step) -> None:
+    def state_created(self, group_id: str, created: Partitions, step: CoordinatorResult) -> None:
         """The share coordinator has state for these: they can be assigned with the next heartbeats."""
         group = self.find(group_id)
         self._not_begun(group_id, created)
         self._note(group, group.states.done(created), step)
 
-    def state_not_created(self, group_id: str, wanted: Partitions, step: Step) -> None:
+    def state_not_created(self, group_id: str, wanted: Partitions, step: CoordinatorResult) -> None:
         group = self.find(group_id)
         self._not_begun(group_id, wanted)
         self._note(group, group.states.failed(wanted), step)
@@ -65,7 +65,7 @@ class ShareGroups(PartitionGroupKind[ShareGroup]):
         for topic in topics:
             self.heartbeats.begun_ms.pop((group_id, topic), None)
 
-    def begin_reset(self, group_id: str, wanted: Partitions, step: Step) -> int:
+    def begin_reset(self, group_id: str, wanted: Partitions, step: CoordinatorResult) -> int:
         """An administrator moves offsets of a group without members, perhaps of one that is not there yet."""
         group = self.context.groups.get(group_id)
         if group is None:
@@ -77,7 +77,7 @@ class ShareGroups(PartitionGroupKind[ShareGroup]):
         self._note(group, group.states.begun(wanted), step)
         return group.epoch
 
-    def begin_deletion(self, group_id: str, topics: Iterable[Uuid], step: Step) -> Partitions:
+    def begin_deletion(self, group_id: str, topics: Iterable[Uuid], step: CoordinatorResult) -> Partitions:
         """The partitions whose state is to be deleted now."""
         group = self.find(group_id)
         group.check_empty()
@@ -91,17 +91,17 @@ class ShareGroups(PartitionGroupKind[ShareGroup]):
         self._note(group, group.states.delete(chosen), step)
         return found
 
-    def state_deleted(self, group_id: str, topics: Iterable[Uuid], step: Step) -> None:
+    def state_deleted(self, group_id: str, topics: Iterable[Uuid], step: CoordinatorResult) -> None:
         group = self.find(group_id)
         self._note(group, group.states.forgotten(topics), step)
 
-    def _note(self, group: ShareGroup, states: StatePartitions, step: Step) -> None:
+    def _note(self, group: ShareGroup, states: StatePartitions, step: CoordinatorResult) -> None:
         if states != group.states:
             step.records.append(state_partitions_record(group.group_id, states))
 
     # -- deadlines ----------------------------------------------------------------------------------
 
-    def deadline_reached(self, group: ShareGroup, deadline: Deadline, step: Step) -> None:
+    def deadline_reached(self, group: ShareGroup, deadline: Deadline, step: CoordinatorResult) -> None:
         member = group.members.get(deadline.member_id)
         if member is not None:
             reason = f"{member.member_id} sent no heartbeat within its session timeout"

@@ -15,12 +15,12 @@ from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
-from barnabas.groups.step import Step
-from barnabas.common.safe_logging import limited_logger
+from barnabas.groups.step import CoordinatorResult
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 from barnabas.common.types import Uuid
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 Outcomes = dict[SharePartitionKey, KafkaError | None]
 Offsets = Mapping[SharePartitionKey, int]
@@ -88,7 +88,7 @@ class ShareStates:
             if partitions - ready:
                 failed[topic] = NamedPartitions(name, partitions - ready)
 
-        def note(shard: GroupShard, step: Step) -> None:
+        def note(shard: GroupShard, step: CoordinatorResult) -> None:
             if failed:
                 shard.share.state_not_created(group_id, failed, step)
             if created:
@@ -131,7 +131,7 @@ class ShareStates:
         """Before a share group is deleted, its state goes; groups of other types have none."""
         found: dict[Uuid, NamedPartitions] = {}
 
-        def begin(shard: GroupShard, step: Step) -> None:
+        def begin(shard: GroupShard, step: CoordinatorResult) -> None:
             group = shard.groups.get(group_id)
             if isinstance(group, ShareGroup):
                 topics = {*group.states.initializing, *group.states.initialized}

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.cooperative import Steps, finish, pieces, sort
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 FEW = 50
 """Tasks that are assigned in one step."""

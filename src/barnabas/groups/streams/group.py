@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.group import Committer, GroupType, PlaceCheck, any_place
+from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
 from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import GroupState, ModernGroup
 from barnabas.groups.streams.configured import ConfiguredTopology
@@ -106,14 +106,14 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
                 f"The received member epoch {epoch} does not match the expected member epoch {known}.",
             )
 
-    def check_commit(self, committer: Committer) -> PlaceCheck:
+    def check_commit(self, committer: Committer) -> PartitionCheck:
         """A member may be an epoch behind, as long as it has had the task since then."""
         if committer.needs_no_member(self.members):
-            return any_place
+            return any_partition
         member = self.member(committer.member_id)
         committer.check_version("streams")
         if committer.epoch == member.member_epoch:
-            return any_place
+            return any_partition
         if committer.epoch > member.member_epoch:
             raise _stale(
                 f"Received member epoch {committer.epoch} is newer than current member epoch "
@@ -121,7 +121,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
             )
         return self._task_check(member, committer.epoch)
 
-    def _task_check(self, member: StreamsMember, epoch: int) -> PlaceCheck:
+    def _task_check(self, member: StreamsMember, epoch: int) -> PartitionCheck:
         readers = {} if self.topology is None else self.topology.readers
         held = {**member.pending_revocation.active, **member.assigned.active}
 

@@ -16,7 +16,7 @@ from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Client, Deadline, DeadlineType
 from barnabas.groups.modern import JOINING, check_member_epoch
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.description import FIRST_HEARTBEAT_WITH_DESCRIPTIONS
@@ -28,14 +28,14 @@ from barnabas.groups.streams.records import current_record, epoch_record, member
 from barnabas.groups.streams.sizing import Status
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks, tasks_of
 from barnabas.groups.streams.topology import Topology, to_value, topology_of
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages import streams
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from barnabas.groups.streams.kind import StreamsGroups
+    from barnabas.groups.streams.kind import StreamsGroupManager
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 NEVER_MS = 2**31 - 1
 """How often members shall say how far their state is: it is looked at when they join only."""
@@ -51,11 +51,11 @@ class Outcome(NamedTuple):
 class Heartbeat:
     def __init__(
         self,
-        kind: StreamsGroups,
+        kind: StreamsGroupManager,
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
         client: Client,
-        step: Step,
+        step: CoordinatorResult,
         version: int,
     ) -> None:
         self._kind = kind

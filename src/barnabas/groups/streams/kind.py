@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.kind import ShardContext
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.description import (
     PAUSE_MS,
     StoredDescription,
@@ -22,10 +22,10 @@ from collections.abc import Mapping
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.assigning import LARGE, Assigning, Targets
-from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PlaceCheck
-from barnabas.groups.kind import GroupKind, Replay, ShardContext, check_room_for_all
+from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PartitionCheck
+from barnabas.groups.kind import GroupManager, Replay, ShardContext, check_room_for_all
 from barnabas.groups.modern import JOINING, LEAVING, may_assign
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign_steps
 from barnabas.groups.streams.configured import ConfiguredTopology, configure
 from barnabas.groups.streams.group import StreamsGroup
@@ -40,7 +40,7 @@ from barnabas.groups.streams.records import (
 from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, Tasks
 from barnabas.groups.streams.topology import Topology
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -72,7 +72,7 @@ class Descriptions:
         group.description_wanted_at_ms = now_ms + PAUSE_MS
         return True
 
-    def update(self, request: StreamsGroupTopologyDescriptionUpdateRequest, step: Step) -> None:
+    def update(self, request: StreamsGroupTopologyDescriptionUpdateRequest, step: CoordinatorResult) -> None:
         """Keep what a member has sent. Of a group that is gone it is UNKNOWN_MEMBER_ID: the member shall rejoin."""
         if request.group_id not in self._context.groups:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Streams group {request.group_id} not found.")
@@ -104,13 +104,13 @@ class Descriptions:
 
 
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 STANDBY_REPLICAS = "num.standby.replicas"
 """The one setting of a group that the assignor looks at; the group's record holds the value last used."""
 
 
-class StreamsGroups(GroupKind[StreamsGroup]):
+class StreamsGroupManager(GroupManager[StreamsGroup]):
     group_type = GroupType.STREAMS
     group_class = StreamsGroup
 
@@ -129,13 +129,13 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         )
         return replays.table()
 
-    def check_commit(self, group: StreamsGroup, committer: Committer) -> PlaceCheck:
+    def check_commit(self, group: StreamsGroup, committer: Committer) -> PartitionCheck:
         return group.check_commit(committer)
 
     # -- heartbeats ---------------------------------------------------------------------------------
 
     def heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, client: Client, step: Step, version: int = 0
+        self, request: StreamsGroupHeartbeatRequest, client: Client, step: CoordinatorResult, version: int = 0
     ) -> Outcome:
         if request.member_epoch == LEAVING:
             return Outcome(self._leave(request, step))
@@ -144,7 +144,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
             self._wait_for_more(group)
         return Heartbeat(self, group, request, client, step, version).run()
 
-    def _group_of(self, request: StreamsGroupHeartbeatRequest, step: Step) -> StreamsGroup:
+    def _group_of(self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult) -> StreamsGroup:
         """Who joins makes the group; an empty classic group of that name gives way."""
         known = self.context.groups.get(request.group_id)
         if request.member_epoch != JOINING:
@@ -167,7 +167,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
                 f"The streams group has reached its maximum capacity of {most} members.",
             )
 
-    def _leave(self, request: StreamsGroupHeartbeatRequest, step: Step) -> StreamsGroupHeartbeatResponse:
+    def _leave(self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult) -> StreamsGroupHeartbeatResponse:
         group = self.find(request.group_id)
         member = group.member(request.member_id)
         if request.shutdown_application:
@@ -175,7 +175,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         self._fence(group, member, "it left", step)
         return StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVING, status=[])
 
-    def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, step: Step) -> None:
+    def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, step: CoordinatorResult) -> None:
         """The next heartbeat of anybody computes an assignment without this member."""
         logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
         step.records += member_tombstones(group.group_id, member.member_id)
@@ -241,7 +241,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         epoch: int,
         members: Mapping[str, StreamsMember],
         configured: ConfiguredTopology,
-        step: Step,
+        step: CoordinatorResult,
     ) -> dict[str, Tasks]:
         """Compute the targets of an epoch, and write those that are new."""
         targets = finish(self._compute(members, group.targets, configured, self._standbys(group.group_id)))
@@ -289,7 +289,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
 
     # -- time ---------------------------------------------------------------------------------------
 
-    def deadline_reached(self, group: StreamsGroup, deadline: Deadline, step: Step) -> None:
+    def deadline_reached(self, group: StreamsGroup, deadline: Deadline, step: CoordinatorResult) -> None:
         if deadline.type is DeadlineType.INITIAL_DELAY:
             self._end_initial_delay(group, step)
             return
@@ -301,7 +301,7 @@ class StreamsGroups(GroupKind[StreamsGroup]):
         elif deadline.type is DeadlineType.REVOCATION and member.state is MemberState.UNREVOKED_TASKS:
             self._fence(group, member, "it kept tasks beyond its rebalance timeout", step)
 
-    def _end_initial_delay(self, group: StreamsGroup, step: Step) -> None:
+    def _end_initial_delay(self, group: StreamsGroup, step: CoordinatorResult) -> None:
         if group.is_empty or group.topology is None or group.epoch <= group.assignment_epoch:
             return
         if self.may_assign(group):

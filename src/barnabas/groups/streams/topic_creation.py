@@ -13,10 +13,10 @@ from barnabas.common.clock import Clock
 from barnabas.coordination.tasks import Tasks
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.configured import InternalTopic
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.context import RequestContext
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 MOST_FAILURES_KEPT = 1000  # as in Kafka
 

@@ -21,7 +21,7 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import NO_EPOCH, Partition
 from barnabas.common.types import Uuid
 
@@ -49,7 +49,7 @@ def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
 
 
 def attempt_without_session(
-    reader: PartitionReader, topic: FetchTopic, page_cache: PageCache
+    reader: PartitionReader, topic: FetchTopic, page_cache: ColdReads
 ) -> FetchResponse | None:
     """The same for a fetch of one topic without a session, read from its request: most often that is all there is.
 
@@ -238,7 +238,7 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
     )
 
 
-def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache: PageCache) -> list[Cold]:
+def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache: ColdReads) -> list[Cold]:
     """What would have to be waited for if it were read now."""
     found = []
     for entry in entries:
@@ -254,7 +254,7 @@ def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache
     return found
 
 
-def cold_logs_in_steps(reader: PartitionReader, page_cache: PageCache) -> Generator[None, None, list[Cold]]:
+def cold_logs_in_steps(reader: PartitionReader, page_cache: ColdReads) -> Generator[None, None, list[Cold]]:
     """The same for many partitions."""
     found: list[Cold] = []
     for entries in _steps(list(reader.session.ready)):

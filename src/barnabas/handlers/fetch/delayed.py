@@ -19,7 +19,7 @@ from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_tur
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.fetch_sessions import NO_SESSION
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class Waiting(Loop, Protocol):
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
 
 
 def start(

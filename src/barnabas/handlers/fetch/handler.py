@@ -22,8 +22,8 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
 from barnabas.handlers.fetch.reading import PartitionReader, Reading, ReplicaReader, has_all_before
-from barnabas.network.requests.brokers_only import tell_refused
-from barnabas.network.requests.request_parts import Level, slices, with_value
+from barnabas.network.requests.brokers_only import log_refused
+from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -77,7 +77,7 @@ def _count_as_unsent(replicas: ReplicaManager, response: FetchResponse) -> None:
 
 
 
-_PARTITIONS = (Level("partitions", ""),)
+_PARTITIONS = (ArrayLevel("partitions", ""),)
 
 
 Reader = Callable[[Reading, int, FetchRequest, FetchSession], PartitionReader]
@@ -172,7 +172,7 @@ def _parts_of(message: FetchRequest) -> Iterator[FetchRequest]:
 
 def _refusal_of_replica(request: Request, message: FetchRequest) -> ErrorCode | None:
     if not request.context.is_privileged:
-        tell_refused(request)
+        log_refused(request)
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as Kafka tells it
     # Before version 15 a follower could not say in which life it is (KIP-903).
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if message.replica_id >= 0 else None

@@ -20,9 +20,9 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
 from barnabas.replication.manager import Partitions, ReplicaManager
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import NO_EPOCH, Partition
-from barnabas.replication.throttle import Throttle, is_throttled
+from barnabas.replication.throttle import ReplicationQuota, is_throttled
 from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
 
 READ_COMMITTED: Final = 1
@@ -44,10 +44,10 @@ class Reading(Protocol):
     def replicas(self) -> ReplicaManager: ...
 
     @property
-    def leader_throttle(self) -> Throttle: ...
+    def leader_throttle(self) -> ReplicationQuota: ...
 
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
 
     @property
     def fetch_max_bytes(self) -> int: ...

@@ -22,7 +22,7 @@ from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Group
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import ShareStates
-from barnabas.groups.step import Respond, Step, group_error
+from barnabas.groups.step import Respond, CoordinatorResult, group_error
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
 from barnabas.network.requests.time_slices import at_once_or_in_turns
@@ -178,7 +178,7 @@ def delete_groups(
 
 
 def _delete(broker: GroupAdminNeeds, group_id: str, done: Callable[[DeletableGroupResult], None]) -> None:
-    def act(shard: GroupShard, step: Step) -> None:
+    def act(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.delete_group(group_id, step)
 
     def finished(error: KafkaError | None) -> None:
@@ -214,7 +214,7 @@ def offset_delete(
 
 
 def _delete_offsets(
-    image: MetadataImage, message: OffsetDeleteRequest, respond: Respond, shard: GroupShard, step: Step
+    image: MetadataImage, message: OffsetDeleteRequest, respond: Respond, shard: GroupShard, step: CoordinatorResult
 ) -> None:
     group = shard.find(message.group_id)
     group.check_offset_deletion()

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.classic.membership import Joining
+from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.group import Client, sees_all
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import join_error
@@ -50,7 +50,7 @@ def join_group(
 ) -> None:
     groups = broker.coordinators.groups
     client = client_of(request, may_describe)
-    joining = Joining(message, client, request.version, request.respond)
+    joining = JoinRequest(message, client, request.version, request.respond)
     request.patience = max(message.rebalance_timeout_ms, message.session_timeout_ms) / 1000
     try:
         _check_join(message, groups.settings)

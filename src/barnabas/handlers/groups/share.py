@@ -20,7 +20,7 @@ from barnabas.groups.share.group import described
 from barnabas.groups.share.heartbeats import check_heartbeat
 from barnabas.groups.share.state_lifecycle import ShareStates
 from barnabas.groups.share.state_partitions import Partitions
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasImage
@@ -75,7 +75,7 @@ def _beat(
     """One heartbeat; `respond` also gets whether state is being created because of it."""
     wanted: list[tuple[int, Partitions]] = []
 
-    def beat(shard: GroupShard, step: Step) -> None:
+    def beat(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.share.heartbeats.handle(
             message,
             client_of(request),

@@ -21,7 +21,7 @@ from barnabas.cluster.features import STREAMS_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.checks import check_heartbeat
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import described
@@ -149,7 +149,7 @@ def streams_group_topology_description_update(
 ) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
     groups = broker.coordinators.groups
 
-    def update(shard: GroupShard, step: Step) -> None:
+    def update(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.streams.descriptions.update(message, step)
         step.answer(request.respond, StreamsGroupTopologyDescriptionUpdateResponse())
 

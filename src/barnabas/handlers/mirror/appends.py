@@ -28,7 +28,7 @@ from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
 from barnabas.replication.mirrored import admit
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.common.cooperative import Steps, finish
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class MirrorNeeds(HasReplicas, Protocol):
     @property
     def mirrors(self) -> Mirrors: ...
     @property
-    def safety(self) -> Safety: ...
+    def safety(self) -> Durability: ...
 
 
 def append_mirrored(

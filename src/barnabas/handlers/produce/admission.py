@@ -15,7 +15,7 @@ from barnabas.replication.partition import Partition
 from barnabas.transactions.admission import (
     LARGEST_SEQUENCE,
     AddPartitionsToTxnManager,
-    Applicant,
+    TransactionVerification,
     Errors,
     Sender,
     for_producer,
@@ -87,7 +87,7 @@ class Admission:
         if self._instance is None or not self._markers or not self._is_verifying:
             self._errors = {}
             return
-        applicant = Applicant(self._sender, self._transactional_id, self._instance)
+        applicant = TransactionVerification(self._sender, self._transactional_id, self._instance)
         self._broker.coordinators.admission.ask(applicant, self._markers.keys(), self._answered)
 
     @property

@@ -8,7 +8,7 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unsafe
-from barnabas.log.inspection import Inspected, Unchecked
+from barnabas.log.inspection import Inspected, InspectionRequiredError
 from barnabas.log.log import CLIENT, AppendResult, Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -24,7 +24,7 @@ from barnabas.records.record import InvalidRecords
 from barnabas.replication.delayed import Loop
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 from barnabas.common.types import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
     def inspections(self) -> Inspections: ...
 
     @property
-    def safety(self) -> Safety: ...
+    def safety(self) -> Durability: ...
 
 
 class Held(NamedTuple):
@@ -77,7 +77,7 @@ class Held(NamedTuple):
 
     partition: Partition
     data: PartitionProduceData
-    unchecked: Unchecked | None
+    unchecked: InspectionRequiredError | None
     placeholder: PartitionProduceResponse
 
 
@@ -133,7 +133,7 @@ class Appending:
             if self.held and any(each.partition is partition for each in self.held):
                 return self._hold(partition, data, None)  # it must not overtake the one that waits
             result = partition.append(records, self.now_ms, self.acks, self.origin, self.inspected)
-        except Unchecked as unchecked:
+        except InspectionRequiredError as unchecked:
             return self._hold(partition, data, unchecked)
         except KafkaError as error:
             return self._refuse(partition, data, error)
@@ -172,7 +172,7 @@ class Appending:
     # -- what takes long to look into -----------------------------------------------------------------
 
     def _hold(
-        self, partition: Partition, data: PartitionProduceData, unchecked: Unchecked | None
+        self, partition: Partition, data: PartitionProduceData, unchecked: InspectionRequiredError | None
     ) -> PartitionProduceResponse:
         """Keep the batch, copied out of the receive buffer, which is used again while we wait."""
         assert data.records is not None

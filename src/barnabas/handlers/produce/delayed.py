@@ -9,7 +9,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Safety
+from barnabas.replication.safety import Durability
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -32,7 +32,7 @@ class DelayedProduce(DelayedOperation):
         self._response = response
         self._open: dict[int, PartitionProduceResponse] = {}
 
-    def watch(self, safety: Safety, unsafe: list[Unsafe]) -> None:
+    def watch(self, safety: Durability, unsafe: list[Unsafe]) -> None:
         self._open = {id(answer): answer for _, _, answer in unsafe}
         for partition, end, answer in unsafe:
             if self._acks == ALL_REPLICAS:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from barnabas.common.errors import KafkaError
 from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
 from barnabas.handlers.produce.handler import finish
-from barnabas.log.inspection import Unchecked
+from barnabas.log.inspection import InspectionRequiredError
 from barnabas.log.log import AppendResult
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.routes import Result, Route
@@ -94,7 +94,7 @@ class KnownHeads:
             return None
         try:
             result = partition.append(buffer[start:end], broker.clock.now_ms(), acks)
-        except Unchecked:
+        except InspectionRequiredError:
             return None
         except KafkaError as error:
             return partial(_go_on, partition, error)

@@ -21,14 +21,14 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.share.acquisition import Wanted
+from barnabas.share.acquisition import AcquireRequest
 from barnabas.share.batches_to_share import Batches
 from barnabas.share.led_partition import LedSharePartition
 from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from barnabas.share.runs import AcquireMode
 from barnabas.replication.delayed import DelayedOperation, Loop
 from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS
-from barnabas.replication.page_cache import PageCache
+from barnabas.replication.page_cache import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -48,7 +48,7 @@ class ShareFetchNeeds(Loop, ShareNeeds, Protocol):
     def fetch_max_bytes(self) -> int: ...
 
     @property
-    def page_cache(self) -> PageCache: ...
+    def page_cache(self) -> ColdReads: ...
 
 
 def share_fetch(
@@ -264,7 +264,7 @@ class DelayedShareFetch(DelayedOperation):
     ) -> ShareFetchPartitionData | None:
         message = self._message
         strict = message.share_acquire_mode == AcquireMode.RECORD_LIMIT
-        wanted = Wanted(self._session.key.member_id, most, message.batch_size, strict)
+        wanted = AcquireRequest(self._session.key.member_id, most, message.batch_size, strict)
         for _ in range(MOST_ROUNDS):
             if batches is None:
                 return None

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
-from barnabas.coordination.channel import NO_LEADER, Channel, Done, Question
+from barnabas.coordination.channel import NO_LEADER, Channel, Done, CoordinatorRequest
 from barnabas.coordination.tasks import answer_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import Outcomes, ShareStates, keys_of
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 from barnabas.protocol.messages.offsets import (
@@ -80,11 +80,11 @@ class ShareOffsetNeeds(HasImage, HasReplicas, Protocol):
     def coordinators(self) -> Coordinators: ...
 
 
-async def _step(broker: ShareOffsetNeeds, group_id: str, act: Callable[[GroupShard, Step], T]) -> T:
+async def _step(broker: ShareOffsetNeeds, group_id: str, act: Callable[[GroupShard, CoordinatorResult], T]) -> T:
     """Run a step of a group; what it returns, when that is safe."""
     results: list[T] = []
 
-    def run(shard: GroupShard, step: Step) -> None:
+    def run(shard: GroupShard, step: CoordinatorResult) -> None:
         results.append(act(shard, step))
 
     def perform(done: Callable[[ErrorCode | KafkaError], None]) -> None:
@@ -189,7 +189,7 @@ async def _described(
     return answer
 
 
-class _EndOffset(Question[int]):
+class _EndOffset(CoordinatorRequest[int]):
     """What consumers take for the end of a partition: ListOffsets with the latest offset, from its leader."""
 
     def __init__(self, broker: ShareOffsetNeeds, key: SharePartitionKey) -> None:

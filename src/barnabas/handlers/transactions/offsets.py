@@ -19,7 +19,7 @@ from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Step
+from barnabas.groups.step import CoordinatorResult
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.transactions import (
@@ -32,7 +32,7 @@ from barnabas.protocol.messages.transactions import (
 )
 from barnabas.transactions.admission import (
     AddPartitionsToTxnManager,
-    Applicant,
+    TransactionVerification,
     Errors,
     for_committer,
     has_open,
@@ -157,7 +157,7 @@ class _TransactionalCommit:
             else:
                 self._write()
 
-        applicant = Applicant(
+        applicant = TransactionVerification(
             sender_of_offset_commit(self._request.version), self._message.transactional_id, self._instance
         )
         self._broker.coordinators.admission.ask(applicant, [place], answered)
@@ -165,7 +165,7 @@ class _TransactionalCommit:
     def _write(self) -> None:
         message = self._message
 
-        def act(shard: GroupShard, step: Step) -> None:
+        def act(shard: GroupShard, step: CoordinatorResult) -> None:
             committer = Committer(
                 message.member_id,
                 message.group_instance_id,

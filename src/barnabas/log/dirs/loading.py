@@ -22,7 +22,7 @@ from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id
 from barnabas.log.failures import DamagedLog
 from barnabas.log.log import Log
-from barnabas.log.local_log import LogParts
+from barnabas.log.local_log import LogState
 from barnabas.log.recovery.recovery import Recovery
 from barnabas.log.recovery.verification import RecoveryReport, Stop
 from barnabas.log.segments.segment_file import OpenSegments
@@ -189,7 +189,7 @@ class Loader:
         partition: TopicPartition,
         topic_id: Uuid | None,
         config: LogConfig,
-        parts: LogParts,
+        parts: LogState,
         log_dir: LogDir,
     ) -> Log:
         return Log(

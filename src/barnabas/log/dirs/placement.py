@@ -11,7 +11,7 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flushing import Unsynced
 from barnabas.log.log import Log
-from barnabas.log.local_log import LogParts
+from barnabas.log.local_log import LogState
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.segment_file import OpenSegments
@@ -56,7 +56,7 @@ def create_log(
     metadata = f"{folder}/{names.PARTITION_METADATA}"
     segment = Segment.create(fs, folder, 0, open_segments, now_ms)
     snapshots = SnapshotFiles(fs, folder)
-    parts = LogParts(
+    parts = LogState(
         [segment],
         log_start=0,
         log_end=0,

@@ -23,7 +23,7 @@ from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.flushing import Unsynced
-from barnabas.log.local_log import LogParts
+from barnabas.log.local_log import LogState
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.folder import find_segments, offsets_of, read_epochs, remove_orphans
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
@@ -82,7 +82,7 @@ class Recovery:
         self._fresh_snapshots: dict[int, bytes] = {}
         self.report = RecoveryReport()
 
-    def run(self) -> LogParts:
+    def run(self) -> LogState:
         """Raises DamagedLog when the log must not be served; OSError when the disk fails."""
         fs, folder = self._fs, self._folder
         present = resolve_unfinished(fs, folder)
@@ -114,7 +114,7 @@ class Recovery:
             self._segments.clear()
         return tiered
 
-    def _start_empty(self) -> LogParts:
+    def _start_empty(self) -> LogState:
         start = self._log_start if self._tiered is None else max(self._log_start, self._tiered.end)
         self._check_empty_from(start)
         return self._start_at(start)
@@ -125,7 +125,7 @@ class Recovery:
                 self._folder, f"it has no segments, but was on the disk up to offset {self._recovery_point}"
             )
 
-    def _start_at(self, offset: int) -> LogParts:
+    def _start_at(self, offset: int) -> LogState:
         """An empty log, whose first offset survives a crash: it is in the name of the segment only."""
         segment = Segment.create(self._fs, self._folder, offset, self._open_segments, self._now_ms)
         self._fs.sync_folder(self._folder)
@@ -322,7 +322,7 @@ class Recovery:
 
     # -- the result ---------------------------------------------------------------------------------
 
-    def _finish(self) -> LogParts:
+    def _finish(self) -> LogState:
         self._producers.loaded_ms = self._now_ms
         self._check_nothing_is_missing("the file ends too early")
         log_end = self._next_offset
@@ -347,9 +347,9 @@ class Recovery:
             segment.seal_if_unsaved()
         return self._parts(self._segments, log_start, log_end, self._epochs)
 
-    def _parts(self, segments: list[Segment], log_start: int, log_end: int, epochs: LeaderEpochs) -> LogParts:
+    def _parts(self, segments: list[Segment], log_start: int, log_end: int, epochs: LeaderEpochs) -> LogState:
         clean = self._stop is Stop.CLEAN
-        return LogParts(
+        return LogState(
             segments,
             log_start,
             log_end,
@@ -369,7 +369,7 @@ class Recovery:
         files += [f"{self._folder}/{names.PARTITION_METADATA}", f"{self._folder}/{names.LEADER_EPOCHS}"]
         return Unsynced([self._folder, os.path.dirname(self._folder)], files)
 
-    def _restart_at(self, log_start: int) -> LogParts:
+    def _restart_at(self, log_start: int) -> LogState:
         """Records were deleted up to here, and nothing above reached the disk: go on, empty."""
         self._producers.clear()
         parts = self._start_at(log_start)

@@ -215,7 +215,7 @@ def _open_at_end(producers: bytes, aborted: list[AbortedTransaction]) -> tuple[O
 
 # -- A compacted log whose copy lies in an object store: it stays on this disk as a whole, and does not know of the copy 
 
-class WholePart(NamedTuple):
+class CompactedSegment(NamedTuple):
     """A sealed segment with what it stands for. A compaction puts another one in its place, which is never equal."""
 
     segment: Segment
@@ -228,18 +228,18 @@ def stays_whole(log: DurableLog) -> bool:
     return log.config.remote_storage_enable and log.config.compacted and not log.is_tiered
 
 
-def whole_parts(log: DurableLog) -> tuple[WholePart, ...]:
+def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
     """See `WholeLog.parts`. Compaction may leave nothing of a segment: its neighbour stands for its offsets, too."""
     limit = min(log.last_stable_offset, log.offsets.recovery_point)
     segments = log.segments.since(log.offsets.start)
-    parts: list[WholePart] = []
+    parts: list[CompactedSegment] = []
     base = segments[0].base_offset
     for segment, following in pairwise(segments):
         end = following.base_offset
         if end > limit:
             break
         if segment.size:
-            parts.append(WholePart(segment, base, end))
+            parts.append(CompactedSegment(segment, base, end))
             base = end
         elif parts:
             parts[-1] = parts[-1]._replace(end=end)
@@ -247,7 +247,7 @@ def whole_parts(log: DurableLog) -> tuple[WholePart, ...]:
     return tuple(parts)
 
 
-def to_copy(log: DurableLog, part: WholePart) -> SegmentToCopy | None:
+def to_copy(log: DurableLog, part: CompactedSegment) -> SegmentToCopy | None:
     """To be read in a thread; None if the log no longer has it."""
     segments = log.segments.since(part.segment.base_offset)
     if segments[0] is not part.segment:

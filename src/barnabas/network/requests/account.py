@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.routes import HandlerFunction, Result
 
 
-class Mutations(NamedTuple):
+class MutationQuota(NamedTuple):
     """Which elements of a request create or delete partitions, and how many (KIP-599)."""
 
     asked: str
@@ -38,7 +38,7 @@ class Mutations(NamedTuple):
     """From this version on clients understand THROTTLING_QUOTA_EXCEEDED."""
 
 
-class Bytes(NamedTuple):
+class QuotaBytes(NamedTuple):
     """How many bytes a request or its answer counts for: with records, as far as they are known without encoding."""
 
     produced: Callable[[Any, Request], int] | None = None
@@ -75,7 +75,7 @@ def exempting(
     return is_exempt
 
 
-def is_charged(carried: Bytes, quotas: Quotas) -> bool:
+def is_charged(carried: QuotaBytes, quotas: Quotas) -> bool:
     """Is something counted of the requests of an API?"""
     kinds = quotas.kinds
     return (
@@ -86,7 +86,7 @@ def is_charged(carried: Bytes, quotas: Quotas) -> bool:
 
 
 def admitted(
-    function: HandlerFunction, mutations: Mutations, version: int, quotas: Quotas, is_broker: IsBroker
+    function: HandlerFunction, mutations: MutationQuota, version: int, quotas: Quotas, is_broker: IsBroker
 ) -> HandlerFunction:
     """A handler that gets what the controller's quota admits; the controller alone counts."""
     is_strict = version >= mutations.strict_since
@@ -120,14 +120,14 @@ def admitted(
     return admit
 
 
-class Terms(NamedTuple):
+class QuotaTerms(NamedTuple):
     """What requests of a route are charged for, and by whom."""
 
-    carried: Bytes
+    carried: QuotaBytes
     quotas: Quotas
 
 
-class Charge(Stopwatch):
+class QuotaCharge(Stopwatch):
     """What one request has used. It runs while the request is handled, and is settled when it is answered.
 
     It does not know its request, which knows it: nothing that a connection holds may be a cycle.
@@ -135,7 +135,7 @@ class Charge(Stopwatch):
 
     __slots__ = ("_broker", "_message", "_produced", "_terms")
 
-    def __init__(self, terms: Terms, broker: Any, request: Any, message: Any) -> None:
+    def __init__(self, terms: QuotaTerms, broker: Any, request: Any, message: Any) -> None:
         self.began = self.spent = 0.0
         self._terms = terms
         self._broker = broker
@@ -144,7 +144,7 @@ class Charge(Stopwatch):
 
     def settle(self, request: Any, response: Message) -> Message:
         """Charge for it; what the client is told."""
-        if type(request) is ChargedRequest:
+        if type(request) is QuotaChargedRequest:
             request.__class__ = Request  # type: ignore[assignment]  # it has the same slots
         carried, quotas = self._terms
         fetched = carried.fetched(response) if carried.fetched is not None else 0
@@ -162,7 +162,7 @@ class Charge(Stopwatch):
         mute(request, self._terms.quotas.charge(request.context, Usage(self._produced)))
 
 
-class ChargedRequest(Request):
+class QuotaChargedRequest(Request):
     """A request until it is charged: a `Request` becomes one, and then is what it was.
 
     A request that is wrapped costs a call for each attribute; this one does not.
@@ -188,7 +188,7 @@ class ChargedPart(StagedRequest):
 
     __slots__ = ("_charge",)
 
-    def __init__(self, request: Any, charge: Charge) -> None:
+    def __init__(self, request: Any, charge: QuotaCharge) -> None:
         super().__init__(request, partial(charge.settle, request))
         object.__setattr__(self, "_charge", charge)
 
@@ -199,17 +199,17 @@ class ChargedPart(StagedRequest):
 
 def accounted(
     function: HandlerFunction,
-    carried: Bytes,
+    carried: QuotaBytes,
     quotas: Quotas,
     is_exempt: Callable[[RequestContext, Any], bool],
 ) -> HandlerFunction:
     """A handler whose requests are charged for their bytes and for the time that they take of the loop."""
-    terms, cap = Terms(carried, quotas), carried.cap
+    terms, cap = QuotaTerms(carried, quotas), carried.cap
 
     def account(broker: Any, request: Request, message: Any) -> Result:
         if request.context.is_privileged and is_exempt(request.context, message):
             return function(broker, request, message)
-        charge = Charge(terms, broker, request, message)
+        charge = QuotaCharge(terms, broker, request, message)
         if cap is not None:
             cap(message, quotas.fetch_room(request.context))
         charge.began = monotonic()
@@ -224,11 +224,11 @@ def accounted(
     return account
 
 
-def _charged(request: Request, charge: Charge) -> Any:
+def _charged(request: Request, charge: QuotaCharge) -> Any:
     if type(request) is not Request:
         return ChargedPart(request, charge)
     request.charge = charge
-    request.__class__ = ChargedRequest
+    request.__class__ = QuotaChargedRequest
     return request
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.common.errors import ErrorCode
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.brokers_only import refusal
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
     from barnabas.network.requests.routes import HandlerFunction, Result
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 Names = Callable[[Any], Iterable[str | None]]
 """From a message to names of resources; None where the message names none."""

@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.error_injection import error_response
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
     from barnabas.network.requests.routes import Handler, HandlerFunction
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 def is_brokers_only(handler: Handler, version: int) -> bool:
     return handler.brokers_only_since is not None and version >= handler.brokers_only_since
 
 
-def guarded(function: HandlerFunction, handler: Handler, version: int) -> HandlerFunction:
+def brokers_only(function: HandlerFunction, handler: Handler, version: int) -> HandlerFunction:
     """The function of a route. Only that of a broker's request looks at the listener: the others cost nothing."""
     if not is_brokers_only(handler, version):
         return function
@@ -36,7 +36,7 @@ def guarded(function: HandlerFunction, handler: Handler, version: int) -> Handle
     ) -> Message | Coroutine[Any, Any, Message | None] | None:
         if request.context.is_privileged:
             return function(broker, request, message)
-        tell_refused(request)
+        log_refused(request)
         return refusal(message, version)
 
     return serve_brokers
@@ -53,7 +53,7 @@ def refusal(
     return error_response(message, error, version)
 
 
-def tell_refused(request: Request) -> None:
+def log_refused(request: Request) -> None:
     request.dispatcher.refused_as_broker[request.route.name] += 1
     logger.warning(
         "%r was refused: only brokers of the cluster send this, on its inter-broker listener", request

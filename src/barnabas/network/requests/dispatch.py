@@ -16,18 +16,18 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
-from barnabas.network.requests.brokers_only import is_brokers_only, tell_refused
+from barnabas.network.requests.brokers_only import is_brokers_only, log_refused
 from barnabas.network.requests.error_injection import Injections
 from barnabas.network.requests.heavy_requests import Budget, HeavyRequests
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_tasks import RequestTasks
 from barnabas.network.requests.route_table import RouteTable
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
-from barnabas.network.requests.shortcuts import serve_known
+from barnabas.network.requests.shortcuts import serve_fast
 from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatcher", "Handler", "Request"]
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 DEFAULT_BUDGET = Budget()
 
@@ -122,7 +122,7 @@ class Dispatcher(RouteTable, RequestTasks):
                 self._take_heavy(connection, route, correlation_id, buffer[body:end])
                 return
             known = route.shortcut
-            if known is not None and serve_known(self, connection, route, correlation_id, buffer, body, end):
+            if known is not None and serve_fast(self, connection, route, correlation_id, buffer, body, end):
                 return
             if route.is_coroutine:
                 buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
@@ -224,7 +224,7 @@ class Dispatcher(RouteTable, RequestTasks):
         """
         request = Request(self, connection, route, correlation_id)
         if is_brokers_only(route.handler, route.version) and not request.context.is_privileged:
-            tell_refused(request)
+            log_refused(request)
             connection.close(f"{route.name} of {len(body)} bytes, which only brokers send", logging.WARNING)
             return
         request.is_large = True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 # A request that takes longer waits for the controller or for followers: the next one need not wait with it.
-LENT_SECONDS = 5.0
+MAX_HOLD_SECONDS = 5.0
 OVERDUE_PER_PLACE = 3
 
 
@@ -61,7 +61,7 @@ class ExceededError(Exception):
         self.limit = limit
 
 
-class Places:
+class RequestSlots:
     """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out.
 
     A few at most may go on beyond that time, because each keeps its decoded message.
@@ -89,7 +89,7 @@ class Places:
                 self._overdue += 1
                 self._free.release()
 
-        expiry = asyncio.get_running_loop().call_later(LENT_SECONDS, lend_to_others)
+        expiry = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, lend_to_others)
         try:
             yield
         finally:
@@ -107,8 +107,8 @@ class HeavyRequests:
         self.budget = budget
         self._metrics = metrics
         # Apart, so that requests that wait for others do not hold up large answers to small ones.
-        self._heavy = Places(budget.at_once)
-        self._large = Places(budget.at_once)
+        self._heavy = RequestSlots(budget.at_once)
+        self._large = RequestSlots(budget.at_once)
         metrics.heavy_waiting(lambda: self._heavy.waiting + self._large.waiting)
 
     def weigh(self, request: Request, size: int) -> ExceededError | None:

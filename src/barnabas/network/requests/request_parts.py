@@ -1,6 +1,6 @@
 """Serving a request in parts: one array of things that have nothing to do with each other, some at a time.
 
-A `Cut` says where requests of an API can be cut, and where the parts' answers are joined. Arrays may lie in each other:
+A `ArrayPath` says where requests of an API can be cut, and where the parts' answers are joined. Arrays may lie in each other:
 a single topic with 50,000 partitions is cut as well. Each part is a request of its own to the handler, and between two
 parts the loop serves others.
 
@@ -31,7 +31,7 @@ ONCE, TWICE, ALL = 1, 2, 0
 EVERYTHING = 50
 
 
-class Level(NamedTuple):
+class ArrayLevel(NamedTuple):
     """One array on the way to what is asked for."""
 
     asked: str
@@ -43,28 +43,28 @@ class Level(NamedTuple):
         return tuple(getattr(item, field) for field in self.named_by) if self.named_by else item
 
 
-class Cut(NamedTuple):
+class ArrayPath(NamedTuple):
     """The arrays from the outermost to the innermost one, and how often the innermost may name the same."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[ArrayLevel, ...]
     repeats: int = ONCE
 
     def is_in(self, cls: type[Message], version: int) -> bool:
         return any(field.name == self.levels[0].asked and field.present_in(version) for field in cls.FIELDS)
 
 
-def cut_at(*levels: tuple[str, str, tuple[str, ...]] | tuple[str, str], repeats: int = ONCE) -> Cut:
-    return Cut(tuple(Level(*level) for level in levels), repeats)
+def cut_at(*levels: tuple[str, str, tuple[str, ...]] | tuple[str, str], repeats: int = ONCE) -> ArrayPath:
+    return ArrayPath(tuple(ArrayLevel(*level) for level in levels), repeats)
 
 
-def in_slices(function: HandlerFunction, *cuts: Cut, of: int, always: bool = False) -> HandlerFunction:
+def in_chunks(function: HandlerFunction, *cuts: ArrayPath, of: int, always: bool = False) -> HandlerFunction:
     """A handler that calls another one with parts of at most `of` elements of its request.
 
     The first cut that the request's version has is used. Small requests are passed on as they are, or, with `always`,
     without what they name twice.
     """
 
-    by_version: dict[int, Cut | None] = {}  # of the one API that is handled
+    by_version: dict[int, ArrayPath | None] = {}  # of the one API that is handled
 
     def handle(broker: Any, request: Request, message: Any) -> Any:
         version = request.version
@@ -78,21 +78,21 @@ def in_slices(function: HandlerFunction, *cuts: Cut, of: int, always: bool = Fal
             request.is_large = True
             return _serve(function, broker, request, message, cut, of)
         if always:
-            message = with_value(message, cut.levels[0].asked, united(items, cut))
+            message = with_value(message, cut.levels[0].asked, deduplicated(items, cut))
         return function(broker, request, message)
 
     return handle
 
 
 async def _serve(
-    function: HandlerFunction, broker: Any, request: Request, message: Any, cut: Cut, of: int
+    function: HandlerFunction, broker: Any, request: Request, message: Any, cut: ArrayPath, of: int
 ) -> Message | None:
     turn = RequestTurn()
     answers: list[asyncio.Future[Message | None]] = []
     first = cut.levels[0].asked
     items = getattr(message, first)
     if cut.repeats != ALL:
-        items = await turn.run(uniting(items, cut.levels, cut.repeats))
+        items = await turn.run(deduplicating(items, cut.levels, cut.repeats))
     for part in slices(items, cut.levels[1:], of):
         one = PartOfRequest(request)
         answer = function(broker, one, with_value(message, first, part))
@@ -111,7 +111,7 @@ async def _serve(
     return _joined(request, await asyncio.gather(*answers), cut)
 
 
-def _joined(request: Request, answers: Sequence[Message | None], cut: Cut) -> Message | None:
+def _joined(request: Request, answers: Sequence[Message | None], cut: ArrayPath) -> Message | None:
     """One answer. A part that was refused as a whole speaks for all; a Produce may want no answer."""
     response = answers[0]
     if response is None:
@@ -176,7 +176,7 @@ class PartOfRequest(InnerRequest):
 # -- arrays in arrays ----------------------------------------------------------------------------------
 
 
-def slices(items: Sequence[Any], levels: Sequence[Level], of: int) -> Iterator[list[Any]]:
+def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Iterator[list[Any]]:
     """Cut an array into parts of at most `of` elements, those inside counted; what is larger is cut inside."""
     part: list[Any] = []
     weight = 0
@@ -196,7 +196,7 @@ def slices(items: Sequence[Any], levels: Sequence[Level], of: int) -> Iterator[l
         yield part
 
 
-def _weight(items: Sequence[Any], levels: Sequence[Level], enough: int) -> int:
+def _weight(items: Sequence[Any], levels: Sequence[ArrayLevel], enough: int) -> int:
     """How many elements there are; counting ends when there are more than enough."""
     weight = len(items)
     if levels:
@@ -207,19 +207,19 @@ def _weight(items: Sequence[Any], levels: Sequence[Level], enough: int) -> int:
     return weight
 
 
-def _inner_weight(item: Any, levels: Sequence[Level], enough: int) -> int:
+def _inner_weight(item: Any, levels: Sequence[ArrayLevel], enough: int) -> int:
     if not levels:
         return 0
     inner = getattr(item, levels[0].asked)
     return EVERYTHING if inner is None else _weight(inner, levels[1:], enough)
 
 
-def united(items: Sequence[Any], cut: Cut) -> list[Any]:
+def deduplicated(items: Sequence[Any], cut: ArrayPath) -> list[Any]:
     """Elements that name the same become one with the inner elements of all."""
-    return finish(uniting(items, cut.levels, cut.repeats))
+    return finish(deduplicating(items, cut.levels, cut.repeats))
 
 
-def uniting(items: Sequence[Any], levels: Sequence[Level], repeats: int) -> Generator[None, None, list[Any]]:
+def deduplicating(items: Sequence[Any], levels: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, list[Any]]:
     """The same in steps. The innermost elements are kept `repeats` times; null inside means everything, and stays."""
     level, inner = levels[0], levels[1:]
     by_name: dict[Hashable, Any] = {}
@@ -244,7 +244,7 @@ def uniting(items: Sequence[Any], levels: Sequence[Level], repeats: int) -> Gene
     return whole
 
 
-def _uniting_one(same: list[Any], inner: Sequence[Level], repeats: int) -> Generator[None, None, Any]:
+def _uniting_one(same: list[Any], inner: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, Any]:
     within = inner[0].asked
     together: list[Any] = []
     for number, item in enumerate(same, 1):
@@ -254,7 +254,7 @@ def _uniting_one(same: list[Any], inner: Sequence[Level], repeats: int) -> Gener
         together += array
         if not number % STEP:
             yield
-    return with_value(same[0], within, (yield from uniting(together, inner, repeats)))
+    return with_value(same[0], within, (yield from deduplicating(together, inner, repeats)))
 
 
 def with_value(struct: Any, name: str, value: Any) -> Any:

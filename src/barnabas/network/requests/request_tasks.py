@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.frames import HANDLER
 from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
 from barnabas.network.requests.request import Request
@@ -17,7 +17,7 @@ from barnabas.protocol.wire import ProtocolError
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 
 class RequestTasks:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.common.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.requests.account import Bytes, Mutations
+from barnabas.network.requests.account import QuotaBytes, MutationQuota
 from barnabas.network.requests.authorize import Rule
 from barnabas.network.requests.stages import OPEN, Security, compiled
 from barnabas.protocol.api import APIS
@@ -22,7 +22,7 @@ from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
     from barnabas.network.output import Part
-    from barnabas.network.requests.shortcuts import Shortcut
+    from barnabas.network.requests.shortcuts import FastPath
 
 # Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
 ELEMENTS_AT_ONCE: Final = 1_000
@@ -54,9 +54,9 @@ class Handler(NamedTuple):
     """It runs on the controller: other brokers send it there, in an Envelope (`handlers/forwarding.py`)."""
     rule: Rule | None = None
     """Which operations on which resources it needs (`handlers/authorization.py`)."""
-    mutations: tuple[Mutations, ...] = ()
-    carried: Bytes = Bytes()
-    shortcut: Callable[[Route], Shortcut | None] | None = None
+    mutations: tuple[MutationQuota, ...] = ()
+    carried: QuotaBytes = QuotaBytes()
+    shortcut: Callable[[Route], FastPath | None] | None = None
     """Of one version; without authorizer and quotas."""
     bare: HandlerFunction | None = None
     """The function without slicing, and what slices it: stages come in between, for each part."""
@@ -90,7 +90,7 @@ class Route:
         self.response_start = bytes(RESPONSE_START.size + response_header_version(self.api_key, version))
         self.count = metrics.counter(self.name, version)
         self.observe = metrics.times(self.name).observe
-        self.shortcut: Shortcut | None = None
+        self.shortcut: FastPath | None = None
         if handler.shortcut is not None and self.function is handler.function:  # no stages around it
             self.shortcut = handler.shortcut(self)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _write_correlation_id: Final = Struct(">i").pack_into
 
 
-class Shortcut(Protocol):
+class FastPath(Protocol):
     """Serves requests that are like others before them without decoding them, if nothing else is to be done for them.
 
     What they have in common is their head; a connection remembers how long that of its last request was.
@@ -32,7 +32,7 @@ class Shortcut(Protocol):
         """Remember the head of a request that was decoded: its length, 0 if it has none of the kind."""
 
 
-def serve_known(
+def serve_fast(
     dispatcher: Dispatcher,
     connection: Connection,
     route: Route,

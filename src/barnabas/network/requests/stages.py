@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.network.requests.account import IsBroker, accounted, admitted, exempting, is_charged, nobody
 from barnabas.network.requests.authorize import access_by, authorized
-from barnabas.network.requests.brokers_only import guarded, is_brokers_only
+from barnabas.network.requests.brokers_only import brokers_only, is_brokers_only
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.schema import Message
 from barnabas.security.authz.audit import AuditLog
@@ -55,7 +55,7 @@ def compiled(handler: Handler, version: int, security: Security) -> tuple[Handle
     else:
         function = staged
         in_turns = _staged(handler.in_turns or handler.function, handler, version, security)
-    return guarded(function, handler, version), guarded(in_turns, handler, version)
+    return brokers_only(function, handler, version), brokers_only(in_turns, handler, version)
 
 
 def _always(message: Message) -> bool:

@@ -14,13 +14,13 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
 from barnabas.security.jwt.jwk import KeySet, PublicKey, parse_keys
 from barnabas.security.authn.credentials import SecuritySettingError
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 FETCH_SECONDS = 10.0

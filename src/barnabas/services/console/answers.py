@@ -38,7 +38,7 @@ def encode(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
-class Answering:
+class ResponseWriter:
     """One request's answer. Nothing can be changed once `started`."""
 
     def __init__(self, send: Send, accepted: str, *, is_head: bool) -> None:

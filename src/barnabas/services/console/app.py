@@ -11,7 +11,7 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.services.console import answers
-from barnabas.services.console.answers import Answering
+from barnabas.services.console.answers import ResponseWriter
 from barnabas.services.console.context import Auditing
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Context, refusal
@@ -25,13 +25,13 @@ from barnabas.services.console.errors import (
     UnauthorizedError,
     explain,
 )
-from barnabas.services.console.visitor import Gate, Head
+from barnabas.services.console.visitor import Authenticator, Head
 from barnabas.services.console.rendering import Renderer
 from barnabas.services.console.requests import LARGEST_BODY, as_struct, read_body, read_fields
 from barnabas.services.console.routes import Done, Kind, Match, RouteTable
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
-from barnabas.services.console.turns import Turns
+from barnabas.services.console.turns import ConcurrencyLimit
 from barnabas.services.console.visitor import Visitor
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
@@ -58,7 +58,7 @@ class _Request:
     head: Head
     query: str
     receive: Receive
-    answering: Answering
+    answering: ResponseWriter
     match: Match | None = None
     context: Context | None = None
 
@@ -79,7 +79,7 @@ class ConsoleApp:
         settings: ConsoleSettings,
         clusters: dict[str, Cluster],
         table: RouteTable,
-        gate: Gate,
+        gate: Authenticator,
         audit: Auditing,
     ) -> None:
         self.settings = settings
@@ -89,11 +89,11 @@ class ConsoleApp:
         self.audit = audit
         self.static = StaticFiles()
         self._renderer = Renderer(self.static)
-        self._streams = Turns(
+        self._streams = ConcurrencyLimit(
             *(MOST_STREAMS, MOST_STREAMS_EACH),
             "Too many pages are open that update themselves; close some, or ask again later",
         )
-        self._downloads = Turns(
+        self._downloads = ConcurrencyLimit(
             *(MOST_DOWNLOADS, MOST_DOWNLOADS_EACH),
             "Too many downloads are running; wait until one has ended, or ask again later",
         )
@@ -242,7 +242,7 @@ def _request_of(scope: Scope, receive: Receive, send: Send) -> _Request:
     path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
     host = (scope.get("client") or ("", 0))[0]
     head = Head(scope["method"], path, headers, host, scope.get("scheme") == "https")
-    answering = Answering(send, headers.get("accept-encoding", ""), is_head=scope["method"] == "HEAD")
+    answering = ResponseWriter(send, headers.get("accept-encoding", ""), is_head=scope["method"] == "HEAD")
     return _Request(head, scope["query_string"].decode("latin-1"), receive, answering)
 
 

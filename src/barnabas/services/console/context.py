@@ -24,7 +24,7 @@ from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.services.console.clusters import Cluster
-    from barnabas.services.console.visitor import Gate, Head
+    from barnabas.services.console.visitor import Authenticator, Head
     from barnabas.services.console.routes import RouteTable
 
 
@@ -40,7 +40,7 @@ class Context:
     """None on pages of the console itself."""
     head: Head | None = None
     """The request, for the login."""
-    gate: Gate | None = None
+    gate: Authenticator | None = None
     audit: Auditing | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     """Of the answer, beside those that every answer has: a cookie."""

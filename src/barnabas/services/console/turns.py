@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from barnabas.services.console.errors import BusyError
 
 
-class Turns:
+class ConcurrencyLimit:
     """Nobody takes all of them: what one visitor has open is bounded, too."""
 
     def __init__(self, most: int, most_each: int, sentence: str) -> None:

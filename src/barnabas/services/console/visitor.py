@@ -123,7 +123,7 @@ class Head:
     is_tls: bool
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     def check(self, head: Head) -> None:
         """RefusedError for a request that no page of ours has sent: a foreign Host, a form of another site."""
         ...

@@ -31,7 +31,7 @@ class IngestError(Exception):
     """Its text says what to do."""
 
 
-class TwinError(IngestError):
+class DuplicateAgentError(IngestError):
     """Two agents of one name take the transactional id from each other."""
 
     def __init__(self, agent: str) -> None:
@@ -180,7 +180,7 @@ class Agent:
             now = time.monotonic()
             self._fencings.append(now)
             if len(self._fencings) == MOST_FENCINGS and now - self._fencings[0] < FENCINGS_WITHIN:
-                raise TwinError(self.name) from error
+                raise DuplicateAgentError(self.name) from error
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
         self.state = "retrying"

@@ -15,7 +15,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_producer import Sealable, TransactionalBatchProducer
 from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.client.producing.transactional import Transactions
-from barnabas.client.settled_table import SettledTable, create_if_missing
+from barnabas.client.settled_table import CompactedTable, create_if_missing
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
@@ -122,7 +122,7 @@ class Delivery:
         count = len((await self._client.topics([POSITIONS_TOPIC]))[POSITIONS_TOPIC].partitions)
         self._place = TopicPartition(POSITIONS_TOPIC, partition_for_key(self._agent.encode(), count))
         prefix = f"{self._agent}{_SEPARATOR}".encode()
-        table = SettledTable(
+        table = CompactedTable(
             self._client, self._place, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
         )
         await table.catch_up()

@@ -13,7 +13,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, error_code
 from barnabas.client.producing.batch_sender import MOST_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.mirror.partition import Payload, Standing
+from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.services.mirror.plan import MirroredTopicIds
 from barnabas.protocol.messages.mirror import (
     AppendedPartition,
@@ -50,7 +50,7 @@ class AppendingTarget:
         self._empty: set[TopicPartition] = set()
         self.bytes = 0
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
         """Appends nothing and hears where the logs end."""
         empty = memoryview(b"")
         await self._client.refresh({self._topics[place.topic].target for place in places})
@@ -58,9 +58,9 @@ class AppendingTarget:
         self._empty |= {place for place, standing in found.items() if standing.is_empty}
         return found
 
-    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
+    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
         """To all leaders at once, in requests of about a MiB, which the broker receives into memory that it has."""
-        found: dict[TopicPartition, Standing] = {}
+        found: dict[TopicPartition, TargetPosition] = {}
         requests = await self._requests(payloads, found)
         for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):
             found |= answer
@@ -71,7 +71,7 @@ class AppendingTarget:
         return found
 
     async def _requests(
-        self, payloads: Iterable[Payload], failed: dict[TopicPartition, Standing]
+        self, payloads: Iterable[Payload], failed: dict[TopicPartition, TargetPosition]
     ) -> list[tuple[int, list[Payload]]]:
         parts: dict[int, list[list[Payload]]] = defaultdict(lambda: [[]])
         sizes: dict[int, int] = defaultdict(int)
@@ -82,7 +82,7 @@ class AppendingTarget:
                     len(payload.records),
                 )
             except KafkaError as error:
-                failed[payload.place] = Standing(-1, -1, False, error.code, str(error))
+                failed[payload.place] = TargetPosition(-1, -1, False, error.code, str(error))
                 continue
             if sizes[leader] + size > MOST_BYTES and parts[leader][-1]:
                 parts[leader].append([])
@@ -91,7 +91,7 @@ class AppendingTarget:
             sizes[leader] += size
         return [(leader, part) for leader, lists in parts.items() for part in lists]
 
-    async def _send(self, leader: int, payloads: Sequence[Payload]) -> dict[TopicPartition, Standing]:
+    async def _send(self, leader: int, payloads: Sequence[Payload]) -> dict[TopicPartition, TargetPosition]:
         request = AppendMirroredRequest(
             timeout_ms=int(self._client.request_timeout * 1000), topics=self._request_topics(payloads)
         )
@@ -99,7 +99,7 @@ class AppendingTarget:
             response: AppendMirroredResponse = await self._client.send_to_broker(leader, request)
         except ClientError as error:
             await self._client.refresh_quietly({self._topics[each.place.topic].target for each in payloads})
-            lost = Standing(-1, -1, False, ErrorCode.NETWORK_EXCEPTION, str(error))
+            lost = TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION, str(error))
             return {each.place: lost for each in payloads}
         self.bytes += sum(len(each.records) for each in payloads)
         names = {self._target_id(each.place): each.place.topic for each in payloads}
@@ -146,8 +146,8 @@ class AppendingTarget:
         return self._client.metadata.topics[self._topics[place.topic].target].id
 
 
-def _standing(answer: AppendedPartition) -> Standing:
-    return Standing(
+def _standing(answer: AppendedPartition) -> TargetPosition:
+    return TargetPosition(
         answer.log_end_offset,
         answer.last_epoch,
         answer.last_epoch < 0 and answer.log_start_offset == answer.log_end_offset,

@@ -39,7 +39,7 @@ SESSION_LOST = frozenset(
 )
 
 
-class Wanted(NamedTuple):
+class FetchRange(NamedTuple):
     """What to fetch of one partition."""
 
     topic_id: Uuid
@@ -69,9 +69,9 @@ class FetchSession:
     def reset(self) -> None:
         self._id = 0
         self._epoch = FIRST_EPOCH
-        self._known: dict[TopicPartition, Wanted] = {}
+        self._known: dict[TopicPartition, FetchRange] = {}
 
-    async def fetch(self, wanted: Mapping[TopicPartition, Wanted]) -> list[tuple[TopicPartition, Fetched]]:
+    async def fetch(self, wanted: Mapping[TopicPartition, FetchRange]) -> list[tuple[TopicPartition, Fetched]]:
         """What is new, at the latest after `max_wait`. Partitions that have nothing new may be missing."""
         request = self.request(wanted)
         try:
@@ -82,7 +82,7 @@ class FetchSession:
             self.reset()
             raise
 
-    def request(self, wanted: Mapping[TopicPartition, Wanted]) -> FetchRequest:
+    def request(self, wanted: Mapping[TopicPartition, FetchRange]) -> FetchRequest:
         """Positions that the session does not have yet, and partitions that it shall forget."""
         known = self._known
         changed = {place: want for place, want in wanted.items() if known.get(place) != want}
@@ -102,7 +102,7 @@ class FetchSession:
         return request
 
     def answered(
-        self, response: FetchResponse, wanted: Mapping[TopicPartition, Wanted]
+        self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchRange]
     ) -> Iterator[tuple[TopicPartition, Fetched]]:
         """A session that the broker has lost is no error: nothing came, and the next request begins another."""
         code = error_code(response.error_code)
@@ -163,7 +163,7 @@ async def check_speaks_topic_ids(client: Client) -> None:
         )
 
 
-def _fetch_topics(changed: Mapping[TopicPartition, Wanted], partition_bytes: int) -> list[FetchTopic]:
+def _fetch_topics(changed: Mapping[TopicPartition, FetchRange], partition_bytes: int) -> list[FetchTopic]:
     topics: dict[str, FetchTopic] = {}
     for (name, index), want in changed.items():
         topic = topics.get(name)
@@ -181,7 +181,7 @@ def _fetch_topics(changed: Mapping[TopicPartition, Wanted], partition_bytes: int
     return list(topics.values())
 
 
-def _forgotten(gone: list[TopicPartition], known: Mapping[TopicPartition, Wanted]) -> list[ForgottenTopic]:
+def _forgotten(gone: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]) -> list[ForgottenTopic]:
     topics: dict[str, ForgottenTopic] = {}
     for place in gone:
         topic = topics.setdefault(

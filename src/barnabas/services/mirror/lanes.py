@@ -17,7 +17,7 @@ from barnabas.client.mirrors.store import State
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.mirror.fetching import FetchLimits, FetchSession, Wanted, log_starts, with_bounds
+from barnabas.services.mirror.fetching import FetchLimits, FetchSession, FetchRange, log_starts, with_bounds
 from barnabas.services.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload
 from barnabas.services.mirror.plan import MirroredTopicIds, Target
 from barnabas.common.types import TopicPartition
@@ -32,7 +32,7 @@ RaiseEpochs = Callable[[Mapping[TopicPartition, int]], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Book:
+class LinkState:
     """What is mirrored over one link, by the source's names."""
 
     topics: dict[str, MirroredTopicIds] = field(default_factory=dict)
@@ -52,14 +52,14 @@ class Book:
         ]
 
 
-class Lane:
+class LeaderWorker:
     """Between one leader of the source and the target."""
 
     def __init__(
         self,
         source: Client,
         leader: int,
-        book: Book,
+        book: LinkState,
         target: Target,
         raise_epochs: RaiseEpochs,
         limits: FetchLimits,
@@ -102,8 +102,8 @@ class Lane:
         if pending is not None:
             await asyncio.shield(pending)
 
-    def _wanted(self) -> dict[TopicPartition, Wanted]:
-        now, found = time.monotonic(), dict[TopicPartition, Wanted]()
+    def _wanted(self) -> dict[TopicPartition, FetchRange]:
+        now, found = time.monotonic(), dict[TopicPartition, FetchRange]()
         topics, metadata = self._book.topics, self._source.metadata.topics
         for place, partition in self._book.partitions.items():
             if not partition.is_fetching or self._resting.get(place, 0.0) > now:
@@ -112,7 +112,7 @@ class Lane:
             led = known.partitions.get(place.partition) if known is not None else None
             if led is not None and led.leader == self._leader:
                 source_id = topics[place.topic].source_id
-                found[place] = Wanted(source_id, partition.position, partition.last_epoch, led.leader_epoch)
+                found[place] = FetchRange(source_id, partition.position, partition.last_epoch, led.leader_epoch)
         return found
 
     async def _take(self, answers: Iterable[tuple[TopicPartition, Fetched]]) -> list[Payload]:
@@ -177,7 +177,7 @@ class Lane:
                 partition.unavailable(why)
 
 
-async def locate(source: Client, book: Book, target: Target) -> None:
+async def locate(source: Client, book: LinkState, target: Target) -> None:
     """Find out where the target stands with those partitions of which it is not known."""
     lost = book.lost()
     if not lost:
@@ -200,10 +200,10 @@ async def locate(source: Client, book: Book, target: Target) -> None:
             partition.begin(standing.log_end, standing.last_epoch, now)
 
 
-class Lanes:
+class LeaderWorkers:
     """One for each leader that the source has now."""
 
-    def __init__(self, make: Callable[[int], Lane]) -> None:
+    def __init__(self, make: Callable[[int], LeaderWorker]) -> None:
         self._make = make
         self._tasks: dict[int, asyncio.Task[None]] = {}
 

@@ -16,7 +16,7 @@ from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
-from barnabas.services.mirror.lanes import Book
+from barnabas.services.mirror.lanes import LinkState
 from barnabas.services.mirror.partition import Following, MirrorPartition
 from barnabas.services.mirror.plan import Origin, Plan, PlannedTopic, Planner
 from barnabas.services.mirror.plan import MirroredTopicIds
@@ -47,7 +47,7 @@ class Administration(Protocol):
 
 
 @dataclass(slots=True)
-class Notices:
+class LinkReport:
     """What a person should know: by what it is about."""
 
     refused: dict[str, str] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class LinkTopics:
         administration: Administration,
         following: Following,
     ) -> None:
-        self.book = Book()
-        self.notices = Notices()
+        self.book = LinkState()
+        self.notices = LinkReport()
         self.plan = Plan()
         self._source = source
         self._target = target

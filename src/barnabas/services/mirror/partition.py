@@ -97,7 +97,7 @@ class Payload(NamedTuple):
     truncate_epoch: int = NO_EPOCH
 
 
-class Standing(NamedTuple):
+class TargetPosition(NamedTuple):
     """Where the target stands, and what went wrong; -1: not known."""
 
     log_end: int
@@ -168,7 +168,7 @@ class MirrorPartition:
         if self.log_end >= payload.high_watermark:
             self.caught_up_at = max(self.caught_up_at, payload.arrived)
 
-    def settle(self, payload: Payload, standing: Standing) -> None:
+    def settle(self, payload: Payload, standing: TargetPosition) -> None:
         """What the target answered. What it did not take is fetched again, from where its log ends."""
         code = standing.error
         if not code:
@@ -187,7 +187,7 @@ class MirrorPartition:
         else:
             self.position = UNKNOWN
 
-    def _restart(self, standing: Standing) -> None:
+    def _restart(self, standing: TargetPosition) -> None:
         self.log_end = self.position = standing.log_end
         self.last_epoch = standing.last_epoch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
-from barnabas.services.mirror.partition import Payload, Standing
+from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.common.types import TopicPartition, Uuid
 
 from collections.abc import Iterable, Mapping
@@ -28,11 +28,11 @@ class MirroredTopicIds(NamedTuple):
 class Target(Protocol):
     """Places are those of the source; the target knows what they are called there."""
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
         """Those that the target answers for."""
         ...
 
-    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
+    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
         """Where each partition stands afterwards, and what went wrong; a partition that is missing is unknown."""
         ...
 

@@ -31,7 +31,7 @@ from barnabas.client.producing.batch_producer import Placed, TransactionalBatchP
 from barnabas.client.producing.transactional import FENCED, Transactions
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.services.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
-from barnabas.services.mirror.partition import Payload, Standing
+from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.services.mirror.plan import MirroredTopicIds
 from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
@@ -114,7 +114,7 @@ def _split(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 
 TRANSACTION_TIMEOUT_MS = 60_000
 MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
-NOTHING = Standing(0, -1, True)
+NOTHING = TargetPosition(0, -1, True)
 
 
 class Position(msgspec.Struct):
@@ -171,7 +171,7 @@ class ProducingTarget:
             len(self._fencings) == MOST_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
         )
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Standing]:
+    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
         if self._has_twin:
             text = f"another mirror of the link {self._link} runs: stop it, or give this one another alias (--from)"
             raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
@@ -179,21 +179,21 @@ class ProducingTarget:
             await self.begin()
         return {place: self._standing(place) for place in places}
 
-    def _standing(self, place: TopicPartition) -> Standing:
+    def _standing(self, place: TopicPartition) -> TargetPosition:
         position, topic = self._positions.get(place), self._topics[place.topic]
         if position is None:
             return NOTHING
         if position.topic_id != topic.source_id.hex():
             text = f"topic {place.topic} was deleted and created again at the source"
-            return Standing(-1, -1, False, ErrorCode.INCONSISTENT_TOPIC_ID, text)
-        return Standing(position.offset, position.epoch, False)
+            return TargetPosition(-1, -1, False, ErrorCode.INCONSISTENT_TOPIC_ID, text)
+        return TargetPosition(position.offset, position.epoch, False)
 
-    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, Standing]:
+    async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
         """One transaction. Whatever fails, all of it is fetched again, from the positions that are stored."""
         async with self._turn:
             if self._producer is None:
-                return {each.place: Standing(-1, -1, False, ErrorCode.NETWORK_EXCEPTION) for each in payloads}
-            refused: dict[TopicPartition, Standing] = {}
+                return {each.place: TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION) for each in payloads}
+            refused: dict[TopicPartition, TargetPosition] = {}
             batches = self._recoded(payloads, refused)
             taken = [each for each in payloads if each.place not in refused]
             try:
@@ -202,19 +202,19 @@ class ProducingTarget:
                 self._producer = None
                 self._note_fencing(error)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
-                lost = Standing(-1, -1, False, code, str(error))
+                lost = TargetPosition(-1, -1, False, code, str(error))
                 return {**{each.place: lost for each in taken}, **refused}
             return {**{each.place: self._standing(each.place) for each in taken}, **refused}
 
     def _recoded(
-        self, payloads: Iterable[Payload], refused: dict[TopicPartition, Standing]
+        self, payloads: Iterable[Payload], refused: dict[TopicPartition, TargetPosition]
     ) -> dict[TopicPartition, list[RecodedBatch]]:
         found: dict[TopicPartition, list[RecodedBatch]] = {}
         for payload in payloads:
             place = payload.place
             if payload.truncate_to >= 0:
                 text = "the source was cut, and what was mirrored from it cannot be taken back out of this target"
-                refused[place] = Standing(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
+                refused[place] = TargetPosition(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
                 continue
             try:
                 target = TopicPartition(self._topics[place.topic].target, place.partition)

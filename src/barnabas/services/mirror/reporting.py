@@ -12,7 +12,7 @@ from barnabas.client.status import Part, Status
 from barnabas.client.status import State as Word
 from barnabas.metrics.registry import Metric, counter, gauge
 from barnabas.metrics.registry import Registry, Sample
-from barnabas.services.mirror.lanes import Book
+from barnabas.services.mirror.lanes import LinkState
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.partition import MirrorPartition
 
@@ -98,7 +98,7 @@ def status_of(link: Reported, now: float) -> Status:
     )
 
 
-def _by_topic(book: Book) -> list[tuple[str, list[MirrorPartition]]]:
+def _by_topic(book: LinkState) -> list[tuple[str, list[MirrorPartition]]]:
     found: dict[str, list[MirrorPartition]] = defaultdict(list)
     for place, partition in book.partitions.items():
         found[place.topic].append(partition)

@@ -20,7 +20,7 @@ from barnabas.client.metadata import Topic
 from barnabas.client.mirrors.requests import has_mirrors
 from barnabas.client.mirrors.store import State
 from barnabas.client.mirrors.store import MirrorStore
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ from barnabas.services.mirror.acls import follow_acls
 from barnabas.services.mirror.appending import AppendingTarget
 from barnabas.services.mirror.fetching import FetchLimits, check_speaks_topic_ids
 from barnabas.services.mirror.following import Followers
-from barnabas.services.mirror.lanes import Lane, Lanes, locate
+from barnabas.services.mirror.lanes import LeaderWorker, LeaderWorkers, locate
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.mirror_topics import MirrorTopics
 from barnabas.services.mirror.partition import FORBIDDEN
@@ -102,16 +102,16 @@ class LinkRunner:
             clients.appending, topics, keep_deleted=settings.keep_deleted
         )
         self._limits = FetchLimits(committed_only=produces)
-        self._lanes = Lanes(self._lane)
+        self._lanes = LeaderWorkers(self._lane)
 
     @property
     def error(self) -> str:
         """What went wrong last, and is not over."""
         return next((text for text in self._errors.values() if text), "")
 
-    def _lane(self, leader: int) -> Lane:
+    def _lane(self, leader: int) -> LeaderWorker:
         topics = self.topics
-        return Lane(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
+        return LeaderWorker(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
 
     async def run(self, stop: asyncio.Event) -> None:
         try:
@@ -122,7 +122,7 @@ class LinkRunner:
     async def _work(self) -> None:
         await self._store.open()
         # The first time whatever is wrong is the caller's to see, unless a cluster cannot be reached.
-        await retry(self._refresh, Patience(math.inf), self._note_start)
+        await retry(self._refresh, RetryPolicy(math.inf), self._note_start)
         await self._attempt("orders", self.topics.obey)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
@@ -245,7 +245,7 @@ async def _cluster_id(client: Client, side: str, say: Callable[[str], None]) -> 
             due = time.monotonic() + AGAIN_SECONDS
             say(f"Waiting for {side}: {error}")
 
-    cluster = await retry(lambda: describe_cluster(client), Patience(math.inf), tell)
+    cluster = await retry(lambda: describe_cluster(client), RetryPolicy(math.inf), tell)
     return cluster.cluster_id
 
 

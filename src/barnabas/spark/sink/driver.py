@@ -7,7 +7,7 @@ import uuid
 from barnabas.spark.sink.state import task_id
 
 from barnabas.client.cluster import Client
-from barnabas.client.settled_table import SettledTable
+from barnabas.client.settled_table import CompactedTable
 from barnabas.spark.sink.state import SinkState, decode_state
 from barnabas.common.types import TopicPartition
 
@@ -95,7 +95,7 @@ class Ledger:
     def __init__(self, client: Client, sink: str) -> None:
         key = sink.encode()
         self._key = key
-        self._table = SettledTable(client, PLACE, lambda found: found == key, configs=TOPIC_SETTINGS)
+        self._table = CompactedTable(client, PLACE, lambda found: found == key, configs=TOPIC_SETTINGS)
 
     @property
     def settled(self) -> bool:

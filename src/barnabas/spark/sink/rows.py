@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from barnabas.client.admin import TOPIC, describe_configs
 from barnabas.client.cluster import Client
 from barnabas.client.metadata import Topic
-from barnabas.client.retry import Patience, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import KafkaError
 from barnabas.spark.sink.protocol import SinkError
 from barnabas.spark.sink.settings import LARGEST_REQUEST, SinkSettings
@@ -78,7 +78,7 @@ class RowEncoder:
 
     async def _target(self, topic: str) -> Target:
         if topic not in self._targets:
-            found = await retry(lambda: self._find(topic), Patience(self._client.total_timeout))
+            found = await retry(lambda: self._find(topic), RetryPolicy(self._client.total_timeout))
             limit = await _largest_batch(self._client, topic)
             self._targets[topic] = _target_of(found, limit, self._settings.largest_request)
         return self._targets[topic]

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.files import Bytes, MemoryFile, ReadableFile
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics.registry import Histogram
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles
@@ -38,7 +38,7 @@ CHUNKS_IN_MEMORY = 10
 CHECKED_AT_ONCE = 512 << 10
 """Bytes; a checksum holds the interpreter's lock while it is computed."""
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 GetRange = Callable[[str, int, int], Awaitable[Bytes]]

@@ -17,7 +17,7 @@ from barnabas.common.clock import Clock
 from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
 from barnabas.log.reading import MOST_LISTED, SHORT_SLICE, aborted_in
 from barnabas.log.reading import FoundRecord, first_in_file
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
 from barnabas.tiering.objects.segment_object import BadObjectError
@@ -33,7 +33,7 @@ from barnabas.tiering.stores.store import MissingObjectError, StoreError
 FAILURE_SECONDS = 1.0
 MOST_FAILURES = 1_000
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
 class RemoteRead(NamedTuple):

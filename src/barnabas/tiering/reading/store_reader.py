@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from barnabas.common.clock import Clock
 from barnabas.common.files import Bytes
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
 ATTEMPTS = 3
@@ -23,7 +23,7 @@ FIRST_PAUSE = 0.1
 TRIAL_SECONDS = 1.0
 """How often a store that is down is asked."""
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 

@@ -24,7 +24,7 @@ from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,
     SegmentUploads,
@@ -65,7 +65,7 @@ class SegmentCopier:
         store: ObjectStore,
         file: ManifestFile,
         log: LocalSegments,
-        pacer: Pacer,
+        pacer: UploadLimiter,
         in_thread: InThread,
         *,
         at: At = nowhere,

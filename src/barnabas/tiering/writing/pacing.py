@@ -43,7 +43,7 @@ LONGEST_WAIT_SECONDS = 300.0
 DEFAULT_UPLOADS = 10  # remote.log.manager.copier.thread.pool.size
 
 
-class Pacer:
+class UploadLimiter:
     """All copying of a broker shares one: each piece waits until those before it would have been sent at this rate.
     Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s there is no difference to none.
 

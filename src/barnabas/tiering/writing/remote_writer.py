@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, Writer
@@ -26,7 +26,7 @@ from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import At, nowhere
-from barnabas.tiering.writing.pacing import Backoff, Pacer
+from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
 from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
@@ -36,10 +36,10 @@ LOOK_SECONDS = 600.0
 LONGEST_WAIT_OFFLINE = 10.0
 """Seconds between two attempts to claim, while clients wait for that."""
 
-logger = limited_logger(__name__)
+logger = rate_limited_logger(__name__)
 
 
-class LedLog(LocalSegments, Protocol):
+class SourceLog(LocalSegments, Protocol):
     """The log of a partition that this broker leads."""
 
     @property
@@ -82,9 +82,9 @@ class RemoteWriter:
         store: ObjectStore,
         folder: PartitionFolder,
         writer: Writer,
-        log: LedLog,
+        log: SourceLog,
         settings: Callable[[], WriterSettings],
-        pacer: Pacer,
+        pacer: UploadLimiter,
         in_thread: InThread,
         clock: Clock,
         at: At = nowhere,

@@ -15,7 +15,7 @@ from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 
 STALL_SECONDS = 60.0
 """An upload without progress for so long is cancelled."""
@@ -39,7 +39,7 @@ class SegmentUploads:
         self,
         store: ObjectStore,
         file: ManifestFile,
-        pacer: Pacer,
+        pacer: UploadLimiter,
         in_thread: InThread,
         *,
         at: At = nowhere,

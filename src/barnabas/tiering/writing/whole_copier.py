@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.log.tiering.copying import SealedSegment
-from barnabas.log.tiering.copying import WholePart
+from barnabas.log.tiering.copying import CompactedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_changes import needs_page, replace_all
@@ -32,7 +32,7 @@ from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreDeniedError, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.expiration import delete_all
 from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import Pacer
+from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,
     SegmentUploads,
@@ -41,7 +41,7 @@ from barnabas.tiering.writing.uploading import (
     write_page,
 )
 
-Parts = tuple[WholePart, ...]
+Parts = tuple[CompactedSegment, ...]
 
 
 class WholeLog(Protocol):
@@ -52,7 +52,7 @@ class WholeLog(Protocol):
         start on; each begins where the one before it ends."""
         ...
 
-    async def read(self, part: WholePart) -> SealedSegment | None:
+    async def read(self, part: CompactedSegment) -> SealedSegment | None:
         """None if the log no longer has it."""
         ...
 
@@ -71,7 +71,7 @@ class WholeLogCopier:
         store: ObjectStore,
         file: ManifestFile,
         log: WholeLog,
-        pacer: Pacer,
+        pacer: UploadLimiter,
         in_thread: InThread,
         now_ms: Callable[[], int],
         inherited_end: int,
@@ -90,7 +90,7 @@ class WholeLogCopier:
         self._uploads = SegmentUploads(store, file, pacer, in_thread, at=at, stall_seconds=stall_seconds)
         self._at = at
         self._new_nonce = new_nonce
-        self._copies: dict[WholePart, _Copy] = {}
+        self._copies: dict[CompactedSegment, _Copy] = {}
         self._pages: set[str] = set()
         parts = log.parts()
         is_complete = bool(parts) and parts[-1].end == file.manifest.tiered_end
@@ -125,13 +125,13 @@ class WholeLogCopier:
         is_due = bool(parts) and parts != self._listed and parts[-1].end >= self._inherited_end
         return parts if is_due else ()
 
-    def _is_copied(self, part: WholePart) -> bool:
+    def _is_copied(self, part: CompactedSegment) -> bool:
         copy = self._copies.get(part)
         return copy is not None and copy.entry is not None
 
     # -- one segment ----------------------------------------------------------------------------------
 
-    async def _copy(self, part: WholePart) -> SegmentEntry | None:
+    async def _copy(self, part: CompactedSegment) -> SegmentEntry | None:
         """None if nothing had to be copied: an object has the same bytes, or the segment is gone."""
         segment = await self._log.read(part)
         if segment is None:
@@ -149,7 +149,7 @@ class WholeLogCopier:
         self._at(Step.WHOLE)
         return entry
 
-    def _name_of(self, part: WholePart) -> str:
+    def _name_of(self, part: CompactedSegment) -> str:
         return str(SegmentName(part.base, self._file.writer.leader_epoch, self._new_nonce()))
 
     async def _find_alike(self, segment: SealedSegment) -> SegmentEntry | None:

@@ -19,7 +19,7 @@ from barnabas.log.compaction.candidates import Effort
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan
 from barnabas.log.compaction.swap import find_sources, swap_in
 from barnabas.log.log import Log
-from barnabas.log.compaction.worker.jobs import Throttle
+from barnabas.log.compaction.worker.jobs import RateLimiter
 from barnabas.log.compaction.worker.messages import Cancel, Run, encode
 from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, WorkerDied
 from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
@@ -263,7 +263,7 @@ def test_a_throttle_keeps_below_its_rate_and_listens_meanwhile() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    throttle = Throttle(1000.0, clock=lambda: now[0], sleep=sleep)
+    throttle = RateLimiter(1000.0, clock=lambda: now[0], sleep=sleep)
     for _ in range(5):
         throttle.pass_by(1000, lambda: checks.append(now[0]))
     assert now[0] == pytest.approx(5.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ROUTE, Context, End
+from barnabas.connect.ends import ROUTE, Context, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
@@ -139,7 +139,7 @@ def documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
 NEEDED = ("_topic", "_partition", "_offset", "_key")
 
 
-class OpenSearchSink(End, frozen=True):
+class OpenSearchSink(ConnectorEndpoint, frozen=True):
     """A record is a document. Its `_id` is the record's `key`, or its place (`offset`: topic-partition-offset), or made
     of fields; its version is the offset. A record without a value leaves `{"deleted": true}`."""
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import Context, End, fields_of
+from barnabas.connect.ends import Context, ConnectorEndpoint, fields_of
 from barnabas.connect.sinks.redis.commands import Kind, Shape
 from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
@@ -105,7 +105,7 @@ def _raise_first(found: Iterable[Reply]) -> None:
 
 
 
-class RedisSink(End, frozen=True):
+class RedisSink(ConnectorEndpoint, frozen=True):
     """A row is a `hash` of its fields, or a text of `json`, under `prefix` and the values of `key`, and replaces what
     was there; a row that is deleted removes it. Or it is an entry of the `stream`."""
 

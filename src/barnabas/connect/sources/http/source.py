@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ERROR, Context, End
+from barnabas.connect.ends import ERROR, Context, ConnectorEndpoint
 from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.connect.http_client import Address
 
 
-class HttpSource(End, frozen=True):
+class HttpSource(ConnectorEndpoint, frozen=True):
     """An endpoint that answers with JSON, asked every `trigger`. Where the last answer ended, its cursor, goes into the
     parameter `cursor` of the next question: it stands in the answer at `next`, or in the `field` of the last row."""
 

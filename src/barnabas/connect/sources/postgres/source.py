@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, Context, End
+from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, Context, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sources.postgres.tables import Patterns
 from barnabas.spark.errors import PipelineError, SourceError
@@ -20,7 +20,7 @@ CORRUPT = "_corrupt_record"
 ENVELOPE = ("key", "before", "after", "op", "schema", "table", "lsn", "xid", "seq", "time", "unchanged")
 
 
-class PostgresSource(End, frozen=True):
+class PostgresSource(ConnectorEndpoint, frozen=True):
     """`rows` has the columns of the one table that is read, `envelope` one row per change of any table."""
 
     url: str

@@ -9,10 +9,10 @@ from barnabas.common.files import FileSystem
 from barnabas.log.compaction.cleaner import compact
 from barnabas.log.compaction.worker.messages import Job, Part, Result
 
-LONGEST_NAP = 0.1  # seconds; between two naps a job looks whether it was cancelled
+MAX_SLEEP_SECONDS = 0.1  # seconds; between two naps a job looks whether it was cancelled
 
 
-class Throttle:
+class RateLimiter:
     """Keeps a job below a rate, by letting it sleep."""
 
     def __init__(
@@ -31,11 +31,11 @@ class Throttle:
         check()
         self._due = max(self._due, self._clock()) + size / self._rate
         while (wait := self._due - self._clock()) > 0:
-            self._sleep(min(wait, LONGEST_NAP))
+            self._sleep(min(wait, MAX_SLEEP_SECONDS))
             check()
 
 
 def do(job: Job, fs: FileSystem, check: Callable[[], None], report: Callable[[Part], None]) -> Result:
     """Do a job; `check` is called every now and then, and raises when the job must stop."""
-    throttle = Throttle(job.bytes_per_second)
+    throttle = RateLimiter(job.bytes_per_second)
     return compact(job, fs, lambda size: throttle.pass_by(size, check), report)

@@ -12,7 +12,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
 from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 
 import asyncio
 import secrets
@@ -39,7 +39,7 @@ from barnabas.security.authz.authorizer import Action
 
 # -- The audit log in a topic: a copy for those who collect them. The file is what counts --------------
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 SEND_SECONDS = 5.0
 

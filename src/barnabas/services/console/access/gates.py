@@ -28,7 +28,7 @@ from barnabas.services.console.errors import (
     TooManyError,
     UnauthorizedError,
 )
-from barnabas.services.console.visitor import Gate, Head
+from barnabas.services.console.visitor import Authenticator, Head
 from barnabas.services.console.routes import Match
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.visitor import Anyone, Nobody, Visitor
@@ -153,13 +153,13 @@ class LoginAudit(Protocol):
     async def logged_in(self, host: str, name: str, mechanism: str, is_allowed: bool) -> None: ...
 
 
-def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Gate:
+def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Authenticator:
     """ExposedConsoleError without a login anywhere but on loopback."""
     login = settings.access.login
     if login.kind is LoginKind.NONE:
         if not is_loopback(settings.listen.host):
             raise ExposedConsoleError(str(settings.listen))
-        return LocalGate()
+        return LocalAuthenticator()
     people: People = RolePeople(settings) if login.kind is LoginKind.SERVICE else KafkaPeople(settings)
     is_secure = settings.tls is not None or settings.url.startswith("https:")
     if not is_secure and not is_loopback(settings.listen.host):
@@ -171,7 +171,7 @@ def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Gate:
     return LoginGate(login, people, audit, is_secure=is_secure)
 
 
-class LocalGate:
+class LocalAuthenticator:
     """No login. Names that somebody else points at this machine, and forms of other sites, are refused."""
 
     def __init__(self) -> None:

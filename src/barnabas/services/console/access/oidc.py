@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from barnabas.services.console.access.model import Oidc
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
 from barnabas.security.jwt.jwks import KeySource, key_source
@@ -34,7 +34,7 @@ from barnabas.security.authn.credentials import Secret, SecuritySettingError
 
 T = TypeVar("T")
 
-log = limited_logger(__name__)
+log = rate_limited_logger(__name__)
 
 ASK_SECONDS = 10.0
 PENDING_SECONDS = 600.0

@@ -18,7 +18,7 @@ from barnabas.services.console.pages.shown import Freshness, Paging, freshness, 
 from barnabas.services.console.routes import Entry, Routes
 from barnabas.services.console.sampling.series import group_series
 from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
-from barnabas.services.console.turns import Turns
+from barnabas.services.console.turns import ConcurrencyLimit
 from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
@@ -237,7 +237,7 @@ class RebalancesPage(msgspec.Struct):
 
 LONGEST_HOURS = 24.0 * 7
 PATIENCE = 10.0
-_reading = Turns(4, 2, "Records of other groups are read now; ask again in some seconds")
+_reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask again in some seconds")
 
 
 @routes.page("/groups/{group}/rebalances", needs=group(Operation.DESCRIBE), template="groups/rebalances.html")

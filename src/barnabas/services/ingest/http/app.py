@@ -15,11 +15,11 @@ import msgspec
 
 from barnabas.services.ingest.http import errors
 from barnabas.services.ingest.http.bodies import key_reader, media_of, plain_body, read_values
-from barnabas.services.ingest.http.door import Door, Share
-from barnabas.services.ingest.http.errors import DoorError
+from barnabas.services.ingest.http.door import PublishQueue, Reservation
+from barnabas.services.ingest.http.errors import PublishError
 from barnabas.services.ingest.http.keys import digests
 from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.web.credentials import CredentialFile
 from barnabas.web.server import (
     BodyEndedError,
@@ -39,7 +39,7 @@ LONGEST_KEY = 255
 REPLAY = ("idempotent-replay", "true")
 Answer = tuple[int, Mapping[str, object], Sequence[tuple[str, str]]]
 
-_logger = limited_logger(__name__)
+_logger = rate_limited_logger(__name__)
 
 
 class Body(NamedTuple):
@@ -48,7 +48,7 @@ class Body(NamedTuple):
 
 
 class ProduceApp:
-    def __init__(self, settings: HttpSettings, door: Door) -> None:
+    def __init__(self, settings: HttpSettings, door: PublishQueue) -> None:
         """ConfigError if the file of tokens cannot be used."""
         self._settings = settings
         self._door = door
@@ -67,11 +67,11 @@ class ProduceApp:
         counts.requests += 1
         try:
             status, document, more = await self._answer(scope, receive)
-        except DoorError as error:
+        except PublishError as error:
             status, document, more = error.status, error.document, error.headers
         except Exception:
             _logger.exception("a request could not be answered")
-            status, document, more = 500, DoorError(500, "the log of the agent says more").document, ()
+            status, document, more = 500, PublishError(500, "the log of the agent says more").document, ()
         counts.dropped += status == 429
         counts.refused += 400 <= status < 500
         counts.failed += status >= 500
@@ -82,9 +82,9 @@ class ProduceApp:
         if path == HEALTH:
             return self._health()
         if path not in self._paths:
-            raise DoorError(404, f"records are posted to / or {self._paths[1]}; there is {HEALTH}, too")
+            raise PublishError(404, f"records are posted to / or {self._paths[1]}; there is {HEALTH}, too")
         if method != "POST":
-            raise DoorError(405, "records are posted", headers=(("allow", "POST"),))
+            raise PublishError(405, "records are posted", headers=(("allow", "POST"),))
         self._let_in(headers)
         self._door.check_open()
         return await self._produce(headers, receive)
@@ -97,16 +97,16 @@ class ProduceApp:
 
     def _let_in(self, headers: Mapping[str, str]) -> None:
         if "origin" in headers:
-            raise DoorError(403, "pages in browsers may not write here")
+            raise PublishError(403, "pages in browsers may not write here")
         if self._tokens is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._tokens.knows(token.strip().encode("latin-1")):
             text = "a token is needed: Authorization: Bearer TOKEN, with one of the lines of the token file"
-            raise DoorError(401, text, headers=(("www-authenticate", "Bearer"),))
+            raise PublishError(401, text, headers=(("www-authenticate", "Bearer"),))
 
     async def _produce(self, headers: Mapping[str, str], receive: Receive) -> Answer:
-        share = Share(self._door)
+        share = Reservation(self._door)
         try:
             body = await self._body(headers, receive, share)
             records = self._records(body, headers)
@@ -118,7 +118,7 @@ class ProduceApp:
         self._door.counts.replayed += is_replay
         return 200, {"accepted": len(records), "topic": self._settings.topic}, [REPLAY] if is_replay else ()
 
-    async def _body(self, headers: Mapping[str, str], receive: Receive, share: Share) -> Body:
+    async def _body(self, headers: Mapping[str, str], receive: Receive, share: Reservation) -> Body:
         most, seconds = self._settings.max_body_bytes, self._settings.body_timeout
         media = media_of(headers.get("content-type", ""))
         try:
@@ -146,7 +146,7 @@ class ProduceApp:
         for number, record in enumerate(records, 1):
             if most and largest_encoded_size(record) > most:
                 text = f"record {number} is larger than the topic takes (max.message.bytes)"
-                raise DoorError(413, f"{text}; nothing of this body was written", line=number)
+                raise PublishError(413, f"{text}; nothing of this body was written", line=number)
         return records
 
     def _headers(self, headers: Mapping[str, str]) -> tuple[Header, ...]:
@@ -161,5 +161,5 @@ def _idempotency_key(headers: Mapping[str, str]) -> str | None:
     if key is None:
         return None
     if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
-        raise DoorError(400, f"an Idempotency-Key has 1 to {LONGEST_KEY} characters of ASCII")
+        raise PublishError(400, f"an Idempotency-Key has 1 to {LONGEST_KEY} characters of ASCII")
     return key

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.services.ingest.http.errors import DoorError, bad_json, too_large
+from barnabas.services.ingest.http.errors import PublishError, bad_json, too_large
 from barnabas.records.compression import BeyondLimitError, Codec, CompressionError, unpack
 
 JSON = "application/json"
@@ -30,7 +30,7 @@ def media_of(content_type: str) -> str:
     if kind in LINES:
         return LINES[0]
     text = f"the Content-Type is {kind or 'missing'}; send {JSON} or {LINES[0]}"
-    raise DoorError(415, text)
+    raise PublishError(415, text)
 
 
 def plain_body(body: bytes, encoding: str, most: int) -> bytes:
@@ -39,13 +39,13 @@ def plain_body(body: bytes, encoding: str, most: int) -> bytes:
     if word in ("", "identity"):
         return body
     if word not in _GZIP:
-        raise DoorError(415, f"the Content-Encoding is {word}; send gzip, or leave it out")
+        raise PublishError(415, f"the Content-Encoding is {word}; send gzip, or leave it out")
     try:
         return bytes(unpack(Codec.GZIP, body, most))
     except BeyondLimitError:
         raise too_large("the body decompresses to more bytes", most, "max_body_bytes") from None
     except CompressionError as error:
-        raise DoorError(400, f"the body is no whole gzip: {error}; nothing of it was written") from None
+        raise PublishError(400, f"the body is no whole gzip: {error}; nothing of it was written") from None
 
 
 def read_values(body: bytes, media: str, most: int) -> list[bytes]:
@@ -58,7 +58,7 @@ def read_values(body: bytes, media: str, most: int) -> list[bytes]:
     if len(values) > most:
         raise too_large(f"the body has {len(values)} records", most, "max_records")
     if not values:
-        raise DoorError(400, "the body has no record")
+        raise PublishError(400, "the body has no record")
     return values
 
 

@@ -46,7 +46,7 @@ class HttpCounts:
 
 
 @dataclass(slots=True, eq=False)
-class Post:
+class PendingRequest:
     """One request, which is in one transaction."""
 
     records: Sequence[Record]
@@ -59,8 +59,8 @@ class Post:
         self.size = sum(len(record.value or b"") for record in self.records)
 
 
-class Parcel(NamedTuple):
-    posts: Sequence[Post]
+class RequestBatch(NamedTuple):
+    posts: Sequence[PendingRequest]
 
     @property
     def records(self) -> list[Record]:
@@ -71,10 +71,10 @@ class Parcel(NamedTuple):
         return [post.used for post in self.posts if post.used is not None]
 
 
-class Share:
+class Reservation:
     """The bytes that one request holds."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: PublishQueue) -> None:
         self._door = door
         self._held = 0
 
@@ -91,7 +91,7 @@ class Share:
         self._held = 0
 
 
-class Door:
+class PublishQueue:
     def __init__(self, settings: HttpSettings, now: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.counts = HttpCounts()
@@ -101,8 +101,8 @@ class Door:
         self.arrived: Callable[[], None] = lambda: None
         self._now = now
         self._keys = KeyStore(settings.idempotency_keys, settings.idempotency_ttl)
-        self._waiting: deque[Post] = deque()
-        self._under_way: dict[bytes, Post] = {}
+        self._waiting: deque[PendingRequest] = deque()
+        self._under_way: dict[bytes, PendingRequest] = {}
         """Posts that are not committed yet, by their key."""
 
     def check_open(self) -> None:
@@ -120,7 +120,7 @@ class Door:
                 _same(other.used, used)
                 await self._settled(other)
                 return True
-        post = Post(records, used, asyncio.get_running_loop().create_future())
+        post = PendingRequest(records, used, asyncio.get_running_loop().create_future())
         self._waiting.append(post)
         if used is not None:
             self._under_way[used.key] = post
@@ -128,7 +128,7 @@ class Door:
         await self._settled(post)
         return False
 
-    async def _settled(self, post: Post) -> None:
+    async def _settled(self, post: PendingRequest) -> None:
         try:
             async with asyncio.timeout(self.settings.timeout):
                 await asyncio.shield(post.done)
@@ -138,12 +138,12 @@ class Door:
             self._withdraw(post)
             raise errors.unavailable(NOT_WRITTEN) from None
 
-    def _withdraw(self, post: Post) -> None:
+    def _withdraw(self, post: PendingRequest) -> None:
         if post in self._waiting:
             self._waiting.remove(post)
             self._forget(post)
 
-    def _forget(self, post: Post) -> None:
+    def _forget(self, post: PendingRequest) -> None:
         if post.used is not None and self._under_way.get(post.used.key) is post:
             del self._under_way[post.used.key]
 
@@ -155,22 +155,22 @@ class Door:
         self.largest_record = largest_record
         self.closed = None
 
-    def take(self, room: int) -> Parcel | None:
+    def take(self, room: int) -> RequestBatch | None:
         """At least one post, if any waits."""
-        posts: list[Post] = []
+        posts: list[PendingRequest] = []
         size = 0
         while self._waiting and (not posts or size + self._waiting[0].size <= room):
             post = self._waiting.popleft()
             post.is_taken = True
             posts.append(post)
             size += post.size
-        return Parcel(posts) if posts else None
+        return RequestBatch(posts) if posts else None
 
-    def keys_of(self, parcel: Parcel) -> tuple[int, dict[str, bytes | None]]:
+    def keys_of(self, parcel: RequestBatch) -> tuple[int, dict[str, bytes | None]]:
         """The number of the entry with its keys, and what is to be stored with it."""
         return self._keys.store(parcel.used, self._now())
 
-    def committed(self, parcel: Parcel, entry: int | None = None) -> None:
+    def committed(self, parcel: RequestBatch, entry: int | None = None) -> None:
         """`entry` None: the keys were read again meanwhile, and these are among them."""
         if entry is not None:
             self._keys.stored(entry, parcel.used, self._now())
@@ -185,5 +185,5 @@ class Door:
 
 def _same(known: Used, used: Used) -> bool:
     if known.body != used.body:
-        raise errors.DoorError(422, "this Idempotency-Key was used for another body; take a new one")
+        raise errors.PublishError(422, "this Idempotency-Key was used for another body; take a new one")
     return True

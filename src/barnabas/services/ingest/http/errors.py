@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class DoorError(Exception):
+class PublishError(Exception):
     def __init__(
         self, status: int, message: str, *, line: int | None = None, headers: tuple[tuple[str, str], ...] = ()
     ) -> None:
@@ -19,27 +19,27 @@ class DoorError(Exception):
         return found if self.line is None else {**found, "line": self.line}
 
 
-def bad_json(line: int, reason: str) -> DoorError:
-    return DoorError(400, f"line {line} is no JSON: {reason}; nothing of this body was written", line=line)
+def bad_json(line: int, reason: str) -> PublishError:
+    return PublishError(400, f"line {line} is no JSON: {reason}; nothing of this body was written", line=line)
 
 
-def half_there() -> DoorError:
-    return DoorError(400, "the body ended in the middle; nothing of it was written")
+def half_there() -> PublishError:
+    return PublishError(400, "the body ended in the middle; nothing of it was written")
 
 
-def too_slow(seconds: float) -> DoorError:
+def too_slow(seconds: float) -> PublishError:
     text = f"the body did not come within {seconds:g} s; nothing of it was written"
-    return DoorError(408, text, headers=(("connection", "close"),))
+    return PublishError(408, text, headers=(("connection", "close"),))
 
 
-def too_large(what: str, most: int, setting: str) -> DoorError:
-    return DoorError(413, f"{what}, and {most} are allowed ({setting}); send it in several requests")
+def too_large(what: str, most: int, setting: str) -> PublishError:
+    return PublishError(413, f"{what}, and {most} are allowed ({setting}); send it in several requests")
 
 
-def full() -> DoorError:
+def full() -> PublishError:
     text = "too much is waiting for the broker; send this again after a while"
-    return DoorError(429, text, headers=(("retry-after", "1"),))
+    return PublishError(429, text, headers=(("retry-after", "1"),))
 
 
-def unavailable(reason: str) -> DoorError:
-    return DoorError(503, reason, headers=(("retry-after", "1"),))
+def unavailable(reason: str) -> PublishError:
+    return PublishError(503, reason, headers=(("retry-after", "1"),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.client.addresses import Address
 from barnabas.services.ingest.http.app import ProduceApp
-from barnabas.services.ingest.http.door import Door
+from barnabas.services.ingest.http.door import PublishQueue
 from barnabas.services.ingest.http.settings import HttpSettings, check_settings
 from barnabas.common.safe_logging import safe_logger
 from barnabas.web.server import WebServer, bind
@@ -14,7 +14,7 @@ _logger = safe_logger(__name__)
 
 
 class ProduceServer:
-    def __init__(self, settings: HttpSettings, door: Door) -> None:
+    def __init__(self, settings: HttpSettings, door: PublishQueue) -> None:
         """Refuses settings that cannot be meant, or that would let everybody write."""
         self._settings = settings
         self._address = check_settings(settings)

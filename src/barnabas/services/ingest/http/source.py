@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import ClassVar
 
 from barnabas.client.addresses import Address
-from barnabas.services.ingest.http.door import Door, HttpCounts, Parcel
+from barnabas.services.ingest.http.door import PublishQueue, HttpCounts, RequestBatch
 from barnabas.services.ingest.http.server import ProduceServer
 from barnabas.services.ingest.http.settings import HttpSettings
 from barnabas.services.ingest.agent import Observed
@@ -27,9 +27,9 @@ class HttpSource:
         """Refuses settings that cannot be meant, or that would let everybody write."""
         self.name = name
         self.settings = settings
-        self.door = Door(settings)
+        self.door = PublishQueue(settings)
         self._server = ProduceServer(settings, self.door)
-        self._outbox: Outbox[Parcel] = Outbox()
+        self._outbox: Outbox[RequestBatch] = Outbox()
         self._topics: Topics | None = None
         self._is_ending = False
 
@@ -96,6 +96,6 @@ class HttpSource:
             committed=lambda: self._committed(number, parcel, entry),
         )
 
-    def _committed(self, number: int, parcel: Parcel, entry: int) -> None:
+    def _committed(self, number: int, parcel: RequestBatch, entry: int) -> None:
         self._outbox.arrived(number)
         self.door.committed(parcel, entry)

@@ -21,7 +21,7 @@ from barnabas.client.addresses import Address
 from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
 from barnabas.services.ingest.sockets.framing import Decoder, Frame
 from barnabas.services.ingest.sockets.inbox import Inbox
-from barnabas.common.safe_logging import limited_logger
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.tls.of_files import context_of_files
 
 
@@ -115,7 +115,7 @@ SWEEP_SECONDS = 1.0
 """Between two looks for connections that are idle."""
 BACKLOG = 128
 
-_logger = limited_logger(__name__)
+_logger = rate_limited_logger(__name__)
 
 
 class SocketListener:

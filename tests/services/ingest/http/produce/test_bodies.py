@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.services.ingest.http.bodies import JSON, LINES, key_reader, media_of, plain_body, read_values
-from barnabas.services.ingest.http.errors import DoorError
+from barnabas.services.ingest.http.errors import PublishError
 
 MOST = 1000
 
@@ -17,8 +17,8 @@ def values(body: bytes, media: str = JSON, most: int = MOST) -> list[bytes]:
     return read_values(body, media, most)
 
 
-def refused(body: bytes, media: str = JSON, most: int = MOST) -> DoorError:
-    with pytest.raises(DoorError) as caught:
+def refused(body: bytes, media: str = JSON, most: int = MOST) -> PublishError:
+    with pytest.raises(PublishError) as caught:
         read_values(body, media, most)
     return caught.value
 
@@ -62,7 +62,7 @@ def test_no_record_and_too_many() -> None:
 def test_any_bytes_are_values_or_a_refusal(body: bytes, media: str) -> None:
     try:
         found = values(body, media)
-    except DoorError:
+    except PublishError:
         return
     for each in found:
         json.loads(each)
@@ -93,7 +93,7 @@ def test_gzip_is_bounded_and_whole() -> None:
         (b"no gzip", "gzip", 400),
         (body, "br", 415),
     ):
-        with pytest.raises(DoorError) as caught:
+        with pytest.raises(PublishError) as caught:
             plain_body(encoded, encoding, 1_000_000)
         assert caught.value.status == status
 
@@ -103,7 +103,7 @@ def test_what_forms_of_web_pages_send_is_not_taken() -> None:
     assert media_of("application/cloudevents+json") == JSON
     assert media_of("Application/X-NDJSON") == LINES[0]
     for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        with pytest.raises(DoorError) as caught:
+        with pytest.raises(PublishError) as caught:
             media_of(kind)
         assert caught.value.status == 415
 
