@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
-# A uv on the machine is used; otherwise `setup` installs one into the virtual environment.
+# A uv on the machine is used; otherwise `setup` installs the pinned one into the virtual environment.
 UV     := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
 KAFKA_VERSION := 4.3.1
@@ -33,7 +33,7 @@ CONNECTOR_STAMP   := $(CONNECTOR_JARS)/.stamp
 OLDEST_SPARK       := .cache/oldest-spark
 OLDEST_SPARK_STAMP := $(OLDEST_SPARK)/.stamp
 # What meets Spark's own classes: both connectors, source, sink, runner, SQL definitions, Spark's own runner.
-OLDEST_SPARK_TESTS ?= tests/pipelines/test_connectors.py tests/pipelines/test_session.py tests/spark/sink/test_writing.py \
+OLDEST_SPARK_TESTS ?= tests/spark/test_connectors.py tests/spark/test_session.py tests/spark/sink/test_writing.py \
     tests/pipelines/running tests/pipelines/library/test_commands.py tests/pipelines/library/test_activity.py \
     tests/pipelines/lake/test_iceberg.py
 
@@ -57,9 +57,6 @@ OBJECT_STORES     ?= .cache/object-stores
 VERSITYGW_VERSION := 1.8.0
 AZURITE_VERSION   := 3.35.0
 S3MOCK_VERSION    := 4.8.0
-
-FLUME_VERSION := 1.11.0
-FLUME_JARS    := .cache/flume-$(FLUME_VERSION)/libs
 
 # What tells the changes of PostgreSQL's tables, too, for `make connect-counterparts`.
 DEBEZIUM_VERSION := 3.6.0.Final
@@ -112,11 +109,11 @@ help:  ## what there is
 
 setup: $(STAMP)  ## create .venv and install what is pinned
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "Barnabas needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -154,19 +151,26 @@ serve: bytecode  ## a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:
 test: bytecode kernels programs-in-ci java-if-possible  ## everything CI runs (TEST="tests/log -k roll" for a part)
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
-simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000 SIMULATE=--tiered)
+simulate: $(STAMP)  ## a cluster with failures, from seeds (SEEDS=1-5000 SIMULATE="--plain --tiered --mirrors --keep-going")
 	PYTHONHASHSEED=0 $(BIN)/python -m simulation --seeds $(SEEDS) $(SIMULATE)
 
 fuzz: $(STAMP)  ## a million extreme and damaged frames, with a stopwatch (FUZZ="--minutes 5 --listener sasl --stage before")
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
+.PHONY: fuzz-ports
+counterparts: fuzz-ports
+fuzz-ports: $(STAMP)  ## the ports of registry, console, exporter, metrics, HTTP ingest, syslog and statsd, two minutes each
+	$(BIN)/python -m tests.fuzz --port all --minutes 2
+
 check: $(STAMP)  ## format, lint, strict types, import layers, sizes, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict src tools benchmarks
+	$(BIN)/mypy --strict src tools benchmarks simulation examples tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.check_imports
 	$(BIN)/python -m tools.check_sizes
+	$(BIN)/python -m tools.check_names
+	$(BIN)/python -m tools.check_words
 	$(BIN)/python -m tools.check_docs
 
 format: $(STAMP)  ## rewrite the code the way `check` wants it
@@ -194,6 +198,8 @@ counterparts: hostile fuzz spark-oldest object-stores registry-clients registry-
 connect-worker: bytecode $(JARS_STAMP)  ## Apache's Connect runtime with a plugin of its own
 	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-plugins" \
 	    -Dartifact=org.apache.kafka:connect-file:$(KAFKA_VERSION)
+	mvn --quiet --batch-mode dependency:copy -DoutputDirectory="$(CURDIR)/.cache/connect-rest" \
+	    -Dartifact=org.apache.kafka:connect-basic-auth-extension:$(KAFKA_VERSION)
 	$(BIN)/pytest -m extended tests/connect/test_worker.py
 
 .PHONY: pictures
@@ -248,12 +254,27 @@ prometheus-boards: bytecode java  ## Prometheus on three brokers and the exporte
 # What shows at length what a shorter test shows, and needs nothing but what `make test` needs. The other tests with that
 # mark have targets of their own, above.
 EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/services/ingest tests/network tests/pipelines/library \
-    tests/pipelines/test_broker_away.py tests/pipelines/test_killed_driver.py tests/share
+    tests/spark/test_broker_away.py tests/spark/test_killed_driver.py tests/share tests/services/registry
 .PHONY: extended
 counterparts: extended
 extended: bytecode kernels java-if-possible  ## what tests show at length: more jobs, faults, templates, seeds (EXTENDED="tests/share")
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
 	SIMULATION_SECONDS=60 TIERED_SCENARIOS=60 $(BIN)/pytest tests/simulation -k no_scenario
+
+# Clients and programs of others against a broker; tools/install-peers says how each is installed.
+.PHONY: peers stream-processors endurance
+counterparts: peers stream-processors endurance
+peers: bytecode  ## franz-go, sarama, kafka-go, kafkajs and rskafka against a broker (needs go, npm and cargo)
+	tools/install-peers go kafkajs rskafka
+	$(BIN)/pytest -m extended tests/peers/test_clients.py
+
+stream-processors: bytecode  ## Flink exactly once with a kill, Storm's spout, Flume as source, channel and sink (needs Maven and a JDK)
+	tools/install-peers flink storm flume
+	$(BIN)/pytest -m extended tests/peers/test_stream_processors.py
+
+endurance: bytecode  ## 3,000 connections for five minutes, a sparse log of 1 TB, floors of rates and latencies (PEER_SECONDS=300; needs go)
+	tools/install-peers go
+	$(BIN)/pytest -s -m extended tests/peers/test_many_connections.py tests/peers/test_sparse_log.py tests/peers/test_floor.py
 
 .PHONY: ingest-rotations flume
 counterparts: ingest-rotations
@@ -262,8 +283,7 @@ ingest-rotations: $(STAMP)  ## 3,000 rotations by logrotate while agent and brok
 
 # For rows of the benchmark that stand beside them; without them the rows are left out.
 flume:  ## install Apache Flume (Maven) and rsyslog with omkafka (apt-get) for `make bench`
-	mvn --quiet --batch-mode --file tests/java/flume/pom.xml dependency:copy-dependencies \
-	    -DoutputDirectory="$(CURDIR)/$(FLUME_JARS)"
+	tools/install-peers flume
 	ls /usr/lib/*/rsyslog/omkafka.so >/dev/null 2>&1 || apt-get install --quiet=2 --yes --no-install-recommends rsyslog-kafka
 
 # In its own folder, before the pinned one on the path of Python and of Spark's workers.

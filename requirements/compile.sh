@@ -8,6 +8,8 @@ compile() {
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@"
 }
+# What installs the rest, where the machine has none; VERSION=... of another one.
+echo "uv==${VERSION:-0.13.8}" | compile - -o requirements/uv.txt
 compile pyproject.toml -o requirements/core.txt
 compile pyproject.toml --extra dev --constraint requirements/core.txt -o requirements/dev.txt
 # The oldest Spark that pyproject.toml allows, for `make spark-oldest`.

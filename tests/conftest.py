@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ settings.register_profile("barnabas", deadline=None, suppress_health_check=[Heal
 settings.load_profile("barnabas")
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from xdist.scheduler import Scheduling
 
     from tests.secured_kafka import SecuredKafka
@@ -31,11 +33,13 @@ TESTS = Path(__file__).parent
 # that of Spark first of them, because one process has to do all of it while the other one does the rest.
 SLOW_FOLDERS = (
     "pipelines",
+    "spark",
+    "connect",
     "simulation",
     "clients",
     "cluster",
     "replication",
-    "queues",
+    "share",
     "chaos",  # takes minutes in one file: not last
     "groups",
     "cli",
@@ -46,6 +50,8 @@ SLOW_FOLDERS = (
 # A Spark session takes seconds to start, and its own runner of pipelines listens on one port: one process has it all.
 WITH_SPARK = (
     "tests/pipelines/",
+    "tests/spark/",
+    "tests/connect/",
     "tests/examples/",
     "tests/cli/pipeline/",
     "tests/services/ingest/files/test_pipeline.py",
@@ -68,12 +74,26 @@ def _slowness(item: pytest.Item) -> int:
     return SLOW_FOLDERS.index(folder) + 1 if folder in SLOW_FOLDERS else 0
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """One line, behind all others, about tests that would run if something were installed."""
+    yield
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+    commands = [found for reason in reasons if (found := re.search(r"`make ([a-z-]+)`", reason))]
+    if commands:
+        targets = " ".join(sorted({found[1] for found in commands}))
+        terminalreporter.write_line(
+            f"{len(commands)} tests were skipped because programs are missing here; to run them: make {targets}"
+        )
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     """`make test` runs two processes: whoever is done takes the next file, in the order above."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class FileScheduling(LoadScopeScheduling):
+    class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return "spark" if file.startswith(WITH_SPARK) else file
@@ -89,6 +109,13 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
 
     with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from tests.spark.session import spark_session
+
+    yield from spark_session(tmp_path_factory.mktemp("warehouse"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

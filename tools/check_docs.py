@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from barnabas.config import definitions
+from barnabas.handlers.table import HANDLERS
 from tools.doc_commands import commands, options_of
 from tools.doc_marks import ROOT
 from tools.doc_pages import PAGES
@@ -12,6 +13,20 @@ from tools.doc_pages import PAGES
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 _MODULE = re.compile(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+# Within a sentence or a cell of a table.
+_NOT_SERVED = re.compile(r"[^.;|:]*\b(?:is|are) not (?:served|supported|implemented)\b")
+# Words of users for what the table of handlers has under another name.
+_API_OF = {
+    "ACLs": "CreateAcls",
+    "TLS": "ApiVersions",
+    "SASL": "SaslAuthenticate",
+    "SCRAM": "AlterUserScramCredentials",
+    "quotas": "AlterClientQuotas",
+    "tokens": "CreateDelegationToken",
+    "transactions": "InitProducerId",
+    "queues": "ShareFetch",
+}
 
 
 def stale_pages() -> Iterator[str]:
@@ -61,6 +76,16 @@ def modules_that_do_not_exist() -> Iterator[str]:
             yield f"ARCHITECTURE.md names {named}, which does not exist"
 
 
+def apis_said_not_to_be_served() -> Iterator[str]:
+    """The table of handlers says what is served. COMPATIBILITY.md is made from it."""
+    served = {row.request_class.__name__.removesuffix("Request") for row in HANDLERS}
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+        for claim in _NOT_SERVED.findall(page.read_text()):
+            for word in re.findall(r"\w+", claim):
+                if _API_OF.get(word, word) in served:
+                    yield f"{page.relative_to(ROOT)} says that {word} is not served, and it is: '{claim.strip()}'"
+
+
 # A new rule is a function that yields complaints.
 RULES: tuple[Callable[[], Iterator[str]], ...] = (
     stale_pages,
@@ -69,6 +94,7 @@ RULES: tuple[Callable[[], Iterator[str]], ...] = (
     links_to_nowhere,
     tests_that_do_not_exist,
     modules_that_do_not_exist,
+    apis_said_not_to_be_served,
 )
 
 

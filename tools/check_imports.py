@@ -17,8 +17,14 @@ ONLY_IMPORTED_BY = {
     "kazoo": ("barnabas.cluster.zookeeper.kazoo_client",),
     "obstore": ("barnabas.tiering.stores.obstore_store",),
     "typer": ("barnabas.cli",),
-    "rich": ("barnabas.cli", "examples.demo", "barnabas.pipelines.terminal"),
-    "pyspark": ("barnabas.pipelines", "pyspark_barnabas", "pyspark_barnabas_postgres"),
+    "rich": ("barnabas.cli", "barnabas.pipelines.terminal"),
+    "pyspark": (
+        "barnabas.spark",
+        "barnabas.pipelines",
+        "barnabas.connect",
+        "pyspark_barnabas",
+        "pyspark_barnabas_postgres",
+    ),
     "psycopg": ("barnabas.connect.sources.postgres",),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
@@ -44,15 +50,18 @@ MUST_NOT_IMPORT = {
     "barnabas.transactions": NO_IO,
     "barnabas.share": NO_IO,
     "barnabas.controller": NO_IO,
-    "barnabas.handlers.telemetry": NO_IO,
+    "barnabas.handlers.telemetry.manager": NO_IO,
+    "barnabas.handlers.telemetry.otlp": NO_IO,
+    "barnabas.handlers.telemetry.series": NO_IO,
     "barnabas.coordination": NO_IO,
     "barnabas.network.frames": NO_IO,
     "barnabas.network.memory_pool": NO_IO,
     # They talk to any Kafka over the network, so they must not know our server.
+    "barnabas.spark": SERVER,
     "barnabas.pipelines": SERVER,
-    "barnabas.mirror": SERVER,
-    "barnabas.services.ingest": SERVER,
-    "barnabas.services.console": ("barnabas.broker", "barnabas.handlers", "barnabas.log", "barnabas.replication"),
+    "barnabas.connect": SERVER,
+    "barnabas.services": (*SERVER, "barnabas.replication"),
+    "barnabas.services.console": ("barnabas.log",),
 }
 
 # The one module of the coordinators that knows tasks; their state machines take callbacks and timers.
@@ -60,13 +69,13 @@ MAY_IMPORT_ASYNCIO = ("barnabas.coordination.tasks",)
 
 # what is called -> (the packages that must not, the modules in them that may)
 SERVING = (
-    "broker", "handlers", "network", "groups", "transactions", "queues", "controller", "coordination",
-    "replication", "worker", "cluster", "log", "telemetry",
+    "broker", "handlers", "network", "web", "groups", "transactions", "share", "controller", "coordination",
+    "replication", "cluster", "log",
 )  # fmt: skip
 OURS = ("barnabas", "pyspark_barnabas", "pyspark_barnabas_postgres")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
-# Python's `re` may take for ever: what comes from clients is matched with RE2 (barnabas.common.regex). These have patterns
-# of their own, which take time linear in the text.
+# Python's `re` can take exponential time: text of clients is matched with RE2 (barnabas.common.regex). The patterns of
+# these modules are constants that take time linear in the text.
 MAY_IMPORT_RE = (
     "barnabas.handlers.versions",  # names of clients' software
     "barnabas.share.delays",  # durations
@@ -92,6 +101,7 @@ MUST_NOT_CALL = {
         (
             OURS,
             (
+                "barnabas.cli.main",  # commands, by the table of their modules
                 "barnabas.protocol.api",  # messages, by the family in the table of APIs
                 "barnabas.pipelines.definitions.templates",  # the library that comes with Barnabas
                 "barnabas.records.columnar.__main__",
@@ -107,7 +117,8 @@ MUST_NOT_CALL = {
     # A pickle is a program, too. Spark's workers unpickle by themselves.
     # The console's search processes get their login from the process that started them, over its pipe.
     **dict.fromkeys(
-        ("pickle.loads", "pickle.load", "marshal.loads"), (OURS, ("barnabas.services.console.scanning.login",))
+        ("pickle.loads", "pickle.load", "marshal.loads"),
+        (OURS, ("barnabas.services.console.scanning.login",)),
     ),
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from tools.doc_marks import GENERATED
 
 # typer brings its own copy of click, whose types it does not export: commands are Any here.
@@ -14,7 +14,7 @@ Command = Any
 
 def commands() -> Iterator[tuple[str, Command]]:
     """Every command, groups included, with what one types to get there."""
-    yield from _walk("barnabas", typer.main.get_command(app))
+    yield from _walk("barnabas", typer.main.get_command(make_app()))
 
 
 def _walk(path: str, command: Command) -> Iterator[tuple[str, Command]]:

@@ -12,6 +12,7 @@ from barnabas.config.setting import Setting
 from barnabas.config.unused_settings import is_without_effect_yet
 from barnabas.services.console.alarms.alarm import Area
 from tools.doc_apis import compatibility_page
+from tools.doc_architecture import architecture_page
 from tools.doc_commands import commands_page
 from tools.doc_console_api import console_api_page
 from tools.doc_marks import GENERATED, ROOT
@@ -76,6 +77,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "commands.md": commands_page,
     ROOT / "docs" / "metrics.md": metrics_page,
     ROOT / "docs" / "console-api.md": console_api_page,
+    ROOT / "ARCHITECTURE.md": architecture_page,
     ROOT / "COMPATIBILITY.md": compatibility_page,
     ROOT / "monitoring" / "rules.yml": rules_file,
     **{ROOT / "monitoring" / "grafana" / f"{area.value}.json": partial(board, area) for area in Area},

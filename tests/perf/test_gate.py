@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gate
+from benchmarks import gate, starting
+from benchmarks.gate_loads import LOADS
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,9 +23,28 @@ def test_requests_execute_no_more_instructions_than_allowed() -> None:
     assert gate.excess_instructions() == []
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] not in gate.START_ALLOWED,
+    reason="starts were measured with other versions of Python",
+)
+def test_a_start_takes_no_more_modules_instructions_and_memory_than_allowed() -> None:
+    """A first start may have to write bytecode; the second one counts then."""
+    assert gate.excess_start() == [] or gate.excess_start() == []
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] not in gate.START_ALLOWED,
+    reason="starts were measured with other versions of Python",
+)
+def test_an_import_that_a_start_does_not_need_is_noticed() -> None:
+    modules, instructions = starting.count("urllib.request", "importlib.metadata")
+    allowed = gate.START_ALLOWED[sys.version_info[:2]]
+    assert (modules > allowed.modules, instructions > allowed.instructions) == (True, True)
+
+
 def test_requests_cost_no_more_cpu_than_a_busy_machine_explains(tmp_path: Path) -> None:
     """Other work on the machine makes a request dearer, never cheaper: the cheapest of three measurements counts."""
-    dear = {load.name for load in gate.LOADS}
+    dear = {load.name for load in LOADS}
     for measurement in range(3):
         scratch = tmp_path / str(measurement)
         scratch.mkdir()

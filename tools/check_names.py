@@ -1,0 +1,301 @@
+"""Check that a public class name exists once, and that banned identifiers are not used.
+
+python -m tools.check_names           # fails on a new duplicate or banned name, and on a needless allowance
+python -m tools.check_names --list    # every duplicate and banned name, with its modules
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src" / "barnabas"
+MESSAGES = SRC / "protocol" / "messages"  # Kafka names these: a struct of a message may occur in several
+
+# Identifiers that are private language. What to write instead: CONTRIBUTING.md, "Glossary".
+BANNED = re.compile(r"_?_?(?:MOST|LONGEST|LARGEST|SHORTEST)_\w+|_tell\w*|tell_\w+|places?|_?Host|PATIENCE\w*")
+
+# Class names that are defined more than once. The list may only shrink.
+ALLOWED_CLASSES = frozenset(
+    [
+        "Access",
+        "Address",
+        "Alarm",
+        "Answer",
+        "Anyone",
+        "Assigned",
+        "AuditTopic",
+        "Background",
+        "Backoff",
+        "Bounds",
+        "Broker",
+        "BrokerRow",
+        "Brokers",
+        "Bucket",
+        "Budget",
+        "Cancel",
+        "Change",
+        "Channel",
+        "Check",
+        "Checked",
+        "Chunk",
+        "Claim",
+        "ClassicMember",
+        "Client",
+        "ClientSettings",
+        "Clients",
+        "Commit",
+        "Connection",
+        "ConnectionLostError",
+        "ConsumerMember",
+        "Context",
+        "Coordinators",
+        "Curve",
+        "DamagedError",
+        "Deadline",
+        "Decoder",
+        "Delete",
+        "Delivery",
+        "Dialect",
+        "Disk",
+        "Done",
+        "Download",
+        "End",
+        "Endpoint",
+        "Entry",
+        "Facts",
+        "FencedError",
+        "FetchSession",
+        "FetchSettings",
+        "Fetched",
+        "Field",
+        "FilesSource",
+        "Filter",
+        "Finding",
+        "Flusher",
+        "Folder",
+        "Followers",
+        "Format",
+        "Found",
+        "GroupOffset",
+        "GroupState",
+        "Guard",
+        "Head",
+        "Heartbeats",
+        "Held",
+        "Host",
+        "HttpSource",
+        "Identity",
+        "JobCancelled",
+        "Key",
+        "Kind",
+        "Known",
+        "Layout",
+        "Leadership",
+        "Level",
+        "Link",
+        "ListOf",
+        "LogDir",
+        "Login",
+        "Loop",
+        "Mask",
+        "Match",
+        "Mechanisms",
+        "Member",
+        "MemberSpec",
+        "MemberState",
+        "Membership",
+        "Merge",
+        "Message",
+        "MirrorPartition",
+        "Mode",
+        "Move",
+        "Need",
+        "Node",
+        "Note",
+        "Origin",
+        "Outcome",
+        "OwnNames",
+        "Page",
+        "Part",
+        "Partition",
+        "PartitionRow",
+        "Peers",
+        "Place",
+        "Placement",
+        "Plan",
+        "Planner",
+        "Platform",
+        "Point",
+        "Position",
+        "Problem",
+        "Producer",
+        "ProducerIdAndEpoch",
+        "Progress",
+        "Protocol",
+        "Redriven",
+        "Registry",
+        "RegistryError",
+        "Reported",
+        "Request",
+        "ResourceType",
+        "Route",
+        "RouteTable",
+        "Row",
+        "RowShape",
+        "Rule",
+        "Rules",
+        "Run",
+        "Sasl",
+        "Scan",
+        "Section",
+        "Security",
+        "Seen",
+        "SegmentFile",
+        "Sender",
+        "Server",
+        "Setting",
+        "Settings",
+        "Shape",
+        "ShareMember",
+        "ShareSession",
+        "Shown",
+        "Slot",
+        "Snapshot",
+        "SnapshotError",
+        "Source",
+        "State",
+        "Status",
+        "Step",
+        "Stop",
+        "Store",
+        "StoreSettings",
+        "StreamReader",
+        "Subscription",
+        "Synonym",
+        "Tail",
+        "Target",
+        "Targets",
+        "Task",
+        "Tasks",
+        "TellsOfTiers",
+        "Timer",
+        "Tls",
+        "Token",
+        "Tokens",
+        "TooLargeError",
+        "Topic",
+        "TopicCreated",
+        "TopicSource",
+        "Topics",
+        "Topology",
+        "Transactions",
+        "ValueFormat",
+        "Verdict",
+        "Visitor",
+        "Wanted",
+        "Watch",
+        "Window",
+        "Worker",
+        "Writer",
+    ]
+)
+# Banned identifiers that are left, by top folder. A number may only be lowered.
+ALLOWED_NAMES: dict[str, int] = {
+    "broker": 50,
+    "cli": 37,
+    "client": 123,
+    "cluster": 10,
+    "common": 1,
+    "config": 3,
+    "connect": 34,
+    "groups": 50,
+    "handlers": 41,
+    "log": 19,
+    "network": 2,
+    "pipelines": 12,
+    "records": 1,
+    "services": 267,
+    "spark": 33,
+    "tables": 39,
+    "testing": 6,
+    "tiering": 11,
+    "web": 1,
+}
+
+
+def main(arguments: list[str]) -> int:
+    duplicates = {name: where for name, where in classes().items() if len(where) > 1}
+    banned = banned_names()
+    if arguments == ["--list"]:
+        for name, where in sorted(duplicates.items()):
+            print(f"class {name}: {', '.join(where)}")
+        for folder, found in sorted(banned.items()):
+            print(*(f"{folder}: {one}" for one in found), sep="\n")
+        return 0
+    problems = [
+        *(
+            f"class {name} exists in {', '.join(where)}"
+            for name, where in duplicates.items()
+            if name not in ALLOWED_CLASSES
+        ),
+        *(
+            f"class {name} exists once: remove it from ALLOWED_CLASSES"
+            for name in ALLOWED_CLASSES - duplicates.keys()
+        ),
+        *(
+            f"{folder}: {len(banned[folder])} banned identifiers, {ALLOWED_NAMES.get(folder, 0)} are allowed"
+            for folder in sorted({*banned, *ALLOWED_NAMES})
+            if len(banned[folder]) != ALLOWED_NAMES.get(folder, 0)
+        ),
+    ]
+    print(*sorted(problems), sep="\n", end="\n" if problems else "")
+    print("names: see `python -m tools.check_names --list`" if problems else "names kept")
+    return 1 if problems else 0
+
+
+def classes() -> dict[str, list[str]]:
+    """Public class name -> modules that define it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SRC.rglob("*.py")):
+        if MESSAGES not in path.parents and "template" not in path.parts:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(_module(path))
+    return found
+
+
+def banned_names() -> dict[str, list[str]]:
+    """Top folder -> banned identifiers that are bound there."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SRC.rglob("*.py")):
+        folder = path.relative_to(SRC).parts[0].removesuffix(".py")
+        for line, name in _bound(ast.parse(path.read_text())):
+            if BANNED.fullmatch(name):
+                found[folder].append(f"{path.relative_to(ROOT)}:{line}: {name}")
+    return found
+
+
+def _bound(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

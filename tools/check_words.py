@@ -1,0 +1,158 @@
+"""Report phrases that an engineer of the field would not write: in messages, docstrings, comments and Markdown.
+
+    python -m tools.check_words                 # fails if a folder has more findings than ALLOWED, or fewer
+    python -m tools.check_words --list groups   # every finding below src/barnabas/groups (or docs, tools, ...)
+
+The glossary with the phrase to use instead is in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+# phrase -> what to write instead
+PHRASES = {
+    r"\b(?:is|are|was|were) no (?!longer\b|more\b)[a-z]": "is not a valid ..., is not a ...",
+    r"\brests\b": "is paused, waits",
+    r"\bstands?\b(?!-)": "is, means, has",
+    r"\bunder way\b": "in progress",
+    r"\b(?:go|goes|going|went|gone) on\b": "continue, resume",
+    r"\bcall(?:s|ed|ing)? off\b": "cancel",
+    r"\b(?:is|are) in order\b": "OK, valid",
+    r"\bwrit(?:e|es|ten) down\b": "record, log",
+    r"\b(?:told|tells?|telling)\b": "notify, report, return",
+    r"\bby (?:itself|themselves)\b": "automatically, alone",
+    r"\ba look\b|\blook(?:s|ed|ing)? (?:at|whether)\b": "check, read, inspect",
+    r"\bof (?:its|their|our|his|her|one's) own\b": "separate, its",
+    r"\b(?:nobody|somebody|whoever|everybody)\b|\bwho has\b": "name the subject: no broker, another client, the caller",
+    r"\bonce more\b|\bfor ever\b|\banew\b": "again, indefinitely",
+    r"\blies? (?:in|on|at|under|below|behind)\b": "is in, is stored in",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\bgone\b": "closed, deleted, disconnected",
+    r"\bbeside\b": "next to, in addition to",
+    r"\blets? in\b": "admit, authenticate",
+    r"\bin words\b|\bas people\b": "as text, for display",
+    r"\bhold(?:s|ing)? (?:the loop|everybody|others) up\b": "block",
+    r"\bin vain\b": "without success",
+}
+PATTERN = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
+# Module docstrings, docstrings of classes and functions begin with a verb or a noun.
+OPENING = re.compile(r"(?:What|How|Who|Whether|Where|When|Why|Which|May|Does|Do|Has|Is|Are)\b")
+
+TEMPLATES = ROOT / "src" / "barnabas" / "services" / "console" / "templates"
+MARKDOWN = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "COMPATIBILITY.md")
+# Records of the past keep their words; generated pages get theirs from the code.
+OLD = ("docs/decisions", "docs/proof")
+
+# folder -> findings that are left. A commit may only lower a number; a folder without findings has no row.
+ALLOWED: dict[str, int] = {
+    "__init__": 5,
+    "benchmarks": 150,
+    "broker": 157,
+    "cli": 145,
+    "cluster": 102,
+    "common": 26,
+    "config": 80,
+    "connect": 150,
+    "docs": 598,
+    "examples": 45,
+    "groups": 237,
+    "handlers": 1,
+    "log": 263,
+    "pipelines": 156,
+    "protocol": 35,
+    "security": 124,
+    "services/console": 176,
+    "services/ingest": 117,
+    "services/mirror": 80,
+    "services/registry": 85,
+    "simulation": 87,
+    "testing": 45,
+    "tiering": 17,
+    "tools": 12,
+}
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--list"]:
+        for folder, where, text in findings():
+            if folder in arguments[1:]:
+                print(f"{where}: {text}")
+        return 0
+    counts = Counter(folder for folder, _, _ in findings())
+    wrong = [name for name in sorted({*counts, *ALLOWED}) if counts[name] != ALLOWED.get(name, 0)]
+    for name in wrong:
+        print(f"{name}: {counts[name]} banned phrases, {ALLOWED.get(name, 0)} are allowed")
+    print("words: see `python -m tools.check_words --list FOLDER`" if wrong else "words kept")
+    return 1 if wrong else 0
+
+
+def findings() -> Iterator[tuple[str, str, str]]:
+    """(folder, path:line, text) of every banned phrase."""
+    for top in ("src", "simulation", "examples", "tools", "benchmarks"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if path != Path(__file__):
+                yield from _in_module(path)
+    for path in sorted(TEMPLATES.rglob("*.html")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            where = f"{path.relative_to(ROOT)}:{number}"
+            yield from (("services/console", where, found) for found in _phrases(line))
+    for path in [*(ROOT / name for name in MARKDOWN), *sorted((ROOT / "docs").rglob("*.md"))]:
+        relative = str(path.relative_to(ROOT))
+        if not relative.startswith(OLD):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                yield from (("docs", f"{relative}:{number}", found) for found in _phrases(line))
+
+
+def _in_module(path: Path) -> Iterator[tuple[str, str, str]]:
+    relative = path.relative_to(ROOT)
+    parts = relative.parts[2:] if relative.parts[0] == "src" else relative.parts
+    folder = parts[0].removesuffix(".py")
+    if folder == "services" and len(parts) > 2:
+        folder = f"services/{parts[1]}"
+    source = path.read_text()
+    for line, text in [*_texts(source), *_comments(source)]:
+        yield from ((folder, f"{relative}:{line}", found) for found in _phrases(text))
+    for line, text in _docstrings(source):
+        if OPENING.match(text) and not text.split("\n", 1)[0].endswith("?"):
+            yield folder, f"{relative}:{line}", f"docstring begins with {text.split()[0]}: {text[:70]!r}"
+
+
+def _phrases(text: str) -> Iterator[str]:
+    plain = re.sub(r"\s+", " ", text)
+    for found in PATTERN.finditer(plain):
+        yield f"...{plain[max(0, found.start() - 30) : found.end() + 30]}..."
+
+
+def _texts(source: str) -> Iterator[tuple[int, str]]:
+    """Every string of the module, messages and docstrings alike."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def _docstrings(source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
