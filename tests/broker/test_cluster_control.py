@@ -15,11 +15,11 @@ from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.cluster.membership import BrokerInfo, Brokers
 from barnabas.cluster.store import MemoryMetadataStore, StaleControllerError
+from barnabas.common.types import new_uuid
 from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.healing import HealingSettings
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR
-from barnabas.common.types import new_uuid
 
 DEADLINE = 60.0
 TOPIC = TopicState("orders", new_uuid(), (PartitionState((1, 2), (1, 2), 2),))
@@ -64,7 +64,8 @@ class RefusingStore(MemoryMetadataStore):
 
 class SilentStore(MemoryMetadataStore):
     async def head(self) -> int:
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await never
 
 
 class SlowStore(MemoryMetadataStore):
@@ -91,7 +92,7 @@ class Controlling:
         self._control = ClusterControl(
             self.controller,
             self.members,  # type: ignore[arg-type]
-            lambda: Policy(min_insync_replicas=2),
+            lambda: ControllerPolicy(min_insync_replicas=2),
             lambda: founding,
             lambda: balance_seconds,
             HealingSettings(None, False, 0.0, 1),

@@ -23,7 +23,7 @@ from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.store import MissingObjectError
-from tests.broker.test_tiers import TIMEOUT, until
+from tests.broker.test_tiering import TIMEOUT, until
 from tests.cli.conftest import Cli
 from tests.clients.test_compaction import read
 from tests.tiering.lost_cluster import Store
@@ -85,7 +85,8 @@ class Copy:
         raise AssertionError("it is replaced again and again")
 
     async def _state(self, manifest: Manifest) -> dict[bytes, bytes]:
-        store, state = FolderStore(str(self.bucket)), {}
+        store = FolderStore(str(self.bucket))
+        state: dict[bytes, bytes | None] = {}
         for entry in manifest.entries:
             key = entry_key(self.folder, entry)
             footer = await read_footer(store, key, entry)
@@ -95,6 +96,7 @@ class Copy:
                     if header.is_control:
                         continue
                     for record in iterate_records(chunk[position : position + header.size], header):
+                        assert record.key is not None
                         state[record.key] = record.value
         await store.close()
         return {key: value for key, value in state.items() if value is not None}
@@ -168,6 +170,7 @@ def test_a_lost_log_is_rebuilt_from_its_copy_before_it_is_led(
     else:
         shutil.rmtree(folder)
     broker.start()
+    until(lambda: broker.broker.replicas.find(topic, 0) is not None, "the store was asked what it has")
     log = broker.broker.replicas.by_name[topic][0].log
     until(
         lambda: log.log_end_offset >= end and not (folder / names.REBUILDING).exists(),
@@ -189,8 +192,8 @@ def abort(broker: EmbeddedBroker, topic: str) -> None:
     producer.abort_transaction(TIMEOUT)
 
 
-def last_values(broker: EmbeddedBroker, topic: str) -> dict[bytes, bytes]:
-    values = {}
+def last_values(broker: EmbeddedBroker, topic: str) -> dict[bytes | None, bytes | None]:
+    values: dict[bytes | None, bytes | None] = {}
     for record in read(broker, topic):
         values[record.key()] = record.value()
     return values

@@ -31,7 +31,7 @@ def test_who_is_cut_off_does_not_wait_for_a_controller(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(controlled_shutdown, "CUT_OFF_SECONDS", 0.01)
-    monkeypatch.setattr(controlled_shutdown, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(controlled_shutdown, "TIMEOUT_SECONDS", 0.01)
     monkeypatch.setattr(controlled_shutdown, "_until_others_lead", never)
     broker, membership = Broker(), SimpleNamespace(is_connected=is_connected)
     assert not asyncio.run(controlled_shutdown._hand_over(broker, membership))  # type: ignore[arg-type]

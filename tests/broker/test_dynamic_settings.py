@@ -6,9 +6,9 @@ from pathlib import Path
 from barnabas.broker.broker import Broker
 from barnabas.cluster.deltas import ConfigsChanged
 from barnabas.cluster.image import ResourceType
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.common.types import TopicPartition
 
 
 async def started(folder: Path, **settings: str) -> Broker:

@@ -92,7 +92,7 @@ def test_a_lone_broker_says_what_groups_have_committed_and_how_far_behind_they_a
 
 def _commit(given: dict[str, str], group: str, offsets: list[TopicPartition]) -> None:
     wanted = ConsumerGroupTopicPartitions(group, offsets)
-    admin = AdminClient(given)
+    admin = AdminClient({**given})
     admin.alter_consumer_group_offsets([wanted])[group].result(30)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.platform import Platform
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
+from barnabas.config.broker import BrokerConfig
 from barnabas.protocol import decode_response, response_class
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata import (
@@ -26,7 +27,6 @@ from barnabas.protocol.schema import Message
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition
 from tests.network.harness import Client, frame, scenario, until
 
 

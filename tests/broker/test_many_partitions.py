@@ -11,8 +11,8 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas.broker import main as collector
 from barnabas.cluster.deltas import TopicCreated
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, TopicState
-from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import new_uuid
+from barnabas.testing import EmbeddedBroker
 from tests.network.extremes import Steps, sparing
 
 PARTITIONS = 1000

@@ -17,7 +17,7 @@ import pytest
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
-from tests.broker.test_tiers import TIERED, consume, local_bases, produce, until
+from tests.broker.test_tiering import TIERED, consume, local_bases, produce, until
 from tests.chaos.store import versitygw
 from tests.tiering.stores import BUCKET, SECRET, moto_server, s3_options
 
@@ -63,7 +63,7 @@ def versity(folder: Path) -> Iterator[Refusing]:
 
     try:
         create = ("create-user", "--access", USER, "--secret", SECRET, "--role", "user")
-        until(lambda: admin(*create) or time.sleep(0.1), "versitygw takes a user")
+        until(lambda: admin(*create) or time.sleep(0.1), "versitygw takes a user")  # type: ignore[func-returns-value]
         yield (
             s3_options(port),
             lambda: until(lambda: admin("change-bucket-owner", "--bucket", BUCKET, "--owner", USER), "owner"),

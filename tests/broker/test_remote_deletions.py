@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from barnabas.broker.tiering.deletions import RemoteDeletions
-from barnabas.common.clock import ManualClock
-from barnabas.cluster.deltas import FeatureFinalized, RemoteDeletionBegun, apply
+from barnabas.cluster.deltas import Delta, FeatureFinalized, RemoteDeletionBegun, apply
 from barnabas.cluster.features import METADATA_VERSION, TIERING_LEVEL
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, RemoteDeletion
 from barnabas.cluster.store import StaleControllerError
+from barnabas.common.clock import ManualClock
 from barnabas.controller.decision import Decision
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.tiering.objects.manifest import encode
@@ -30,7 +31,10 @@ class Host:
         self.controller = self
         self.is_active = True
         deletion = RemoteDeletion(TOPIC_ID, FOLDER.topic, 1)
-        deltas = [FeatureFinalized(METADATA_VERSION, TIERING_LEVEL), RemoteDeletionBegun(deletion)]
+        deltas: list[Delta] = [
+            FeatureFinalized(METADATA_VERSION, TIERING_LEVEL),
+            RemoteDeletionBegun(deletion),
+        ]
         self.image: MetadataImage = apply(EMPTY_IMAGE, deltas)
         self.image = type(self.image)(**{**_fields(self.image), "cluster_id": FOLDER.cluster_id})
 
@@ -41,7 +45,7 @@ class Host:
         self.image = apply(self.image, deltas)
 
 
-def _fields(image: MetadataImage) -> dict[str, object]:
+def _fields(image: MetadataImage) -> dict[str, Any]:
     return {name: getattr(image, name) for name in image.__struct_fields__}
 
 

@@ -14,8 +14,9 @@ import pytest
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.platform import Platform
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs import slow_writes
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.slow_writes import PendingWrites
@@ -37,7 +38,6 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.slow_files import SlowFileSystem
-from barnabas.common.types import TopicPartition
 from tests.network.harness import Client, frame, scenario, until
 
 T = TypeVar("T")

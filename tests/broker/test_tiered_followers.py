@@ -9,13 +9,13 @@ from typing import Any, cast
 from barnabas.broker.tiering import followers
 from barnabas.broker.tiering.followers import TieredFollowers
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.common.types import TopicPartition
 
 US, SLOW, GONE, LAST = 0, 1, 2, 40
 

@@ -1,24 +1,24 @@
 """Batches and logs for the tests of the log."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from barnabas.common.clock import ManualClock
+from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem, Slice
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem, Slice
-from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.loading import LoadReport
 from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import AppendResult, Log, Origin
 from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record, iterate_records
-from barnabas.common.types import TopicPartition, Uuid
 
 NOW = 1_700_000_000_000
 TOPIC_ID: Uuid = bytes(range(16))
@@ -130,3 +130,21 @@ def get(logs: LogManager) -> Log:
     log = logs.get(PARTITION)
     assert log is not None
     return log
+
+
+class HeldThread:
+    """Runs nothing before it is asked to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
+
+    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        self.jobs.append((work, done))
+
+    def release(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        for work, done in jobs:
+            work()
+            done(None)
+
+    def close(self) -> None: ...

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY
+from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_list import KEPT
 from tests.log.support import NOW, append, batch, content, headers, new_log, read_all

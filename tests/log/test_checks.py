@@ -7,8 +7,8 @@ from struct import pack_into
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.log import Log
 from barnabas.records.batch import read_header, write_crc

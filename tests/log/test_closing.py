@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable
 
+from barnabas.common.types import TopicPartition
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 

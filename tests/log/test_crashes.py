@@ -6,13 +6,13 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from barnabas.common.types import TopicPartition
 from tests.log.support import (
     PARTITION,
     TOPIC_ID,

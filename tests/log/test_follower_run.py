@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.records.batch import iterate_headers

@@ -3,6 +3,7 @@
 import pytest
 
 from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition, uuid_from_text
 from barnabas.log import checkpoints, names
 from barnabas.log.checkpoints import CheckpointError
 from barnabas.log.dirs import properties
@@ -11,7 +12,6 @@ from barnabas.log.producer import Producer, RememberedBatch
 from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition, uuid_from_text
 
 TOPIC_ID = uuid_from_text("AAECAwQFBgcICQoLDA0ODw")
 

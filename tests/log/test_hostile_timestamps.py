@@ -1,13 +1,14 @@
 """Batches with timestamps that no clock shows: from a client, an older version, or a folder of Kafka's."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.rolling import SEGMENTS_BY_RECORD_TIME, WORTH_A_SEGMENT
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc
@@ -106,7 +107,7 @@ def test_segments_whose_index_says_nothing_of_time_are_walked_through_in_the_bac
     logs.close()
     logs = managed(fs, settings={"log.initial.task.delay.ms": "0", "log.retention.check.interval.ms": "1"})
     logs.load(lambda partition, topic_id: config)
-    waiting = []
+    waiting: list[Callable[[], None]] = []
     logs.use_background(waiting.append)
     log = get(logs)
     later = NOW + 8 * DAY

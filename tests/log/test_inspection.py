@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.inspection import SHORT_DATA, Inspected, InspectionRequiredError, inspect, largest_data
 from barnabas.log.log import Log, Origin
 from barnabas.records.batch import read_header
@@ -128,5 +128,8 @@ def test_a_setting_bounds_the_blocks_of_a_batch(tmp_path: Path, codec: Codec, pa
     if codec is not Codec.GZIP:
         with pytest.raises(InvalidRecords, match=r"barnabas\.validate\.max\.blocks"):
             looked_into(
-                data, InspectionRequiredError(read_header(data), replace(COMPACTED, barnabas_validate_max_blocks=1))
+                data,
+                InspectionRequiredError(
+                    read_header(data), replace(COMPACTED, barnabas_validate_max_blocks=1)
+                ),
             )

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs import slow_writes
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
@@ -116,6 +117,72 @@ def test_those_who_want_to_know_hear_of_what_is_written(log: Log) -> None:
     assert (heard, log.has_pending) == ([len(first)], True)
     thread.take_turn()
     assert (heard, log.has_pending) == ([len(first), len(second)], False)
+
+
+def test_a_callback_that_appends_does_not_end_the_step_it_begins(fs: FaultyFileSystem, log: Log) -> None:
+    """With one replica in sync the answer to one request lets the next one in, which appends at once."""
+    thread = slowed_down(log)
+    more = [batch(b"b")]
+    log.watch_pending(lambda size: _append_next(log, more), lambda: None)
+    append(log, batch(b"a"))
+    thread.take_turn()  # "a" is written, and "b" appended because of that
+    assert (offsets(log)[1:], log.has_pending) == ((1, 2), True)
+    append(log, batch(b"c"))
+    thread.finish()
+    log.commit_written()
+    assert read_all(log) == [(0, b"a"), (1, b"b"), (2, b"c")]
+    after, report = loaded(fs.crash(lose_unsynced=False))
+    assert (read_all(get(after)), report.damaged) == (read_all(log), {})
+
+
+def test_appends_of_callbacks_are_counted_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = slowed_down(log)
+    monkeypatch.setattr(slow_writes, "MAX_PENDING_BYTES", 2 * len(batch(b"x")))
+    more = [batch(b"x") for _ in range(20)]
+    log.watch_pending(lambda size: _append_next(log, more), lambda: None)
+    append(log, batch(b"x"))
+    thread.finish()
+    assert (log.offsets.written, log.has_pending) == (21, False)
+    assert isinstance(log.disk.writes, slow_writes.PendingWrites)
+    assert log.disk.writes.bytes == 0
+
+
+@pytest.mark.parametrize("waiting", [[], [b"b"]])
+def test_a_truncation_drops_what_a_callback_appends_meanwhile(log: Log, waiting: list[bytes]) -> None:
+    thread = slowed_down(log)
+    append(log, batch(b"a"))
+    thread._jobs[0][0]()  # written, and the loop has yet to hear of it
+    for value in waiting:
+        append(log, batch(value))
+    more = [batch(b"c"), batch(b"d")]
+    log.watch_pending(lambda size: _append_next(log, more), lambda: _append_next(log, more))
+    log.truncate_to(1)
+    assert (offsets(log)[1:], log.has_pending) == ((1, 1), False)
+    append(log, batch(b"e"))
+    thread.finish()
+    log.commit_written()
+    assert read_all(log) == [(0, b"a"), (1, b"e")]
+
+
+def test_a_callback_that_fails_holds_up_no_other_log(fs: FaultyFileSystem) -> None:
+    logs = managed(fs)
+    one = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    other = logs.create(TopicPartition("orders", 1), TOPIC_ID, LogConfig())
+    thread = slowed_down(one)
+    append(one, batch(b"first"))  # the thread begins with it; what follows is one round
+    for log in (one, other):
+        append(log, batch(b"a"))
+    thread.take_turn()
+
+    def fail(size: int) -> None:
+        raise RuntimeError("a callback failed")
+
+    one.watch_pending(fail, lambda: None)
+    with pytest.raises(RuntimeError):
+        thread.take_turn()
+    append(other, batch(b"b"))
+    thread.finish()
+    assert (other.offsets.written, other.has_pending) == (2, False)
 
 
 def test_a_write_that_fails_is_undone_and_its_offsets_are_given_again(fs: FaultyFileSystem, log: Log) -> None:
@@ -232,7 +299,7 @@ def test_a_truncation_drops_what_waits(log: Log) -> None:
 def test_a_slow_log_dir_holds_only_so_much_in_memory(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = slowed_down(log)
     size = len(batch(b"a"))
-    monkeypatch.setattr(slow_writes, "MOST_PENDING_BYTES", 2 * size)
+    monkeypatch.setattr(slow_writes, "MAX_PENDING_BYTES", 2 * size)
     append(log, batch(b"a"))
     append(log, batch(b"b"))
     with pytest.raises(DiskFull, match="wait to be written"):  # as which movers and followers wait for it
@@ -299,6 +366,11 @@ def test_whatever_fails_and_when_the_log_is_what_its_files_say(seed: int) -> Non
     assert (found.offsets.end, read_all(found), report.damaged) == (end, records, {})
     assert _without_times(encode_snapshot(_sorted(found))) == _without_times(producers)
     assert found.producers.open_transactions == log.producers.open_transactions
+
+
+def _append_next(log: Log, more: list[bytearray]) -> None:
+    if more:
+        append(log, more.pop(0))
 
 
 def _append_something(log: Log, chance: random.Random, sequences: dict[int, int]) -> None:

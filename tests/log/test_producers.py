@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log import truncation
 from barnabas.log.log import Log
 from barnabas.log.producer import Producer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
+from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 from barnabas.records.batch import stamp

@@ -106,7 +106,8 @@ def test_an_epoch_that_a_batch_proves_wrong_is_forgotten() -> None:
 def test_leader_epochs_follow_both_ends_of_the_log() -> None:
     epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
     epochs.truncate_start(15)
-    assert epochs.entries == ((2, 15), (3, 20))
+    later: tuple[tuple[int, int], ...] = epochs.entries
+    assert later == ((2, 15), (3, 20))
     epochs.truncate_end(20)
     assert epochs.entries == ((2, 15),)
     assert epochs.latest == 2
@@ -114,15 +115,21 @@ def test_leader_epochs_follow_both_ends_of_the_log() -> None:
 
 def test_whoever_asks_for_the_epochs_again_hears_what_has_changed() -> None:
     epochs = LeaderEpochs()
-    assert epochs.entries == ()
+    at_first: tuple[tuple[int, int], ...] = epochs.entries
+    assert at_first == ()
     epochs.assign(1, 0)
-    assert epochs.entries == ((1, 0),)
+    then: tuple[tuple[int, int], ...] = epochs.entries
+    assert then == ((1, 0),)
     epochs.assign(2, 4)
-    assert epochs.entries is epochs.entries == ((1, 0), (2, 4))
+    then = epochs.entries
+    assert then is epochs.entries
+    assert then == ((1, 0), (2, 4))
     epochs.assign(1, 4)  # the second has left no batch
-    assert epochs.entries == ((1, 0),)
+    then = epochs.entries
+    assert then == ((1, 0),)
     epochs.truncate_start(3)
-    assert epochs.entries == ((1, 3),)
+    then = epochs.entries
+    assert then == ((1, 3),)
     epochs.clear()
     assert epochs.entries == ()
 

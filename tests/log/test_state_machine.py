@@ -46,6 +46,7 @@ class LogMachine(RuleBasedStateMachine):
         self.batch_starts: list[int] = []
         self.sequences = dict.fromkeys(PRODUCERS, 0)
         self.open: dict[int, int] = {}
+        self.last_in_transaction: dict[int, int] = {}
         self.aborted: list[tuple[int, int, int]] = []
         self.log_start = 0
         self.boot = 1
@@ -72,6 +73,7 @@ class LogMachine(RuleBasedStateMachine):
         assert (result.first_offset, result.duplicate) == (len(self.values), False)
         if transactional:
             self.open.setdefault(producer, len(self.values))
+            self.last_in_transaction[producer] = len(self.values)
         self.note([value])
         self.sequences[producer] = sequence + 1
         repeated = append(self.log, again)
@@ -135,6 +137,8 @@ class LogMachine(RuleBasedStateMachine):
             self.sequences[producer] = known.last_sequence + 1 if known is not None else 0
         self.aborted = [entry for entry in self.aborted if entry[2] < end]
         self.open = self.log.producers.open_transactions
+        writing = {p: self.log.producers.get(p) for p in self.open}
+        self.last_in_transaction = {p: each.last_offset for p, each in writing.items() if each is not None}
 
     # -- starting again -----------------------------------------------------------------------------
 
@@ -190,8 +194,13 @@ class LogMachine(RuleBasedStateMachine):
         }
         assert found == wanted
         assert log.recovery_point <= log.log_end_offset
-        assert log.last_stable_offset == min(self.open.values(), default=log.high_watermark)
         assert log.producers.open_transactions == self.open
+        in_the_way = [p for p in self.open if self.last_in_transaction[p] >= self.log_start]
+        assert set(log.producers.unstable) == set(in_the_way)
+        lowest = min((max(self.open[p], self.log_start) for p in in_the_way), default=log.high_watermark)
+        highest = min((self.last_in_transaction[p] for p in in_the_way), default=log.high_watermark)
+        assert lowest <= log.last_stable_offset <= highest
+        assert log.decided_offset == min(self.open.values(), default=log.high_watermark)
 
     @invariant()
     def look_ups_find_the_right_record(self) -> None:

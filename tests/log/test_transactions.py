@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log, Origin
 from barnabas.log.producers import ProducerStates
 from barnabas.log.segments.aborted_index import (
@@ -85,6 +85,75 @@ def test_a_marker_without_a_transaction_ends_nothing(log: Log) -> None:
     end_transaction(log, marker(7, 0, committed=False))
     assert log.aborted_transactions(0, 1) == []
     assert log.last_stable_offset == 1
+
+
+def test_a_transaction_below_the_log_start_does_not_hold_the_last_stable_offset_back(log: Log) -> None:
+    in_transaction(log, 7)  # 0
+    append(log, batch(b"a"))  # 1
+    append(log, batch(b"b"))  # 2
+    assert log.last_stable_offset == 0
+    log.advance_log_start(1)
+    assert log.last_stable_offset == 3
+    in_transaction(log, 7, 1)  # 3
+    append(log, batch(b"c"))  # 4
+    assert (log.last_stable_offset, log.high_watermark) == (3, 5)
+    end_transaction(log, marker(7, 0, committed=False))
+    assert log.aborted_transactions(1, 6) == [(7, 0)]
+    assert log.last_stable_offset == 6
+
+
+def test_the_last_stable_offset_is_never_below_the_log_start(log: Log) -> None:
+    in_transaction(log, 7)
+    in_transaction(log, 7, 1)
+    in_transaction(log, 7, 2)
+    log.advance_log_start(1)
+    assert log.last_stable_offset == log.log_start_offset == 1
+
+
+def test_a_truncation_leaves_no_open_transaction_below_the_log_start(log: Log) -> None:
+    """A follower of a mirror: its leader was cut, began again at 1, and knows nothing of the producer."""
+    in_transaction(log, 7)
+    append(log, batch(b"a"))
+    in_transaction(log, 7, 1)
+    log.advance_log_start(1)
+    assert log.last_stable_offset == 1
+    log.truncate_to(2)
+    assert log.last_stable_offset == 2
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_recovery_knows_which_open_transactions_are_below_the_log_start(is_noted: bool) -> None:
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs)
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    in_transaction(log, 7)
+    append(log, batch(b"a"))
+    log.advance_log_start(1)
+    log.roll(NOW)
+    if is_noted:
+        logs.checkpoint()
+    logs, _ = loaded(fs.crash(lose_unsynced=False), boot="boot-2")
+    log = get(logs)
+    log.commit_written()
+    assert (log.log_start_offset, log.last_stable_offset) == ((1, 2) if is_noted else (0, 0))
+
+
+def test_a_producer_whose_transaction_was_deleted_expires(log: Log) -> None:
+    in_transaction(log, 7)
+    append(log, batch(b"a"))
+    assert (log.producers.expire(NOW + 2000, 1000), len(log.producers)) == (1, 1)
+    log.advance_log_start(1)
+    assert (log.producers.expire(NOW + 2000, 1000), len(log.producers)) == (1, 0)
+    assert log.producers.open_transactions == {}
+
+
+def test_what_is_undecided_below_the_log_start_is_not_compacted_or_copied(log: Log) -> None:
+    in_transaction(log, 7)
+    append(log, batch(b"a"))
+    log.advance_log_start(1)
+    assert (log.last_stable_offset, log.decided_offset) == (2, 0)
+    end_transaction(log, marker(7, 0, committed=True))
+    assert log.decided_offset == 3
 
 
 def test_an_old_epoch_cannot_end_a_transaction(log: Log) -> None:

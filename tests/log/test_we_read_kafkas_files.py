@@ -9,15 +9,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
 from barnabas.common.clock import SystemClock
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.common.files import LocalFileSystem
 from barnabas.log import checkpoints
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.log.recovery.verification import Stop
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.log.support import append, batch, read_all

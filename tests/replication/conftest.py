@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.image import PartitionState
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition, new_uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
-from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.metrics.topics import TopicCounters
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.replication.partition import Partition
-from barnabas.common.types import TopicPartition, new_uuid
 
 NOW = 1_700_000_000_000
 

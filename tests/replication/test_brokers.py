@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.replication.brokers import Brokers
@@ -37,14 +37,17 @@ def read_all(brokers: Brokers, topic: str, partitions: int = 1) -> list[bytes]:
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-    values, ends = [], 0
-    while ends < partitions:
+    values: list[bytes] = []
+    ended: set[int | None] = set()
+    while len(ended) < partitions:
         message = consumer.poll(20)
         assert message is not None
-        if message.error():
-            ends += 1
+        error = message.error()
+        if error is not None:  # a broker that was restarted causes others; a partition may end more than once
+            if error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
         else:
-            values.append(message.value())
+            values.append(message.value() or b"")
     consumer.close()
     return values
 

@@ -15,7 +15,7 @@ from barnabas.replication.fetch_sessions import (
     EVICTION_AGE_S,
     EXPECTANT_WAIT_MS,
     EXPECTATION_S,
-    LONGEST_WAIT_MS,
+    MAX_WAIT_MS,
     FetchSessions,
 )
 
@@ -82,7 +82,7 @@ def test_followers_are_answered_at_once_when_there_is_more_to_follow(
     sessions: FetchSessions, clock: ManualClock
 ) -> None:
     session = sessions.open(wanting(0), BY_NAME)
-    assert sessions.follower_fetches(session, 7) == LONGEST_WAIT_MS
+    assert sessions.follower_fetches(session, 7) == MAX_WAIT_MS
     ended: list[bool] = []
     session.on_ready = lambda: ended.append(session.ends_now)
     sessions.expect([7, 8])
@@ -90,7 +90,7 @@ def test_followers_are_answered_at_once_when_there_is_more_to_follow(
     assert sessions.follower_fetches(session, 7) == EXPECTANT_WAIT_MS, "it may hear of it after us"
     assert not session.ends_now
     clock.advance(int(EXPECTATION_S * 1000))
-    assert sessions.follower_fetches(session, 7) == LONGEST_WAIT_MS
+    assert sessions.follower_fetches(session, 7) == MAX_WAIT_MS
 
 
 @pytest.mark.parametrize("epoch", [0x7FFFFFFF, 2, 3])

@@ -22,6 +22,7 @@ from barnabas.replication import follower
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles
+from tests.log.support import HeldThread
 from tests.replication.conftest import NOW, state
 
 LEADER = 2
@@ -87,7 +88,12 @@ def followed(
         clock = SystemClock()
         throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttles
+            LEADER,
+            leader,  # type: ignore[arg-type]
+            lambda: BrokerIdentity(1, 1),
+            lambda: settings,
+            clock,
+            throttles,
         )
         fetcher.add(partition)
         await asyncio.wait_for(leader.is_through.wait(), DEADLINE)
@@ -106,6 +112,38 @@ def test_a_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(parti
 def test_a_leader_that_cannot_be_reached_is_looked_for_again_soon(partition: Partition) -> None:
     asked = followed(partition, down, down, says(ErrorCode.NONE))
     assert [request.session_id for request in asked] == [0, 0, 0, 1]
+
+
+def test_a_log_whose_files_are_being_replaced_is_not_fetched(partition: Partition) -> None:
+    """The leader would count it as in sync, and a crash bring back the log that it was."""
+    thread = HeldThread()
+    partition.log.disk.use_thread_when_slow(1, lambda: thread, ManualClock(NOW).monotonic)
+    partition.apply(state(leader=LEADER, isr=(1, 2)))
+
+    async def follow() -> list[FetchRequest]:
+        leader = Leader()
+        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
+        clock = SystemClock()
+        fetcher = LeaderFetcher(
+            LEADER,
+            leader,  # type: ignore[arg-type]
+            lambda: BrokerIdentity(1, 1),
+            lambda: settings,
+            clock,
+            FollowerThrottles(clock.monotonic),
+        )
+        partition.log.truncate_fully_and_start_at(5, in_background=True)
+        fetcher.add(partition)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert leader.asked == []
+        thread.release()
+        await asyncio.wait_for(leader.is_through.wait(), DEADLINE)
+        fetcher.stop()
+        return leader.asked
+
+    (request,) = asyncio.run(follow())
+    assert request.topics[0].partitions[0].fetch_offset == 5
 
 
 def test_bytes_without_a_whole_batch_are_refused_and_asked_for_again_later(
@@ -159,7 +197,13 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
         clock = ManualClock()
         throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(
-            LEADER, leader, lambda: BrokerIdentity(1, 1), lambda: settings, clock, throttles, limit
+            LEADER,
+            leader,  # type: ignore[arg-type]
+            lambda: BrokerIdentity(1, 1),
+            lambda: settings,
+            clock,
+            throttles,
+            limit,
         )
         fetcher.add(partition)
         for turn in range(1000):

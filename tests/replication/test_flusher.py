@@ -55,6 +55,19 @@ def test_what_is_flushed_already_is_answered_at_once(log: Log, batch: Callable[[
     assert not later.jobs
 
 
+def test_a_callback_that_cuts_the_log_keeps_no_answer_from_the_others(
+    log: Log, batch: Callable[[], memoryview]
+) -> None:
+    later, answers = Later(), list[ErrorCode]()
+    flusher = Flusher(later, lambda log, error: None)
+    for _ in range(2):
+        log.append_as_leader(batch(), 0, NOW)
+    flusher.when_flushed(log, 1, lambda code: log.truncate_to(0))
+    flusher.when_flushed(log, 2, answers.append)
+    later.finish_one()
+    assert answers == [ErrorCode.NONE]
+
+
 def test_a_flush_for_which_there_is_no_room_may_succeed_later(
     log: Log, batch: Callable[[], memoryview], monkeypatch: pytest.MonkeyPatch
 ) -> None:

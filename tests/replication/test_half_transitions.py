@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from barnabas.common.clock import SystemClock
 from barnabas.cluster.deltas import PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.config.broker import BrokerConfig
+from barnabas.common.clock import SystemClock
+from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.common.cooperative import finish
 from barnabas.testing.files import FaultyFileSystem
 from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.brokers import Brokers
@@ -98,7 +98,8 @@ def test_a_leader_that_cannot_become_a_follower_leads_no_longer_and_tries_again(
     with pytest.raises(KafkaError, match="does not lead"):
         partition.append(batch(), NOW, 1)
     assert partition.leadership_error(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert not partition.follows_a_leader
+    followed_already = partition.follows_a_leader
+    assert not followed_already
     assert partition.leader_epoch == LED.leader_epoch  # the new one is not known before it has begun
     assert not finish(replicas.try_again(lambda: image))
     trouble.is_healed = True
@@ -141,7 +142,8 @@ def test_a_state_that_is_known_but_not_acted_on_is_no_old_news(partition: Partit
     became = state(leader=2, isr=(1, 2), epoch=2)
     with pytest.raises(RuntimeError):
         partition.apply(became)
-    assert partition.is_unsettled
+    is_unsettled = partition.is_unsettled
+    assert is_unsettled
     partition.apply(state(isr=(1, 2), epoch=1))  # what is older stays old
     assert partition.leader_epoch == 2
     partition.apply(became)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -125,6 +126,19 @@ def test_what_is_committed_waits_for_a_proposed_member_at_once(
     assert committed(partition) == 0
     partition.follower_reached(3, 2, 30)
     assert committed(partition) == 2
+
+
+def test_all_have_a_log_only_when_those_in_the_elr_have_fetched_it_in_this_epoch(
+    partition: Partition, batch: Batch
+) -> None:
+    """What one of them has beyond our log would be back if it were elected."""
+    partition.apply(state(isr=(1, 2)))
+    partition.append(batch(), NOW, ALL_REPLICAS)
+    partition.follower_reached(2, 2, 20)
+    partition.apply(msgspec.structs.replace(state(epoch=1, version=1), elr=(2,)))
+    assert not partition.all_have(2)
+    partition.follower_reached(2, 2, 20)
+    assert partition.all_have(2)
 
 
 def test_a_member_counts_until_its_removal_is_stored(

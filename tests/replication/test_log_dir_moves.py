@@ -12,8 +12,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from barnabas.broker.log_cleaner import Swapping
+from barnabas.broker.worker_process import Worker
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition as Place
 from barnabas.log.log import Log
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDir,
@@ -23,9 +26,6 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition as Place
-from barnabas.broker.log_cleaner import Swapping
-from barnabas.broker.worker_process import Worker
 
 PLACE = Place("orders", 0)
 COUNT = 400
@@ -161,7 +161,8 @@ def test_a_topic_that_is_deleted_does_not_arrive(broker: EmbeddedBroker, tmp_pat
 def test_nothing_is_compacted_while_it_is_copied(broker: EmbeddedBroker, tmp_path: Path) -> None:
     log, target = log_of(broker), others(broker)[0]
     before_the_move = Swapping(broker.broker, log, Worker())
-    assert before_the_move.is_valid
+    was_valid = before_the_move.is_valid
+    assert was_valid
     assert move(broker, tmp_path / target) == ErrorCode.NONE
     assert not before_the_move.is_valid
     let_go(broker)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from barnabas.common.clock import SystemClock
 from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.image import PartitionState, ResourceType
-from barnabas.config.broker import BrokerConfig
+from barnabas.common.clock import SystemClock
 from barnabas.common.files import LocalFileSystem
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.manager import LogManager
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.log_configs import LogConfigs

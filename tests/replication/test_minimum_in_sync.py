@@ -81,7 +81,7 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
     assert produce(brokers, "orders", b"on all three") is None
     for number in others:
         brokers.kill(number)
-        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr, "it stays in the ISR")
+        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr, "it stays in the ISR")  # type: ignore[misc]
     assert brokers.state("orders").elr == (others[1],)
     assert produce(brokers, "orders", b"refused", seconds=1) is not None
     change_topic(brokers, "orders", MIN_ISR, "1")
@@ -109,7 +109,7 @@ def test_an_unclean_election_is_held_as_soon_as_it_is_allowed_told_and_counted(
     leader, one, other = create(brokers, "orders").replicas
     for number in (one, other):
         brokers.kill(number)
-        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr)
+        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr)  # type: ignore[misc]
     change_topic(brokers, "orders", MIN_ISR, "1")
     assert produce(brokers, "orders", b"only on one") is None
     brokers.kill(leader)

@@ -173,7 +173,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
 def _consume(consumer: Consumer, values: list[bytes]) -> int:
     message = consumer.poll(0.2)
     if message is not None and not message.error():
-        values.append(message.value())
+        values.append(message.value() or b"")
     return len(values)
 
 

@@ -40,7 +40,7 @@ def _read(brokers: Brokers, rack: str, count: int) -> list[int]:
     def poll() -> bool:
         message = consumer.poll(0.5)
         if message is not None and not message.error():
-            values.append(int(message.value()))
+            values.append(int(message.value() or b""))
         return len(values) >= count
 
     try:
@@ -50,6 +50,6 @@ def _read(brokers: Brokers, rack: str, count: int) -> list[int]:
     return values
 
 
-def _bytes_out(brokers: Brokers, number: int) -> int:
+def _bytes_out(brokers: Brokers, number: int) -> float:
     partition = brokers.brokers[number].replicas.find("orders", 0)
     return partition.counters.bytes_out.value if partition is not None else 0

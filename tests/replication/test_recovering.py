@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
-from barnabas.replication.progress import SingleNodeProgress, IsrProposal
+from barnabas.replication.progress import IsrProposal, SingleNodeProgress
 from tests.replication.conftest import NOW, state
 
 Batch = Callable[[], memoryview]

@@ -32,7 +32,7 @@ def a_log() -> Any:
 
 
 class SimpleLog(SimpleNamespace):
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def test_a_client_that_asks_again_and_again_for_what_is_on_its_way_adds_no_work() -> None:

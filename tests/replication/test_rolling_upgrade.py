@@ -171,7 +171,7 @@ class Load:
             assert answer.topics[0].error_code == ErrorCode.NONE, answer
             asked = MetadataRequest([MetadataRequestTopic(name=f"{name}-asked")])
             until(
-                lambda node=node, asked=asked: node.ask(asked, 9).topics[0].error_code == ErrorCode.NONE,  # type: ignore[misc]
+                lambda node=node, asked=asked: node.ask(asked, 9).topics[0].error_code == ErrorCode.NONE,
                 f"{name}-asked is not created",
             )
 
@@ -199,7 +199,8 @@ def exchange(nodes: list[Node], source: Path, load: Load) -> None:
 
 def finalized_level(node: Node) -> int:
     answer = node.ask(ApiVersionsRequest("test", "1"), 3)
-    return next(each.max_version_level for each in answer.finalized_features if each.name == METADATA_VERSION)
+    levels: dict[str, int] = {each.name: each.max_version_level for each in answer.finalized_features}
+    return levels[METADATA_VERSION]
 
 
 def limit(node: Node) -> int:

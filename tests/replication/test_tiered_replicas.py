@@ -13,12 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from barnabas.broker.broker import Broker
-from barnabas.cli.main import app
+from barnabas.broker.tiering.tiering import Tiering
+from barnabas.cli.main import make_app
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, SUPPORTED_FEATURES, Levels
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
 from barnabas.log.log import Log
 from barnabas.tiering.objects.layout import parse_segment_name
-from barnabas.common.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move
@@ -100,7 +101,7 @@ def test_a_topic_is_tiered_only_when_no_older_broker_is_left(tmp_path: Path) -> 
             ):
                 admin.create_topics([NewTopic("clicks", 1, 1, config=CONFIG)])["clicks"].result(TIMEOUT)
             raised = CliRunner(env={"BARNABAS_BOOTSTRAP": brokers.bootstrap_servers}).invoke(
-                app, ["cluster", "upgrade"]
+                make_app(), ["cluster", "upgrade"]
             )
             assert (raised.exit_code == 0) == (number == 2)
         create(brokers, "clicks", replicas=2)
@@ -204,6 +205,8 @@ async def rolled(log: Log) -> int:
 
 
 def copied_end(brokers: Brokers, number: int, topic: str) -> int:
-    led = brokers.brokers[number].tiering.led.get(TopicPartition(topic, 0))
+    tiering = brokers.brokers[number].tiering
+    assert isinstance(tiering, Tiering)
+    led = tiering.led.get(TopicPartition(topic, 0))
     manifest = led.writer.manifest if led is not None else None
     return manifest.tiered_end if manifest is not None else -1

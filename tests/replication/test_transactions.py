@@ -97,7 +97,7 @@ def _read_committed(brokers: Brokers) -> list[int]:
     )
     consumer.assign([TopicPartition("orders", index, 0) for index in (0, 1)])
     values: list[int] = []
-    ends: set[int] = set()
+    ends: set[int | None] = set()
     try:
         while len(ends) < 2:
             message = consumer.poll(60)
@@ -105,7 +105,7 @@ def _read_committed(brokers: Brokers) -> list[int]:
             if message.error():
                 ends.add(message.partition())
             else:
-                values.append(int(message.value()))
+                values.append(int(message.value() or b""))
     finally:
         consumer.close()
     return values

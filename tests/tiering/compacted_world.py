@@ -1,20 +1,23 @@
 """A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
 
-from barnabas.log.tiering.copying import CompactedSegment
+from collections.abc import Iterable
+from typing import Any
+
+from barnabas.log.tiering.copying import CompactedSegment, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record, iterate_records
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.pacing import nowhere
-from barnabas.tiering.writing.pacing import UploadLimiter
+from barnabas.tiering.writing.pacing import UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import sweep
 from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering import partition_world
 from tests.tiering.memory_store import MemoryStore
-from tests.tiering.partition_world import entries_in, manifest_in
+from tests.tiering.partition_world import Action, At, entries_in, manifest_in
 from tests.tiering.support import FOLDER, NOW, sealed
 
 KEYS = 5
@@ -25,13 +28,13 @@ def record_at(offset: int) -> tuple[bytes, bytes | None]:
     return b"%d" % (offset % KEYS), None if offset % 3 == 2 else b"%d" % offset
 
 
-def state_at(end: int) -> dict[bytes, bytes]:
+def state_at(end: int) -> dict[bytes | None, bytes]:
     """What a reader of all records below `end` knows."""
     return fold(record_at(offset) for offset in range(end))
 
 
-def fold(records) -> dict[bytes, bytes]:
-    state = {}
+def fold(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[bytes | None, bytes]:
+    state: dict[bytes | None, bytes] = {}
     for key, value in records:
         state.pop(key, None) if value is None else state.update({key: value})
     return state
@@ -110,19 +113,20 @@ class Replica:
         parts, base = [], 0
         for segment, end in self.sealed:
             if segment.offsets:
-                parts.append(CompactedSegment(segment, base, end))
+                parts.append(CompactedSegment(segment, base, end))  # type: ignore[arg-type]
                 base = end
             elif parts:
                 parts[-1] = parts[-1]._replace(end=end)
                 base = end
         return tuple(parts)
 
-    async def read(self, part: CompactedSegment):
+    async def read(self, part: CompactedSegment) -> SealedSegment | None:
         if part not in self.parts():
             return None
+        segment: Any = part.segment
         data = b"".join(
             build_batch([Record(0, NOW + offset, *record_at(offset))], base_offset=offset)
-            for offset in part.segment.offsets
+            for offset in segment.offsets
         )
         return sealed(part.base, part.end, data)
 
@@ -130,8 +134,10 @@ class Replica:
 class Leader(partition_world.Leader):
     """Of a compacted log: what it claims and copies is the whole of it."""
 
-    def __init__(self, store, replica: Replica, epoch: int, at=nowhere) -> None:
-        super().__init__(store, replica, epoch, at)
+    replica: Replica  # type: ignore[assignment]
+
+    def __init__(self, store: ObjectStore, replica: Replica, epoch: int, at: At = nowhere) -> None:
+        super().__init__(store, replica, epoch, at)  # type: ignore[arg-type]
         self.uploads = 0
 
     async def claim(self) -> None:
@@ -140,7 +146,8 @@ class Leader(partition_world.Leader):
         self.file = claim.file
         nonces = (f"{number:08x}" for number in range(1 << 30))
         self.copier = WholeLogCopier(
-            self.store, self.file, self.replica, UploadLimiter(lambda: 0.0, 1e15), at_once, lambda: NOW, self.inherited(view),
+            self.store, self.file, self.replica, UploadLimiter(lambda: 0.0, 1e15), at_once, lambda: NOW,
+            self.inherited(view),
             at=self.at, new_nonce=lambda: next(nonces),
         )  # fmt: skip
 
@@ -165,7 +172,7 @@ class Leader(partition_world.Leader):
     async def roll(self) -> None:
         self.replica.roll()
 
-    def append(self, count: int):
+    def append(self, count: int) -> Action:
         async def appended() -> None:
             self.replica.append(count)
 
@@ -178,7 +185,8 @@ class Leader(partition_world.Leader):
 async def check_state(store: MemoryStore) -> None:
     """Whoever reads all that is listed knows of every key what the log has said of it below the tiered end."""
     store = store.copy()
-    records, end = [], 0
+    records: list[Record] = []
+    end = 0
     manifest = manifest_in(store)
     for entry in entries_in(store, manifest):
         assert entry.base == end, "a gap or an overlap"

@@ -90,7 +90,8 @@ class Store:
     def image(self, cluster_id: str) -> MetadataImage | None:
         """As it is written down; None if it is not yet."""
         try:
-            return self.run(lambda store: read_image(store, cluster_id))[1]
+            found: MetadataImage = self.run(lambda store: read_image(store, cluster_id))[1]
+            return found
         except StoreError:
             return None
 
@@ -143,10 +144,12 @@ def read(broker: EmbeddedBroker, topic: str, partition: int = 0, **settings: str
     while True:
         record = consumer.poll(TIMEOUT)
         assert record is not None, f"nothing came after {len(taken)} records of {topic}"
-        if record.error() is not None:
-            assert record.error().name() == "_PARTITION_EOF", record.error()
+        error, offset = record.error(), record.offset()
+        if error is not None:
+            assert error.name() == "_PARTITION_EOF", error
             break
-        taken.append((record.offset(), int(record.value().split()[0])))
+        assert offset is not None
+        taken.append((offset, int((record.value() or b"").split()[0])))
     consumer.close()
     return taken
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from typing import Any, TypeVar
 
 from barnabas.common.clock import ManualClock
 from barnabas.testing.objects import WRITES, MemoryObjectStore
@@ -11,6 +12,7 @@ from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError, 
 from tests.tiering.support import NOW
 
 CALLS_LATER = 3
+T = TypeVar("T")
 
 
 class Fault(Enum):
@@ -49,7 +51,7 @@ class MemoryStore(MemoryObjectStore):
         """Without a call."""
         self._delete(key)
 
-    async def _request(self, kind, key, effect):
+    async def _request(self, kind: str, key: str, effect: Callable[[Any], T]) -> T:
         self.calls.append((kind, key))
         number = len(self.calls)
         await asyncio.sleep(0)

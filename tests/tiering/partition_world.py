@@ -1,25 +1,29 @@
 """One partition and its leaders, one after the other: what they write to a store, and what must be true of it."""
 
+from collections.abc import Awaitable, Callable, Iterator
 from copy import copy
 
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
+from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.objects.layout import parse_object_name
-from barnabas.tiering.objects.manifest import Kind, Writer, decode, decode_page
-from barnabas.tiering.objects.manifest_file import FencedError
+from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, Writer, decode, decode_page
+from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
-from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableError
+from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, StoreUnavailableError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.pacing import Step, nowhere
-from barnabas.tiering.writing.pacing import UploadLimiter
+from barnabas.tiering.writing.pacing import Step, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
 
 PATIENCE = 20
+Action = Callable[[], Awaitable[None]]
+At = Callable[[Step], None]
 
 
 class Died(BaseException):
@@ -78,16 +82,17 @@ class Replica:
 class Leader:
     """A leader in one epoch. It repeats what fails, and stops when it is fenced or `at` says so."""
 
-    def __init__(self, store, replica: Replica, epoch: int, at=nowhere) -> None:
+    file: ManifestFile
+    copier: SegmentCopier | WholeLogCopier
+
+    def __init__(self, store: ObjectStore, replica: Replica, epoch: int, at: At = nowhere) -> None:
         self.store = store
         self.replica = replica
         self.writer = Writer(0, epoch, f"leader of epoch {epoch}")
         self.at = at
-        self.file = None
-        self.copier = None
         self.fenced = False
 
-    async def work(self, *actions) -> None:
+    async def work(self, *actions: Action) -> None:
         """Claim, sweep, and then what is asked for."""
         try:
             for action in (self.claim, self.sweep, *actions):
@@ -95,7 +100,7 @@ class Leader:
         except FencedError:
             self.fenced = True
 
-    async def repeat(self, action) -> None:
+    async def repeat(self, action: Action) -> None:
         for _ in range(PATIENCE):
             try:
                 return await action()
@@ -110,10 +115,11 @@ class Leader:
         self.replica.truth.start = max(self.replica.truth.start, claim.log_start)
         pacer = UploadLimiter(lambda: 0.0, 1e15)
         nonces = (f"{number:08x}" for number in range(1 << 30))
-        self.copier = SegmentCopier(
+        copier = SegmentCopier(
             self.store, self.file, self.replica, pacer, at_once, at=self.at, new_nonce=lambda: next(nonces)
         )
-        self.copier.note_tiered_end()
+        self.copier = copier
+        copier.note_tiered_end()
 
     async def sweep(self) -> None:
         await sweep(self.store, self.file)
@@ -126,13 +132,13 @@ class Leader:
         while await self.copier.copy_next():
             pass
 
-    def append(self, count: int):
+    def append(self, count: int) -> Action:
         async def appended() -> None:
             self.replica.truth.append(count, self.writer.leader_epoch)
 
         return appended
 
-    def expire(self, start: int):
+    def expire(self, start: int) -> Action:
         async def expired() -> None:
             truth = self.replica.truth
             truth.start = max(truth.start, min(start, truth.end))
@@ -141,7 +147,7 @@ class Leader:
         return expired
 
 
-def dying_at(step: Step, visit: int = 1):
+def dying_at(step: Step, visit: int = 1) -> At:
     """Dies when it is there for the n-th time."""
     left = {"visits": visit}
 
@@ -180,11 +186,11 @@ async def remote_offsets(store: MemoryStore) -> list[int]:
     return [each for each in offsets if each >= manifest.log_start]
 
 
-def manifest_in(store: MemoryStore):
+def manifest_in(store: MemoryObjectStore) -> Manifest:
     return decode(store.contents(FOLDER.manifest), FOLDER)
 
 
-def entries_in(store: MemoryStore, manifest):
+def entries_in(store: MemoryObjectStore, manifest: Manifest) -> Iterator[SegmentEntry]:
     for page in manifest.pages:
         paged = decode_page(store.contents(FOLDER.key(page.key)), page.key)
         yield from (entry for entry in paged if entry.end > manifest.log_start)

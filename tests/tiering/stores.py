@@ -20,7 +20,7 @@ from pathlib import Path
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.opening import open_store
-from barnabas.tiering.stores.store import BrowsableStore, ObjectStore
+from barnabas.tiering.stores.store import BrowsableStore
 
 BUCKET = "barnabas-tests"
 NAMED = "BARNABAS_TEST_STORE"
@@ -55,7 +55,8 @@ def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[dict[s
         server.kill()
         server.wait()
         draining.join()
-        server.stderr.close()
+        if server.stderr is not None:
+            server.stderr.close()
 
 
 def make_bucket(port: int, name: str) -> None:
@@ -76,7 +77,7 @@ def s3_options(port: int) -> dict[str, str]:
     }
 
 
-def memory_store() -> ObjectStore:
+def memory_store() -> BrowsableStore:
     return MemoryObjectStore()
 
 
@@ -89,7 +90,7 @@ def bucket_store(options: dict[str, str]) -> MakeStore:
     return lambda: open_store(f"s3://{BUCKET}/{uuid.uuid4().hex}", options)
 
 
-def named_store() -> ObjectStore:
+def named_store() -> BrowsableStore:
     url, options = os.environ[NAMED], json.loads(os.environ.get(NAMED_OPTIONS, "{}"))
     return open_store(f"{url}/{uuid.uuid4().hex}", options)
 

@@ -1,8 +1,9 @@
 """Segments and manifests for the tests of tiering."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from barnabas.common.files import File, FileSlice
 from barnabas.log.recovery.snapshots import encode_snapshot
@@ -15,6 +16,8 @@ from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, Writer
 from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
+
+T = TypeVar("T")
 
 NOW = 1_700_000_000_000
 FOLDER = PartitionFolder("cluster", "orders", bytes(range(16)), 0)
@@ -91,3 +94,7 @@ def manifest_of(*bounds: int, log_start: int | None = None) -> Manifest:
     for base, end in pairwise(bounds):
         manifest = add(manifest, entry(base, end))
     return manifest
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work)

@@ -4,33 +4,34 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering.objects.manifest import BadManifestError, Writer, encode
+from barnabas.tiering.objects.manifest import BadManifestError, Manifest, Writer, encode
 from barnabas.tiering.objects.manifest_changes import add, mark_deleted, raise_log_start
 from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
 from barnabas.tiering.stores.store import StoreUnavailableError
-from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest, divergence
+from barnabas.tiering.writing.claim import Claim, Decision, LogView, claim_manifest, divergence
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import manifest_in
 from tests.tiering.support import FOLDER, NOW, entry, manifest_of
 
 NEXT = Writer(0, 6, "next")
+Epochs = tuple[tuple[int, int], ...]
 
 
-def store_with(manifest) -> MemoryStore:
+def store_with(manifest: Manifest) -> MemoryStore:
     store = MemoryStore()
     store.set_contents(FOLDER.manifest, encode(manifest))
     return store
 
 
-def claimed(store, log, writer=NEXT):
+def claimed(store: MemoryStore, log: LogView, writer: Writer = NEXT) -> Claim:
     return asyncio.run(claim_manifest(store, FOLDER, writer, log, NOW))
 
 
-def view(end, epochs=((0, 0),), start=0, local_start=None):
+def view(end: int, epochs: Epochs = ((0, 0),), start: int = 0, local_start: int | None = None) -> LogView:
     return LogView(start, start if local_start is None else local_start, end, epochs)
 
 
-def with_epochs(*parts):
+def with_epochs(*parts: tuple[int, int, int]) -> Manifest:
     """(base, end, epoch) of each segment."""
     manifest = manifest_of(parts[0][0])
     for base, end, epoch in parts:
@@ -38,7 +39,7 @@ def with_epochs(*parts):
     return manifest
 
 
-def test_the_first_claim_makes_the_manifest():
+def test_the_first_claim_makes_the_manifest() -> None:
     store = MemoryStore()
     claim = claimed(store, view(30, start=10))
     assert claim.decision is Decision.KEEP
@@ -46,14 +47,14 @@ def test_the_first_claim_makes_the_manifest():
     assert manifest_in(store).writer == "next"
 
 
-def test_a_log_whose_records_are_only_in_the_store_needs_its_manifest():
+def test_a_log_whose_records_are_only_in_the_store_needs_its_manifest() -> None:
     store = MemoryStore()
     with pytest.raises(BadManifestError, match="tier repair"):
         claimed(store, view(30, start=0, local_start=20))
     assert not store.keys
 
 
-def test_a_damaged_manifest_is_not_overwritten():
+def test_a_damaged_manifest_is_not_overwritten() -> None:
     store = MemoryStore()
     store.set_contents(FOLDER.manifest, b'{"crc": 1, "body": {}}')
     with pytest.raises(BadManifestError):
@@ -61,7 +62,7 @@ def test_a_damaged_manifest_is_not_overwritten():
     assert store.contents(FOLDER.manifest) == b'{"crc": 1, "body": {}}'
 
 
-def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody():
+def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody() -> None:
     store = store_with(manifest_of(0, 10))
     for writer in (
         Writer(0, 4, "old"),
@@ -74,14 +75,14 @@ def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody():
         claimed(store_with(mark_deleted(manifest_of(0, 10))), view(30))
 
 
-def test_a_restored_cluster_fences_the_old_one_whatever_its_epochs():
+def test_a_restored_cluster_fences_the_old_one_whatever_its_epochs() -> None:
     store = store_with(manifest_of(0, 10))
     assert claimed(store, view(10), Writer(1, 0, "restored")).decision is Decision.KEEP
     with pytest.raises(FencedError):
         claimed(store, view(30), Writer(0, 99, "old cluster"))
 
 
-def test_the_larger_log_start_counts():
+def test_the_larger_log_start_counts() -> None:
     store = store_with(raise_log_start(manifest_of(0, 10, 20, 30), 12, NOW))
     assert claimed(store, view(40, start=5)).log_start == 12
     claim = claimed(store, view(40, start=25), Writer(0, 7, "later"))
@@ -89,18 +90,18 @@ def test_the_larger_log_start_counts():
     assert [each.base for each in claim.file.manifest.garbage] == [0, 10]
 
 
-def test_a_log_that_is_behind_goes_on_at_the_tiered_end():
+def test_a_log_that_is_behind_goes_on_at_the_tiered_end() -> None:
     store = store_with(manifest_of(0, 10, 20, 30))
     claim = claimed(store, view(17))
     assert (claim.decision, claim.start_at, claim.cut_at) == (Decision.START_AT, 30, None)
 
 
-def test_an_empty_log_goes_on_at_the_tiered_end():
+def test_an_empty_log_goes_on_at_the_tiered_end() -> None:
     claim = claimed(store_with(manifest_of(0, 10, 20)), view(0, epochs=()))
     assert (claim.decision, claim.start_at) == (Decision.START_AT, 20)
 
 
-def test_segments_of_another_history_are_put_into_quarantine():
+def test_segments_of_another_history_are_put_into_quarantine() -> None:
     """The segments have epoch 2 from 10 on; the unclean leader has lost that, and wrote epoch 3 from 15 on."""
     store = store_with(with_epochs((0, 10, 1), (10, 20, 2), (20, 30, 2)))
     claim = claimed(store, view(40, epochs=((1, 0), (2, 10), (3, 15))))
@@ -124,15 +125,17 @@ def test_segments_of_another_history_are_put_into_quarantine():
         (((0, 10, 1),), ((1, 0), (2, 10)), 30, None),
     ],
 )
-def test_histories_are_the_same_as_long_as_their_epochs_are(remote, local, end, found):
+def test_histories_are_the_same_as_long_as_their_epochs_are(
+    remote: tuple[tuple[int, int, int], ...], local: Epochs, end: int, found: int | None
+) -> None:
     assert divergence(with_epochs(*remote), view(end, epochs=local)) == found
 
 
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("existing", [False, True])
-def test_a_claim_without_an_answer_is_repeated_and_counts_once(fault, existing):
+def test_a_claim_without_an_answer_is_repeated_and_counts_once(fault: Fault, existing: bool) -> None:
     for failing in range(1, 6):
-        store = MemoryStore(lambda number, call, key, at=failing: fault if number == at else None)
+        store = MemoryStore(lambda number, call, key, at=failing: fault if number == at else None)  # type: ignore[misc]
         if existing:
             store.set_contents(FOLDER.manifest, encode(manifest_of(0, 10)))
         for _ in range(3):
@@ -146,35 +149,35 @@ def test_a_claim_without_an_answer_is_repeated_and_counts_once(fault, existing):
         assert claim.file.manifest.leader_epoch == 6
 
 
-def test_two_leaders_that_claim_at_once_are_fenced_in_the_order_of_their_epochs():
-    async def race():
+def test_two_leaders_that_claim_at_once_are_fenced_in_the_order_of_their_epochs() -> None:
+    async def race() -> None:
         store = MemoryStore()
         writers = [Writer(0, epoch, f"leader {epoch}") for epoch in (8, 6, 7)]
         claims = (claim_manifest(store, FOLDER, writer, view(30), NOW) for writer in writers)
         results = await asyncio.gather(*claims, return_exceptions=True)
         assert manifest_in(store).leader_epoch == 8
-        assert all(isinstance(each, FencedError) or each.file for each in results)
+        assert all(isinstance(each, FencedError | Claim) for each in results)
 
-        async def same(manifest):
+        async def same(manifest: Manifest) -> Manifest:
             return raise_log_start(manifest, 1, NOW)
 
         for result in results[1:]:
-            if not isinstance(result, FencedError):
+            if isinstance(result, Claim):
                 with pytest.raises(FencedError):
                     await result.file.change(same)
 
     asyncio.run(race())
 
 
-def test_a_change_by_others_is_no_reason_to_stop():
-    async def changes():
+def test_a_change_by_others_is_no_reason_to_stop() -> None:
+    async def changes() -> None:
         store = store_with(manifest_of(0, 10))
         claim = await claim_manifest(store, FOLDER, NEXT, view(30), NOW)
 
-        async def raised(manifest):
+        async def raised(manifest: Manifest) -> Manifest:
             return raise_log_start(manifest, 3, NOW)
 
-        async def added(manifest):
+        async def added(manifest: Manifest) -> Manifest:
             return add(manifest, entry(10, 20))
 
         await change_manifest(store, FOLDER, raised, lambda manifest: None)

@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.tiering.stores.probe import FOLDER, probe
 from barnabas.tiering.stores.store import (
+    BrowsableStore,
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
@@ -28,7 +29,7 @@ from tests.tiering.stores import (
 )
 
 KINDS = ["named"] if NAMED in os.environ else ["memory", "folder", "s3"]
-Scenario = Callable[[ObjectStore], Awaitable[None]]
+Scenario = Callable[[BrowsableStore], Awaitable[None]]
 MIB = 1 << 20
 
 
@@ -233,7 +234,7 @@ def test_a_list_is_in_the_order_of_keys(make_store: MakeStore) -> None:
 
 
 def test_the_folders_below_a_prefix_are_named_once(make_store: MakeStore) -> None:
-    async def scenario(store: ObjectStore) -> None:
+    async def scenario(store: BrowsableStore) -> None:
         for key in ("a/1/x/y", "a/1/z", "a/2/x", "a/3", "ab/1", "b"):
             await store.put(key, b"")
         assert await store.folders("") == ["a", "ab"]

@@ -2,20 +2,23 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 from barnabas.broker.tiering.led_log import WholeLedLog
 from barnabas.common.clock import SystemClock
+from barnabas.log.log import Log
 from barnabas.log.tiering.copying import is_still_there, stays_whole, to_copy, whole_parts
-from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest import Manifest, Writer
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.pacing import UploadLimiter
 from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.log.compaction.support import COMPACTED, clean, put
 from tests.log.support import NOW, end_transaction, marker, new_log, produced
 from tests.log.support import append as append_batch
-from tests.tiering.support import FOLDER
+from tests.tiering.support import FOLDER, in_thread
 from tests.tiering.test_copying_a_log import remote_bytes
 
 COPIED = replace(COMPACTED, remote_storage_enable=True)
@@ -24,13 +27,13 @@ COPIED = replace(COMPACTED, remote_storage_enable=True)
 class Led(WholeLedLog):
     """Without a partition."""
 
-    def __init__(self, log) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
-        self._in_thread = asyncio.to_thread
+        self._in_thread = in_thread
         self._clock = SystemClock()
 
 
-def filled(folder):
+def filled(folder: Path) -> Log:
     log = new_log(folder, COPIED)
     for number in range(200):
         put(log, (b"%d" % (number % 20), b"x" * 80), timestamp=NOW + number)
@@ -41,17 +44,17 @@ def filled(folder):
     return log
 
 
-async def copier_of(store, log, epoch: int = 1) -> WholeLogCopier:
+async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> WholeLogCopier:
     view = LogView(0, 0, 0, log.epochs.entries)
     claim = await claim_manifest(
         store, FOLDER, Writer(0, epoch, "leader"), view._replace(end=log.log_end_offset), NOW, whole=True
     )
     return WholeLogCopier(
-        store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), asyncio.to_thread, lambda: NOW, 0
+        store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), in_thread, lambda: NOW, 0
     )
 
 
-async def copied(store, log, epoch: int = 1):
+async def copied(store: ObjectStore, log: Log, epoch: int = 1) -> tuple[Manifest, int]:
     copier = await copier_of(store, log, epoch)
     count = 0
     while await copier.copy_next():
@@ -59,12 +62,12 @@ async def copied(store, log, epoch: int = 1):
     return copier._file.manifest, count
 
 
-def local_bytes(log) -> bytes:
+def local_bytes(log: Log) -> bytes:
     return b"".join(part.segment.file.read(part.segment.size, 0) for part in whole_parts(log))
 
 
-def test_the_copy_is_the_log_before_and_after_a_compaction(tmp_path):
-    async def scenario():
+def test_the_copy_is_the_log_before_and_after_a_compaction(tmp_path: Path) -> None:
+    async def scenario() -> None:
         (tmp_path / "store").mkdir()
         store = FolderStore(str(tmp_path / "store"))
         log = filled(tmp_path / "log")
@@ -92,7 +95,7 @@ def test_the_copy_is_the_log_before_and_after_a_compaction(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_segment_of_which_nothing_is_left_is_covered_by_its_neighbour(tmp_path):
+def test_a_segment_of_which_nothing_is_left_is_covered_by_its_neighbour(tmp_path: Path) -> None:
     log = filled(tmp_path)
     segments = log.segments
     bounds = [segment.base_offset for segment in segments]
@@ -105,7 +108,7 @@ def test_a_segment_of_which_nothing_is_left_is_covered_by_its_neighbour(tmp_path
     assert [part.end for part in parts[:-1]] == [part.base for part in parts[1:]]
 
 
-def test_what_was_read_while_it_was_compacted_is_not_used(tmp_path):
+def test_what_was_read_while_it_was_compacted_is_not_used(tmp_path: Path) -> None:
     log = filled(tmp_path)
     part = whole_parts(log)[0]
     chosen = to_copy(log, part)
@@ -117,14 +120,14 @@ def test_what_was_read_while_it_was_compacted_is_not_used(tmp_path):
     assert to_copy(log, part) is None
 
 
-def test_segments_that_are_not_committed_or_not_on_the_disk_are_left_out(tmp_path):
+def test_segments_that_are_not_committed_or_not_on_the_disk_are_left_out(tmp_path: Path) -> None:
     log = filled(tmp_path)
     whole = whole_parts(log)
     log.offsets.recovery_point = whole[2].end - 1
     assert whole_parts(log) == whole[:2]
 
 
-def test_a_log_that_has_left_the_disk_in_part_is_not_copied_as_a_whole(tmp_path):
+def test_a_log_that_has_left_the_disk_in_part_is_not_copied_as_a_whole(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.note_tiered(whole_parts(log)[0].end)
     assert not stays_whole(log)

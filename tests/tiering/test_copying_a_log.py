@@ -2,7 +2,10 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
+from barnabas.common.files import FileSlice
+from barnabas.log.log import Log
 from barnabas.log.segments.aborted_index import decode_aborted
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
@@ -10,19 +13,20 @@ from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
 from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section
 from barnabas.tiering.repair import rebuild, verify
 from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import Claim, LogView
 from barnabas.tiering.writing.claim import claim_manifest as claim
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.pacing import UploadLimiter
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
-from tests.log.tiers.scene import TIERED
-from tests.tiering.support import FOLDER
+from tests.log.tiering.scene import TIERED
+from tests.tiering.support import FOLDER, in_thread
 
 
 class CopiedLog:
     """What a broker makes of a log for its copier."""
 
-    def __init__(self, log) -> None:
+    def __init__(self, log: Log) -> None:
         self.log = log
 
     def view(self) -> LogView:
@@ -40,7 +44,7 @@ class CopiedLog:
         self.log.note_tiered(offset)
 
 
-def filled(folder, segment_bytes: int):
+def filled(folder: Path, segment_bytes: int) -> Log:
     log = new_log(folder, replace(TIERED, segment_bytes=segment_bytes))
     for number in range(120):
         append(log, batch(b"x" * 700, timestamp=NOW + number))
@@ -51,17 +55,17 @@ def filled(folder, segment_bytes: int):
     return log
 
 
-async def copied(store, log, epoch: int, segments: int) -> Claim:
+async def copied(store: ObjectStore, log: Log, epoch: int, segments: int) -> Claim:
     source = CopiedLog(log)
     claimed = await claim(store, FOLDER, Writer(0, epoch, f"leader {epoch}"), source.view(), NOW)
-    copier = SegmentCopier(store, claimed.file, source, UploadLimiter(lambda: 0.0, 1e15), asyncio.to_thread)
+    copier = SegmentCopier(store, claimed.file, source, UploadLimiter(lambda: 0.0, 1e15), in_thread)
     copier.note_tiered_end()
     for _ in range(segments):
         assert await copier.copy_next() is not None
     return claimed
 
 
-async def remote_bytes(store, manifest: Manifest) -> bytes:
+async def remote_bytes(store: ObjectStore, manifest: Manifest) -> bytes:
     data = b""
     for entry in manifest.entries:
         key = entry_key(FOLDER, entry)
@@ -71,21 +75,23 @@ async def remote_bytes(store, manifest: Manifest) -> bytes:
     return data
 
 
-def local_bytes(log, end: int) -> bytes:
+def local_bytes(log: Log, end: int) -> bytes:
     data = b""
     while True:
         position = iterate_end(data)
         if position >= end:
             return data
-        data += log.read(position, 1 << 20, end).read()
+        read = log.read(position, 1 << 20, end)
+        assert isinstance(read, FileSlice)
+        data += read.read()
 
 
 def iterate_end(data: bytes) -> int:
     return max((header.next_offset for _, header in iterate_headers(data)), default=0)
 
 
-def test_what_two_leaders_copy_is_the_log_byte_for_byte(tmp_path):
-    async def scenario():
+def test_what_two_leaders_copy_is_the_log_byte_for_byte(tmp_path: Path) -> None:
+    async def scenario() -> None:
         (tmp_path / "store").mkdir()
         store = FolderStore(str(tmp_path / "store"))
         first, second = filled(tmp_path / "a", 20_000), filled(tmp_path / "b", 9_000)
@@ -102,7 +108,7 @@ def test_what_two_leaders_copy_is_the_log_byte_for_byte(tmp_path):
     asyncio.run(scenario())
 
 
-async def check_transactions(store, manifest: Manifest, log) -> None:
+async def check_transactions(store: ObjectStore, manifest: Manifest, log: Log) -> None:
     """All aborted transactions that touch a segment are in it, wherever they end."""
     whole = [each for segment in log.segments for each in segment.aborted]
     for entry in manifest.entries:

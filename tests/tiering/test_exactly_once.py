@@ -2,14 +2,19 @@
 
 import asyncio
 import random
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from barnabas.tiering.objects import manifest_changes
+from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.pacing import Step
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import (
+    Action,
+    At,
     Died,
     Leader,
     Replica,
@@ -21,18 +26,20 @@ from tests.tiering.partition_world import (
     unlisted,
 )
 
+T = TypeVar("T")
+
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def script(leader: Leader):
+def script(leader: Leader) -> tuple[Action, ...]:
     """What a leader does in these tests: pages are made, the log start rises into one and over one."""
     return (
         leader.append(13), leader.copy, leader.append(20), leader.copy, leader.expire(4), leader.append(15),
@@ -40,7 +47,7 @@ def script(leader: Leader):
     )  # fmt: skip
 
 
-async def two_lives(store: MemoryStore, at) -> Leader:
+async def two_lives(store: MemoryStore, at: At) -> Leader:
     """A leader that dies, and the next one, which goes on with other segment boundaries."""
     truth = Truth()
     first = Leader(store, Replica(truth, 5), 1, at)
@@ -59,7 +66,7 @@ async def two_lives(store: MemoryStore, at) -> Leader:
 
 @pytest.mark.parametrize("step", list(Step))
 @pytest.mark.parametrize("visit", [1, 2, 5])
-def test_a_leader_that_dies_at_a_step_loses_nothing_and_leaves_nothing(step, visit):
+def test_a_leader_that_dies_at_a_step_loses_nothing_and_leaves_nothing(step: Step, visit: int) -> None:
     store = MemoryStore()
     second = run(two_lives(store, dying_at(step, visit)))
     assert not second.fenced
@@ -75,16 +82,16 @@ def calls_of_a_life() -> int:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault):
+def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault: Fault) -> None:
     for failing in range(1, calls_of_a_life() + 1):
-        store = MemoryStore(lambda number, call, key, failing=failing: fault if number == failing else None)
+        store = MemoryStore(lambda number, call, key, failing=failing: fault if number == failing else None)  # type: ignore[misc]
         second = run(two_lives(store, lambda step: None))
         assert not second.fenced
         assert unlisted(store) == set(), failing
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(fault):
+def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(fault: Fault) -> None:
     for failing in range(1, calls_of_a_life() + 1):
         run(death_at_a_call(failing, fault))
 
@@ -94,7 +101,7 @@ async def death_at_a_call(failing: int, fault: Fault) -> None:
     store = MemoryStore(lambda number, call, key: fault if number == failing else None)
     truth = Truth()
     first = Leader(store, Replica(truth, 5), 1)
-    first.repeat = once(first)
+    first.repeat = once(first)  # type: ignore[method-assign]
     with suppress(Died):
         await first.work(*script(first))
     second = Leader(store, Replica(truth, 7), 2)
@@ -108,8 +115,8 @@ async def death_at_a_call(failing: int, fault: Fault) -> None:
     assert unlisted(store) == set(), failing
 
 
-def once(leader: Leader):
-    async def attempt(action) -> None:
+def once(leader: Leader) -> Any:
+    async def attempt(action: Action) -> None:
         try:
             await action()
         except Exception as error:
@@ -128,12 +135,12 @@ class Gate:
         self.reached = asyncio.Event()
         self.open = asyncio.Event()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         call = getattr(self._store, name)
         if name == "list":
             return call
 
-        async def gated(*arguments):
+        async def gated(*arguments: Any) -> Any:
             self._left -= 1
             mine = self._left == 0
             if mine and not self._after:
@@ -146,6 +153,10 @@ class Gate:
 
         return gated
 
+    @property
+    def store(self) -> ObjectStore:
+        return cast("ObjectStore", self)
+
     async def hold(self) -> None:
         self.reached.set()
         await self.open.wait()
@@ -154,7 +165,7 @@ class Gate:
 async def zombie_and_leader(number: int, after: bool) -> None:
     store, truth = MemoryStore(), Truth()
     gate = Gate(store, number, after)
-    zombie = Leader(gate, Replica(truth, 5), 1)
+    zombie = Leader(gate.store, Replica(truth, 5), 1)
     late = asyncio.create_task(zombie.work(*script(zombie)))
     await asyncio.wait([asyncio.create_task(gate.reached.wait()), late], return_when="FIRST_COMPLETED")
     leader = Leader(store, Replica(truth, 7), 2)
@@ -175,7 +186,7 @@ async def zombie_and_leader(number: int, after: bool) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_zombie_that_wakes_at_any_call_changes_nothing_of_the_new_leaders(after):
+def test_a_zombie_that_wakes_at_any_call_changes_nothing_of_the_new_leaders(after: bool) -> None:
     for number in range(1, calls_of_a_life() + 1):
         run(zombie_and_leader(number, after))
 
@@ -207,7 +218,7 @@ async def chaos(seed: int) -> None:
     assert unlisted(store) == set(), seed
 
 
-def random_actions(dice: random.Random, leader: Leader):
+def random_actions(dice: random.Random, leader: Leader) -> Iterator[Action]:
     for _ in range(dice.randrange(1, 6)):
         yield leader.append(dice.randrange(1, 25))
         yield leader.copy
@@ -216,12 +227,12 @@ def random_actions(dice: random.Random, leader: Leader):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_from_a_seed_leaders_zombies_and_faults_lose_nothing_and_leave_nothing(seed):
+def test_from_a_seed_leaders_zombies_and_faults_lose_nothing_and_leave_nothing(seed: int) -> None:
     run(chaos(seed))
 
 
-def test_an_unclean_leader_goes_on_where_its_history_parts_and_nothing_is_deleted():
-    async def scenario():
+def test_an_unclean_leader_goes_on_where_its_history_parts_and_nothing_is_deleted() -> None:
+    async def scenario() -> None:
         store, truth = MemoryStore(), Truth()
         first = Leader(store, Replica(truth, 5), 1)
         await first.work(first.append(12), first.copy)

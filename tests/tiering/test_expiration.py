@@ -1,13 +1,23 @@
 """What has expired is deleted once, after a delay, and not while a snapshot reads it; topics are deleted as a whole."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
 from barnabas.tiering.objects import manifest_changes
-from barnabas.tiering.objects.manifest import State, encode
-from barnabas.tiering.objects.manifest_changes import pin, unpin
+from barnabas.tiering.objects.layout import SegmentName
+from barnabas.tiering.objects.manifest import Kind, Manifest, Pin, Removed, State, Writer, decode_page, encode
+from barnabas.tiering.objects.manifest_changes import (
+    garbage_to_page,
+    may_be_deleted,
+    new_manifest,
+    pin,
+    pinned_run,
+    unpin,
+)
 from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
 from barnabas.tiering.stores.store import StoreUnavailableError
 from barnabas.tiering.writing.expiration import delete_partition, expire
@@ -16,39 +26,41 @@ from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
 
+T = TypeVar("T")
+
 HOUR = 3_600_000
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def segments_in(store):
+def segments_in(store: MemoryStore) -> list[str]:
     return sorted(key.removeprefix(FOLDER.prefix) for key in store.keys if key.endswith(".segment"))
 
 
-async def leader_with(store, records: int, epoch: int = 1) -> Leader:
+async def leader_with(store: MemoryStore, records: int, epoch: int = 1) -> Leader:
     leader = Leader(store, Replica(Truth(), 5), epoch)
     await leader.work(leader.append(records), leader.copy)
     return leader
 
 
-async def pinned(store, name):
-    async def change(manifest):
+async def pinned(store: MemoryStore, name: str) -> None:
+    async def change(manifest: Manifest) -> Manifest:
         return pin(manifest, name, NOW)
 
     await change_manifest(store, FOLDER, change, lambda manifest: None)
 
 
-async def unpinned(store, name):
-    async def change(manifest):
+async def unpinned(store: MemoryStore, name: str) -> None:
+    async def change(manifest: Manifest) -> Manifest:
         return unpin(manifest, name)
 
     await change_manifest(store, FOLDER, change, lambda manifest: None)
 
 
-def test_objects_stay_for_a_while_after_they_left_the_list():
-    async def scenario():
+def test_objects_stay_for_a_while_after_they_left_the_list() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         assert await expire(store, leader.file, 12, NOW, HOUR) == 0
@@ -62,8 +74,8 @@ def test_objects_stay_for_a_while_after_they_left_the_list():
     run(scenario())
 
 
-def test_nothing_to_do_costs_no_request():
-    async def scenario():
+def test_nothing_to_do_costs_no_request() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         before = len(store.calls)
@@ -73,8 +85,8 @@ def test_nothing_to_do_costs_no_request():
     run(scenario())
 
 
-def test_garbage_waits_for_a_snapshot_that_reads_it():
-    async def scenario():
+def test_garbage_waits_for_a_snapshot_that_reads_it() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         await pinned(store, "snapshot")
@@ -92,11 +104,11 @@ def test_garbage_waits_for_a_snapshot_that_reads_it():
     run(scenario())
 
 
-def test_pages_expire_with_all_that_is_in_them(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def test_pages_expire_with_all_that_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 3)
 
-    async def scenario():
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 60)
         assert len(manifest_in(store).pages) == 3
@@ -112,8 +124,40 @@ def test_pages_expire_with_all_that_is_in_them(monkeypatch):
     run(scenario())
 
 
-def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader():
-    async def scenario():
+def test_garbage_that_a_snapshot_keeps_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 8)
+    monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 4)
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        leader = await leader_with(store, 35)
+        for day in range(
+            6
+        ):  # a snapshot each day, of records that expire a day later: never many live entries
+            await pinned(store, f"snapshot-{day}")
+            leader.file._seen = None
+            for _ in range(2):  # rounds
+                await expire(store, leader.file, manifest_in(store).tiered_end - 10, NOW, 0)
+            await leader.work(leader.append(25), leader.copy)
+        manifest = manifest_in(store)
+        assert len(segments_in(store)) == 37
+        assert len(manifest.garbage) <= 8 + 37 // 4
+        assert unlisted(store) == set()
+        await sweep_all(store, leader.file, NOW + FULL_SWEEP_AGE_MS)
+        assert len(segments_in(store)) == 37
+        for day in range(6):
+            await unpinned(store, f"snapshot-{day}")
+        leader.file._seen = None
+        await expire(store, leader.file, manifest.tiered_end - 10, NOW, 0)
+        assert len(segments_in(store)) == 2
+        assert (manifest_in(store).garbage, unlisted(store)) == ((), set())
+        assert not [key for key in store.keys if key.endswith(".page")]
+
+    run(scenario())
+
+
+def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20, epoch=5)
         old, own = "00000000000000000003-0000000004-0000abcd", "00000000000000000003-0000000005-0000abcd"
@@ -128,8 +172,8 @@ def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader()
     run(scenario())
 
 
-def test_a_sweep_looks_only_above_its_mark():
-    async def scenario():
+def test_a_sweep_looks_only_above_its_mark() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20, epoch=5)
         for base in (3, 20, 22):
@@ -147,8 +191,8 @@ def test_a_sweep_looks_only_above_its_mark():
     run(scenario())
 
 
-def test_a_deleted_topic_leaves_nothing():
-    async def scenario():
+def test_a_deleted_topic_leaves_nothing() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         store.set_contents(FOLDER.key("00000000000000000030-0000000001-0000abcd.segment"), b"an orphan")
@@ -164,8 +208,8 @@ def test_a_deleted_topic_leaves_nothing():
     run(scenario())
 
 
-def test_a_leader_whose_topic_is_deleted_stops():
-    async def scenario():
+def test_a_leader_whose_topic_is_deleted_stops() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         await pinned(store, "snapshot")
@@ -183,8 +227,8 @@ def test_a_leader_whose_topic_is_deleted_stops():
     run(scenario())
 
 
-def test_another_incarnation_of_the_cluster_does_not_delete():
-    async def scenario():
+def test_another_incarnation_of_the_cluster_does_not_delete() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         with pytest.raises(FencedError, match="incarnation"):
@@ -194,8 +238,8 @@ def test_another_incarnation_of_the_cluster_does_not_delete():
     run(scenario())
 
 
-def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun():
-    async def scenario():
+def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         manifest = replace(leader.file.manifest, state=State.DELETED)
@@ -207,8 +251,8 @@ def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun():
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_deletion_that_fails_at_any_call_is_repeated_to_the_end(fault):
-    async def scenario(failing):
+def test_a_deletion_that_fails_at_any_call_is_repeated_to_the_end(fault: Fault) -> None:
+    async def scenario(failing: int) -> None:
         store = MemoryStore(lambda number, call, key: fault if number == failing else None)
         while not store.keys:
             try:
@@ -225,3 +269,24 @@ def test_a_deletion_that_fails_at_any_call_is_repeated_to_the_end(fault):
 
     for failing in range(25, 45):
         run(scenario(failing))
+
+
+def test_a_month_of_garbage_makes_no_large_manifest() -> None:
+    """A segment a minute, and a snapshot that keeps them all."""
+    count = 30 * 24 * 60
+    garbage = tuple(
+        Removed(str(SegmentName(number, 1, f"{number:08x}")), number, number + 1, 1 << 20, NOW, 5)
+        for number in range(count)
+    )
+    manifest = new_manifest(FOLDER, Writer(0, 1, "a test"), count, NOW)
+    manifest = replace(manifest, garbage=garbage, pins=(Pin("snapshot", 1, 0, count, NOW),))
+    assert len(encode(manifest)) > 2_500_000
+    pages = {}
+    while run_ := pinned_run(manifest):
+        manifest, name, data = garbage_to_page(manifest, run_, 1)
+        pages[name] = data
+    assert len(encode(manifest)) < 200_000
+    listed = [each.key for name, data in pages.items() for each in decode_page(data, name)]
+    left = [each.key for each in manifest.garbage if each.kind is Kind.SEGMENT]
+    assert sorted(listed + left) == sorted(each.key for each in garbage)
+    assert not any(may_be_deleted(manifest, each) for each in manifest.garbage)

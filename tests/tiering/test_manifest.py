@@ -1,5 +1,6 @@
 """The manifest: what it says, and that no change makes it say what cannot be."""
 
+from collections.abc import Iterable
 from unittest.mock import patch
 
 import pytest
@@ -12,6 +13,10 @@ from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.objects.manifest import (
     BadManifestError,
     Kind,
+    Manifest,
+    Page,
+    Removed,
+    SegmentEntry,
     State,
     Writer,
     decode,
@@ -38,17 +43,19 @@ from barnabas.tiering.objects.manifest_changes import (
 )
 from tests.tiering.support import FOLDER, NOW, WRITER, entry, manifest_of
 
+Pages = dict[str, tuple[SegmentEntry, ...]]
 
-def keys(parts):
+
+def keys(parts: Iterable[SegmentEntry | Removed | Page]) -> list[str]:
     return [part.key for part in parts]
 
 
-def test_a_manifest_is_read_as_it_was_written():
+def test_a_manifest_is_read_as_it_was_written() -> None:
     manifest = pin(raise_log_start(manifest_of(0, 10, 20, 30), 12, NOW), "yesterday", NOW)
     assert decode(encode(manifest), FOLDER) == manifest
 
 
-def test_an_entry_is_found_by_offset():
+def test_an_entry_is_found_by_offset() -> None:
     manifest = manifest_of(5, 10, 20)
     assert manifest.entry_at(4) is None
     assert manifest.entry_at(5) == manifest.entry_at(9) == entry(5, 10)
@@ -57,7 +64,7 @@ def test_an_entry_is_found_by_offset():
     assert manifest.tiered_end == 20
 
 
-def test_every_damaged_byte_is_noticed_and_the_message_says_what_to_do():
+def test_every_damaged_byte_is_noticed_and_the_message_says_what_to_do() -> None:
     data = encode(manifest_of(0, 10))
     for position in range(len(data)):
         damaged = bytearray(data)
@@ -69,7 +76,7 @@ def test_every_damaged_byte_is_noticed_and_the_message_says_what_to_do():
             decode(cut_off, FOLDER)
 
 
-def test_a_manifest_of_another_partition_is_refused():
+def test_a_manifest_of_another_partition_is_refused() -> None:
     data = encode(manifest_of(0, 10))
     for other in (
         FOLDER._replace(cluster_id="other"),
@@ -80,7 +87,7 @@ def test_a_manifest_of_another_partition_is_refused():
             decode(data, PartitionFolder(*other))
 
 
-def test_segments_follow_each_other_without_gap_or_overlap():
+def test_segments_follow_each_other_without_gap_or_overlap() -> None:
     manifest = manifest_of(0, 10)
     for base in (9, 11, 0):
         with pytest.raises(ImpossibleChangeError):
@@ -88,12 +95,12 @@ def test_segments_follow_each_other_without_gap_or_overlap():
     assert add(manifest, entry(10, 20)).tiered_end == 20
 
 
-def test_adding_twice_is_adding_once():
+def test_adding_twice_is_adding_once() -> None:
     manifest = manifest_of(0, 10, 20)
     assert add(manifest, entry(10, 20)) is manifest
 
 
-def test_the_first_segment_holds_the_log_start():
+def test_the_first_segment_holds_the_log_start() -> None:
     empty = manifest_of(15)
     assert empty.tiered_end == 15
     assert add(empty, entry(10, 20)).log_start == 15
@@ -102,7 +109,7 @@ def test_the_first_segment_holds_the_log_start():
             add(empty, outside)
 
 
-def test_a_later_epoch_claims_and_an_earlier_one_cannot():
+def test_a_later_epoch_claims_and_an_earlier_one_cannot() -> None:
     manifest = manifest_of(0, 10)
     claimed = claim(manifest, Writer(0, 6, "broker 2"))
     assert (claimed.leader_epoch, claimed.writer, claimed.version) == (6, "broker 2", manifest.version + 1)
@@ -115,7 +122,7 @@ def test_a_later_epoch_claims_and_an_earlier_one_cannot():
         claim(claim(claimed, Writer(1, 0, "restored")), Writer(0, 99, "old cluster"))
 
 
-def test_what_lies_below_the_log_start_becomes_garbage():
+def test_what_lies_below_the_log_start_becomes_garbage() -> None:
     manifest = raise_log_start(manifest_of(0, 10, 20, 30), 25, NOW)
     assert [(each.base, each.end, each.since_ms) for each in manifest.garbage] == [
         (0, 10, NOW),
@@ -125,13 +132,13 @@ def test_what_lies_below_the_log_start_becomes_garbage():
     assert raise_log_start(manifest, 24, NOW) is manifest
 
 
-def test_a_log_start_behind_all_segments_leaves_none():
+def test_a_log_start_behind_all_segments_leaves_none() -> None:
     manifest = raise_log_start(manifest_of(0, 10), 50, NOW)
     assert (manifest.entries, manifest.tiered_end) == ((), 50)
     assert add(manifest, entry(45, 60)).tiered_end == 60
 
 
-def test_garbage_waits_for_older_pins_only():
+def test_garbage_waits_for_older_pins_only() -> None:
     pinned = pin(manifest_of(0, 10, 20), "before", NOW)
     manifest = pin(raise_log_start(add(pinned, entry(20, 30)), 25, NOW), "after", NOW)
     first, second = manifest.garbage
@@ -145,19 +152,20 @@ def test_garbage_waits_for_older_pins_only():
     assert collect(manifest, {first.key, second.key, third.key}).garbage == ()
 
 
-def test_a_pin_is_made_once_and_copied_for_a_clone():
+def test_a_pin_is_made_once_and_copied_for_a_clone() -> None:
     manifest = pin(manifest_of(0, 10), "snapshot", NOW)
     assert pin(manifest, "snapshot", NOW + 1) is manifest
     later = raise_log_start(add(manifest, entry(10, 20)), 10, NOW)
     cloned = unpin(pin_as(later, "clone", "snapshot", NOW), "snapshot")
     copied = find_pin(cloned, "clone")
+    assert copied is not None
     assert (copied.version, copied.start, copied.end) == (manifest.version - 1, 0, 10)
     assert not may_be_deleted(cloned, cloned.garbage[0])
     with pytest.raises(ImpossibleChangeError):
         pin_as(cloned, "another", "snapshot", NOW)
 
 
-def test_a_cut_puts_segments_into_quarantine_and_shortens_the_one_that_is_cut():
+def test_a_cut_puts_segments_into_quarantine_and_shortens_the_one_that_is_cut() -> None:
     manifest = cut(manifest_of(0, 10, 20, 30), 15, NOW)
     assert [(each.base, each.end) for each in manifest.entries] == [(0, 10), (10, 15)]
     assert keys(manifest.quarantine) == [entry(20, 30).key]
@@ -167,17 +175,19 @@ def test_a_cut_puts_segments_into_quarantine_and_shortens_the_one_that_is_cut():
     assert keys(drop_quarantine(manifest, NOW).garbage) == [entry(20, 30).key]
 
 
-def test_a_cut_below_the_log_start_leaves_no_segment():
+def test_a_cut_below_the_log_start_leaves_no_segment() -> None:
     manifest = cut(raise_log_start(manifest_of(0, 10, 20), 15, NOW), 12, NOW)
     assert (manifest.entries, manifest.log_start) == ((), 15)
     assert keys(manifest.quarantine) == [entry(10, 20).key]
 
 
-def test_old_entries_move_to_a_page(monkeypatch):
+def test_old_entries_move_to_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     before = manifest_of(*range(0, 60, 10))
     manifest, name, data = move_to_page(before, 5)
-    assert parse_object_name(name)[:2] == (50, 5)
+    parsed = parse_object_name(name)
+    assert parsed is not None
+    assert parsed[:2] == (50, 5)
     assert decode_page(data, name) == before.entries[:3]
     assert (manifest.pages[0].base, manifest.pages[0].end, len(manifest.entries)) == (0, 30, 2)
     assert manifest.page_at(29) == manifest.pages[0]
@@ -187,7 +197,7 @@ def test_old_entries_move_to_a_page(monkeypatch):
         decode_page(data[:-1], "the page")
 
 
-def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
+def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
     page = decode_page(data, name)
@@ -205,7 +215,7 @@ def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch):
     ]
 
 
-def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch):
+def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.tiering.objects.manifest_changes.PAGE_ENTRIES", 3)
     manifest, name, data = move_to_page(manifest_of(*range(0, 60, 10)), 5)
     manifest = cut(manifest, 15, NOW, decode_page(data, name))
@@ -215,7 +225,7 @@ def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch):
     assert [each.base for each in manifest.quarantine] == [20, 30, 40]
 
 
-def test_the_sweep_mark_only_rises_and_a_deleted_manifest_stays_deleted():
+def test_the_sweep_mark_only_rises_and_a_deleted_manifest_stays_deleted() -> None:
     manifest = note_sweep(manifest_of(0, 10), 10)
     assert note_sweep(manifest, 5) is manifest
     deleted = mark_deleted(manifest)
@@ -223,7 +233,7 @@ def test_the_sweep_mark_only_rises_and_a_deleted_manifest_stays_deleted():
     assert mark_deleted(deleted) is deleted
 
 
-def test_epochs_of_a_part_are_those_its_records_have():
+def test_epochs_of_a_part_are_those_its_records_have() -> None:
     epochs = ((1, 0), (3, 10), (4, 20))
     assert epochs_within(epochs, 12, 20) == ((3, 10),)
     assert epochs_within(epochs, 0, 11) == ((1, 0), (3, 10))
@@ -234,15 +244,17 @@ def test_epochs_of_a_part_are_those_its_records_have():
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "raise", "cut", "page"]), st.integers(0, 120)), max_size=25)
 )
-def test_whatever_changes_come_every_offset_is_listed_once(changes):
+def test_whatever_changes_come_every_offset_is_listed_once(changes: list[tuple[str, int]]) -> None:
     with patch.object(manifest_changes, "PAGE_ENTRIES", 3):
         manifest, pages, ever = changed(changes)
     assert named(manifest, pages) == ever
 
 
-def changed(changes):
+def changed(changes: list[tuple[str, int]]) -> tuple[Manifest, Pages, set[str]]:
     """The manifest, its pages, and the names of all segments that there ever were."""
-    manifest, pages, ever = manifest_of(0), {}, set()
+    manifest = manifest_of(0)
+    pages: Pages = {}
+    ever: set[str] = set()
     for change, number in changes:
         offset = min(number, manifest.tiered_end)
         page = manifest.page_at(offset)
@@ -262,7 +274,7 @@ def changed(changes):
     return manifest, pages, ever
 
 
-def named(manifest, pages):
+def named(manifest: Manifest, pages: Pages) -> set[str]:
     """Keys of all segments that somebody can still find, each in exactly one place."""
     found = [each.key for each in manifest.entries]
     for page in manifest.pages:
@@ -276,7 +288,7 @@ def named(manifest, pages):
     return set(found)
 
 
-def test_a_manifest_of_a_later_barnabas_is_not_called_damaged():
+def test_a_manifest_of_a_later_barnabas_is_not_called_damaged() -> None:
     later = replace(manifest_of(0, 10), format=2)
     with pytest.raises(BadManifestError, match="a later one has written it"):
         decode(encode(later), FOLDER)

@@ -1,26 +1,29 @@
 """Bugs put in on purpose: each bends one rule, and the tests of copying exactly once notice it."""
 
 import asyncio
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from barnabas.tiering.objects import manifest_changes, manifest_file
-from barnabas.tiering.objects.layout import parse_object_name
-from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
+from barnabas.tiering.objects.manifest import SegmentEntry, encode
+from barnabas.tiering.objects.manifest_file import ManifestFile, read_manifest
+from barnabas.tiering.stores.store import ObjectInfo, StoreError
 from barnabas.tiering.writing import claim, copier, expiration, sweep
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.pacing import Step
 from tests.tiering import partition_world
 from tests.tiering.memory_store import Fault, MemoryStore
-from tests.tiering.partition_world import dying_at, unlisted
+from tests.tiering.partition_world import At, dying_at, unlisted
 from tests.tiering.test_exactly_once import calls_of_a_life, death_at_a_call, two_lives, zombie_and_leader
 
 
 @contextmanager
-def nobody_claims():
+def nobody_claims() -> Iterator[None]:
     """A leader writes with its epoch in its names only: the one before it is not fenced."""
     with (
         patch.object(claim, "claim", lambda manifest, writer: manifest),
@@ -31,10 +34,10 @@ def nobody_claims():
 
 
 @contextmanager
-def objects_are_deleted_before_the_manifest_says_so():
+def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
     real = expiration.expire
 
-    async def delete_first(store, file, log_start, *arguments):
+    async def delete_first(store: MemoryStore, file: ManifestFile, log_start: int, *arguments: Any) -> Any:
         gone = [entry for entry in file.manifest.entries if entry.end <= log_start]
         await expiration.delete_all(store, [file.folder.key(entry.key) for entry in gone])
         return await real(store, file, log_start, *arguments)
@@ -44,11 +47,11 @@ def objects_are_deleted_before_the_manifest_says_so():
 
 
 @contextmanager
-def local_segments_are_removed_before_the_answer():
+def local_segments_are_removed_before_the_answer() -> Iterator[None]:
     """Local retention before U5: what is uploaded counts as copied."""
     upload = SegmentCopier._upload
 
-    async def too_early(self, planned):
+    async def too_early(self: SegmentCopier, planned: Any) -> SegmentEntry:
         entry = await upload(self, planned)
         self._log.note_tiered_end(entry.end)
         return entry
@@ -58,10 +61,12 @@ def local_segments_are_removed_before_the_answer():
 
 
 @contextmanager
-def a_sweep_takes_whatever_is_not_listed():
+def a_sweep_takes_whatever_is_not_listed() -> Iterator[None]:
     """Epochs are not looked at: a zombie removes what its successor is copying, and a leader what it copies."""
 
-    async def whatever_is_not_listed(store, file, start):
+    async def whatever_is_not_listed(
+        store: MemoryStore, file: ManifestFile, start: int
+    ) -> AsyncIterator[ObjectInfo]:
         named = sweep._Named(store, file.folder.prefix, file.manifest)
         async for info in store.list(file.folder.prefix):
             name = parse_object_name(info.key.removeprefix(file.folder.prefix))
@@ -73,10 +78,10 @@ def a_sweep_takes_whatever_is_not_listed():
 
 
 @contextmanager
-def every_attempt_takes_a_new_name():
+def every_attempt_takes_a_new_name() -> Iterator[None]:
     choose = SegmentCopier._choose
 
-    async def forget_first(self):
+    async def forget_first(self: SegmentCopier) -> Any:
         self._planned = None
         return await choose(self)
 
@@ -85,19 +90,26 @@ def every_attempt_takes_a_new_name():
 
 
 @contextmanager
-def an_unanswered_cas_counts_as_refused():
+def an_unanswered_cas_counts_as_refused() -> Iterator[None]:
     """Nobody looks: what was listed all the same is taken for an orphan."""
 
-    async def do_not_look(store, folder, change, check, seen=None):
+    async def do_not_look(
+        store: MemoryStore,
+        folder: PartitionFolder,
+        change: Any,
+        check: Any,
+        seen: manifest_file.Seen | None = None,
+    ) -> manifest_file.Seen:
         seen = seen or await read_manifest(store, folder)
+        assert seen is not None
         check(seen.manifest)
         wanted = await change(seen.manifest)
-        data = manifest_file.encode(wanted)
+        data = encode(wanted)
         return manifest_file.Seen(wanted, data, await store.replace(folder.manifest, data, seen.version))
 
     remove = SegmentCopier._list
 
-    async def list_or_remove(self, entry):
+    async def list_or_remove(self: SegmentCopier, entry: SegmentEntry) -> None:
         try:
             await remove(self, entry)
         except StoreError:
@@ -121,7 +133,7 @@ MUTANTS = [
 ]
 
 
-def scenarios():
+def scenarios() -> Iterator[Coroutine[Any, Any, None]]:
     """Of the tests of copying exactly once."""
     for step in Step:
         yield two_lives_and_nothing_left(MemoryStore(), dying_at(step, 2))
@@ -130,18 +142,20 @@ def scenarios():
         yield zombie_and_leader(number, True)
         yield death_at_a_call(number, Fault.BEFORE)
         for fault in Fault:
-            store = MemoryStore(lambda call, _, __, at=number, fault=fault: fault if call == at else None)
+            store = MemoryStore(lambda call, _, __, at=number, fault=fault: fault if call == at else None)  # type: ignore[misc]
             yield two_lives_and_nothing_left(store, lambda step: None)
 
 
-async def two_lives_and_nothing_left(store, at):
+async def two_lives_and_nothing_left(store: MemoryStore, at: At) -> None:
     await two_lives(store, at)
     assert unlisted(store) == set()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_bug_is_noticed(mutant, monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def test_a_bug_is_noticed(
+    mutant: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
     planned = list(scenarios())
     try:
@@ -153,7 +167,7 @@ def test_a_bug_is_noticed(mutant, monkeypatch):
             scenario.close()
 
 
-def fails(scenario) -> bool:
+def fails(scenario: Coroutine[Any, Any, object]) -> bool:
     try:
         asyncio.run(scenario)
     except Exception:

@@ -288,7 +288,7 @@ def test_a_process_that_has_read_much_ends_as_any_other(s3: dict[str, str]) -> N
 
 def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a connection, and the leaders of thousands of partitions begin at the same moment."""
-    monkeypatch.setattr(obstore_store, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(obstore_store, "MAX_REQUESTS", 3)
     running, most = 0, 0
 
     async def request() -> None:

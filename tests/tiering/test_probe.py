@@ -77,6 +77,13 @@ def test_a_store_that_does_not_answer_is_not_called_a_liar(fault: Fault, error: 
     assert store.keys == []
 
 
+def test_an_unanswered_delete_does_not_prove_that_deletes_have_no_effect() -> None:
+    store = MemoryObjectStore()
+    store.fault(Fault.FAIL, "delete")
+    with pytest.raises(StoreUnavailableError):
+        asyncio.run(probe(store))
+
+
 def test_the_probe_races_eight_creates_and_eight_updates_in_every_round() -> None:
     store = MemoryObjectStore()
     asyncio.run(probe(store))

@@ -1,26 +1,29 @@
 """The writer of one partition, on a clock of its own: pace, pauses, and when it stops."""
 
 import asyncio
+from collections.abc import AsyncIterable, Callable, Coroutine
+from typing import Any
 
 import pytest
 
-from simulation.loop import VirtualClock, VirtualLoop
+from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects import segment_build
 from barnabas.tiering.objects.manifest import Writer
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
-from barnabas.tiering.stores.store import StoreDeniedError, StoreUnavailableError
-from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUnavailableError
+from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
+from simulation.loop import VirtualClock, VirtualLoop
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
 
 
 class LedReplica(Replica):
-    async def follow_claim(self, claim) -> None:
+    async def follow_claim(self, claim: Claim) -> None:
         self.truth.start = max(self.truth.start, claim.log_start)
 
     def note_log_start(self, offset: int) -> None:
@@ -32,7 +35,7 @@ class NewLeader(LedReplica):
 
     high_watermark = 0
 
-    async def next_sealed(self, start: int):
+    async def next_sealed(self, start: int) -> SealedSegment | None:
         return await super().next_sealed(start) if self.tiered_end == start else None
 
     def note_tiered_end(self, offset: int) -> None:
@@ -43,7 +46,7 @@ class NewLeader(LedReplica):
 
 
 class World:
-    def __init__(self, store=None, rate: float = 1e12, **settings) -> None:
+    def __init__(self, store: MemoryStore | None = None, rate: float = 1e12, **settings: Any) -> None:
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
         self.store = store or MemoryStore()
@@ -61,7 +64,7 @@ class World:
             self.clock,
         )
 
-    def run(self, scenario) -> None:
+    def run(self, scenario: Callable[[asyncio.Task[None]], Coroutine[Any, Any, None]]) -> None:
         async def both() -> None:
             task = asyncio.ensure_future(self.writer.run())
             try:
@@ -75,17 +78,17 @@ class World:
         finally:
             self.loop.close()
 
-    async def until(self, condition) -> float:
+    async def until(self, condition: Callable[[], object]) -> float:
         """When it came true."""
         while not condition():  # noqa: ASYNC110 - time is virtual here
             await asyncio.sleep(0.05)
         return self.loop.now
 
 
-def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
+def test_what_is_sealed_is_copied_and_what_expires_is_deleted() -> None:
     world = World()
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(23, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         assert manifest_in(world.store).tiered_end == 20
@@ -106,10 +109,10 @@ def test_what_is_sealed_is_copied_and_what_expires_is_deleted():
     world.run(scenario)
 
 
-def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_it_has_risen():
+def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_it_has_risen() -> None:
     world = World()
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
         await world.until(lambda: world.writer.copied_segments == 4)
         world.log.truth.append(10, 2)
@@ -143,7 +146,7 @@ class Counting(MemoryStore):
 
     running = most = 0
 
-    async def upload(self, key, pieces) -> None:
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         await asyncio.sleep(1)
@@ -151,7 +154,7 @@ class Counting(MemoryStore):
         self.running -= 1
 
 
-def test_only_so_many_segments_are_copied_at_once():
+def test_only_so_many_segments_are_copied_at_once() -> None:
     """Each upload has parts of 16 MiB in memory: a thousand partitions must not copy at the same time."""
     store = Counting()
     world = World(store)
@@ -165,7 +168,7 @@ def test_only_so_many_segments_are_copied_at_once():
         writer = Writer(0, 1, "one")
         return RemoteWriter(store, folder, writer, log, lambda: settings, pacer, at_once, world.clock)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         writers = [writer_of(partition) for partition in range(1, 8)]
         tasks = [asyncio.ensure_future(writer.run()) for writer in writers]
         await world.until(lambda: all(writer.copied_segments == 2 for writer in writers))
@@ -179,10 +182,10 @@ def test_only_so_many_segments_are_copied_at_once():
     world.run(scenario)
 
 
-def test_a_writer_that_must_not_copy_still_expires():
+def test_a_writer_that_must_not_copy_still_expires() -> None:
     world = World(copies=False)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(23, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         assert manifest_in(world.store).tiered_end == 0
@@ -196,12 +199,12 @@ def test_a_writer_that_must_not_copy_still_expires():
 class Refusing(MemoryStore):
     """Refuses uploads until it is told otherwise, and knows when it did."""
 
-    def __init__(self, error) -> None:
+    def __init__(self, error: type[StoreError] | None) -> None:
         super().__init__()
         self.error = error
         self.refused: list[float] = []
 
-    async def upload(self, key, pieces) -> None:
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         if self.error is not None:
             self.refused.append(asyncio.get_running_loop().time())
             raise self.error(f"{key}: no")
@@ -209,18 +212,20 @@ class Refusing(MemoryStore):
 
 
 @pytest.mark.parametrize(("error", "first"), [(StoreDeniedError, 15), (StoreUnavailableError, 1)])
-def test_pauses_double_up_to_five_minutes_and_end_when_the_store_takes_more(error, first):
+def test_pauses_double_up_to_five_minutes_and_end_when_the_store_takes_more(
+    error: type[StoreError] | None, first: int
+) -> None:
     store = Refusing(error)
     world = World(store)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
         await world.until(lambda: len(store.refused) == 12)
         pauses = [later - earlier for earlier, later in zip(store.refused, store.refused[1:], strict=False)]
         wanted = [min(first * 2**number, 300) for number in range(11)]
         assert pauses == pytest.approx(wanted)
         assert world.writer.state is WriterState.PAUSED
-        assert "no" in world.writer.error
+        assert "no" in (world.writer.error or "")
         store.error = None
         await world.until(lambda: manifest_in(store).tiered_end == 10)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
@@ -238,10 +243,10 @@ class Hanging(MemoryStore):
         self.uploads: list[str] = []
         self.cancelled_at: float | None = None
 
-    async def upload(self, key, pieces) -> None:
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         self.uploads.append(key)
         if len(self.uploads) == 1:
-            await anext(pieces)
+            await anext(aiter(pieces))
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -249,11 +254,11 @@ class Hanging(MemoryStore):
         await super().upload(key, pieces)
 
 
-def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the_same_name():
+def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the_same_name() -> None:
     store = Hanging()
     world = World(store)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(5, 1)
         await world.until(lambda: store.keys and manifest_in(store).tiered_end == 5)
         assert store.cancelled_at == pytest.approx(60, abs=1)
@@ -263,11 +268,11 @@ def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the
     world.run(scenario)
 
 
-def test_copying_keeps_its_pace_and_a_slow_pace_is_no_hanging_store(monkeypatch):
+def test_copying_keeps_its_pace_and_a_slow_pace_is_no_hanging_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_build, "PIECE_BYTES", 100)
     world = World(rate=1.0)  # 100 s for a piece
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
         at = await world.until(lambda: world.writer.copied_segments == 2)
         assert world.writer.copied_bytes > 1000
@@ -277,10 +282,10 @@ def test_copying_keeps_its_pace_and_a_slow_pace_is_no_hanging_store(monkeypatch)
     world.run(scenario)
 
 
-def test_a_writer_whose_manifest_another_claims_stops():
+def test_a_writer_whose_manifest_another_claims_stops() -> None:
     world = World()
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         view = LogView(0, 0, 100, ((1, 0),))
@@ -289,19 +294,19 @@ def test_a_writer_whose_manifest_another_claims_stops():
         world.writer.wake()
         await task
         assert world.writer.state is WriterState.FENCED
-        assert "two" in world.writer.error
+        assert "two" in (world.writer.error or "")
         assert unlisted(world.store) == set()
 
     world.run(scenario)
 
 
-def test_a_damaged_manifest_is_tried_again_and_not_overwritten():
+def test_a_damaged_manifest_is_tried_again_and_not_overwritten() -> None:
     world = World()
     world.store.set_contents(FOLDER.manifest, b"garbage")
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         await world.until(lambda: world.writer.state is WriterState.PAUSED)
-        assert "tier repair" in world.writer.error
+        assert "tier repair" in (world.writer.error or "")
         assert world.writer.manifest is None
         await asyncio.sleep(3000)
         assert world.store.keys == [FOLDER.manifest]
@@ -312,10 +317,10 @@ def test_a_damaged_manifest_is_tried_again_and_not_overwritten():
     world.run(scenario)
 
 
-def test_once_a_day_everything_is_listed():
+def test_once_a_day_everything_is_listed() -> None:
     world = World(interval_seconds=600)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
@@ -329,11 +334,11 @@ def test_once_a_day_everything_is_listed():
     world.run(scenario)
 
 
-def test_everything_is_listed_once_a_day_though_leaders_come_and_go():
+def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
     first = World()
     left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
 
-    async def lead_for_a_while(task):
+    async def lead_for_a_while(task: asyncio.Task[None]) -> None:
         first.log.truth.append(20, 1)
         await first.until(lambda: first.writer.state is WriterState.WAITING)
 
@@ -342,10 +347,10 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go():
         world = World(first.store)
         world.writer._writer = Writer(0, epoch, f"leader {epoch}")
         now_ms = NOW + FULL_SWEEP_AGE_MS // 2 * (epoch - 2)
-        world.clock.now_ms = lambda now_ms=now_ms: now_ms
+        world.clock.now_ms = lambda now_ms=now_ms: now_ms  # type: ignore[misc, method-assign]
         world.writer._log = first.log
 
-        async def lead(task, world=world):
+        async def lead(task: asyncio.Task[None], world: World = world) -> None:
             await world.until(lambda: world.writer.state is WriterState.WAITING)
 
         world.run(lead)
@@ -355,10 +360,10 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go():
 
 
 @pytest.mark.parametrize("is_busy", [True, False])
-def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy):
+def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy: bool) -> None:
     world = World()
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
         await world.until(lambda: world.writer.state is WriterState.WAITING)
         damaged = await manifest_object(world.store, FOLDER)
@@ -377,12 +382,12 @@ def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy):
     world.run(scenario)
 
 
-def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds():
+def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds() -> None:
     world = World()
     world.log.is_offline = True
     world.store.decide = lambda number, call, key: Fault.BEFORE
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         await asyncio.sleep(300)
         world.store.heal()
         healed = world.loop.now
@@ -392,7 +397,7 @@ def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds():
     world.run(scenario)
 
 
-def test_a_success_makes_the_next_pause_short_again():
+def test_a_success_makes_the_next_pause_short_again() -> None:
     backoff = Backoff()
     error = StoreUnavailableError("x")
     assert [backoff.after(error) for _ in range(3)] == [1, 2, 4]
@@ -404,18 +409,18 @@ def test_a_success_makes_the_next_pause_short_again():
 class Cutting(MemoryStore):
     """Says that the first upload is written, and has written half of it."""
 
-    async def upload(self, key, pieces) -> None:
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         await super().upload(key, pieces)
         if self.requests["upload"] == 0:
             self.requests["upload"] += 1
             self.set_contents(key, self.contents(key)[:-100])
 
 
-def test_an_object_that_the_store_has_cut_is_written_again_before_it_is_listed():
+def test_an_object_that_the_store_has_cut_is_written_again_before_it_is_listed() -> None:
     store = Cutting()
     world = World(store)
 
-    async def scenario(task):
+    async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
         await world.until(lambda: world.log.tiered_end == 10)
         await check_readable(store, world.log)

@@ -1,6 +1,8 @@
 """A lost manifest is rebuilt from the segments, and every damaged object is found."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -15,32 +17,34 @@ from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, remote_offsets
 from tests.tiering.support import FOLDER, NOW, entry
 
+T = TypeVar("T")
 
-def run(coroutine):
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-async def leader_with(store, records: int) -> Leader:
+async def leader_with(store: MemoryStore, records: int) -> Leader:
     leader = Leader(store, Replica(Truth(), 5), 1)
     await leader.work(leader.append(records), leader.copy)
     return leader
 
 
-def damage(store, key, position):
+def damage(store: MemoryStore, key: str, position: int) -> None:
     data = bytearray(store.contents(key))
     data[position] ^= 1
     store.set_contents(key, bytes(data))
 
 
-async def repaired(store):
+async def repaired(store: MemoryStore) -> Any:
     found = await rebuild(store, FOLDER, 0, NOW, await find_pins(store, FOLDER))
     await write_rebuilt(store, FOLDER, found.manifest, NOW, await manifest_object(store, FOLDER))
     return found
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
-def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_missing):
-    async def scenario():
+def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_missing: bool) -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 40)
         entries = manifest_in(store).entries
@@ -63,8 +67,8 @@ def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_m
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
-def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missing):
-    async def scenario():
+def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missing: bool) -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 40)
         sound = store.contents(FOLDER.manifest)
@@ -79,11 +83,11 @@ def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missi
     run(scenario())
 
 
-def test_with_pages_nothing_is_missing(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def test_with_pages_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
 
-    async def scenario():
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 60)
         before = await remote_offsets(store)
@@ -94,8 +98,8 @@ def test_with_pages_nothing_is_missing(monkeypatch):
     run(scenario())
 
 
-def test_a_damaged_segment_is_left_out_and_named_and_what_lies_before_it_is_kept_aside():
-    async def scenario():
+def test_a_damaged_segment_is_left_out_and_named_and_what_lies_before_it_is_kept_aside() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         entries = manifest_in(store).entries
@@ -110,7 +114,7 @@ def test_a_damaged_segment_is_left_out_and_named_and_what_lies_before_it_is_kept
     run(scenario())
 
 
-def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset():
+def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset() -> None:
     orphan, later = entry(10, 15, epoch=1), entry(10, 20, epoch=2)
     assert chain([entry(0, 10), orphan, later, entry(20, 30, 2)]) == (entry(0, 10), later, entry(20, 30, 2))
     assert chain([entry(0, 10), entry(10, 20, 1), later]) == (entry(0, 10), later)
@@ -120,8 +124,8 @@ def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset():
 
 @pytest.mark.parametrize("written", [7, 37], ids=["less than was cut", "more than was cut"])
 @pytest.mark.parametrize("cut_at", [20, 23], ids=["between segments", "in a segment"])
-def test_what_an_unclean_election_has_cut_stays_cut(written, cut_at):
-    async def scenario():
+def test_what_an_unclean_election_has_cut_stays_cut(written: int, cut_at: int) -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 40)
         history = Truth()
@@ -140,8 +144,8 @@ def test_what_an_unclean_election_has_cut_stays_cut(written, cut_at):
     run(scenario())
 
 
-def test_snapshots_and_clones_keep_what_they_read():
-    async def scenario():
+def test_snapshots_and_clones_keep_what_they_read() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         await create_snapshot(store, "cluster", "s", [FOLDER], NOW)
@@ -159,8 +163,8 @@ def test_snapshots_and_clones_keep_what_they_read():
     run(scenario())
 
 
-def test_earlier_leaders_stay_fenced():
-    async def scenario():
+def test_earlier_leaders_stay_fenced() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = Leader(store, Replica(Truth(), 5), 3)
         await leader.work(leader.append(20), leader.copy)
@@ -169,19 +173,21 @@ def test_earlier_leaders_stay_fenced():
         zombie = Leader(store, leader.replica, 2)
         await zombie.work(zombie.append(20), zombie.copy)
         assert zombie.fenced
-        assert (await read_manifest(store, FOLDER)).manifest.leader_epoch == 2
+        seen = await read_manifest(store, FOLDER)
+        assert seen is not None
+        assert seen.manifest.leader_epoch == 2
         assert Writer(*manifest_in(store).fence, "") < Writer(0, 3, "")
 
     run(scenario())
 
 
-def test_verify_finds_every_damaged_or_missing_object():
-    async def scenario():
+def test_verify_finds_every_damaged_or_missing_object() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 30)
         manifest = manifest_in(store)
 
-        async def bad():
+        async def bad() -> list[str]:
             return [each.key async for each in verify(store, FOLDER, manifest) if each.problem]
 
         assert await bad() == []

@@ -105,7 +105,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             fill(subject, batch)
         for subject in subjects:
             until(
-                lambda subject=subject: is_copied(subject), f"{subject} has copied all but its last segment"
+                lambda subject=subject: is_copied(subject),  # type: ignore[misc]
+                f"{subject} has copied all but its last segment",
             )
         yield subjects
 

@@ -1,11 +1,14 @@
 """One object per segment: every byte is checked, and it never lies in memory as a whole."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
 from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.records.batch import iterate_headers
+from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.objects import segment_build, segment_object
 from barnabas.tiering.objects.segment_build import SegmentBuild
 from barnabas.tiering.objects.segment_object import (
@@ -21,13 +24,16 @@ from barnabas.tiering.objects.segment_object import (
     read_footer,
     read_section,
 )
-from tests.tiering.support import FOLDER, batches, build, sealed
+from tests.tiering.support import FOLDER, batches, build, in_thread, sealed
+
+T = TypeVar("T")
 
 
-class OneObject:
+class OneObject(MemoryObjectStore):
     """The part of a store that reads."""
 
     def __init__(self, data: bytes) -> None:
+        super().__init__()
         self.data = data
 
     async def get_range(self, key: str, start: int, end: int) -> bytes:
@@ -35,16 +41,16 @@ class OneObject:
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_build, "CHUNK_BYTES", 2000)
     monkeypatch.setattr(segment_build, "PIECE_BYTES", 700)
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def test_what_is_built_is_read_back():
+def test_what_is_built_is_read_back() -> None:
     open_transactions = (OpenTransaction(7, 1, 110, True), OpenTransaction(8, 0, 190, None))
     segment = sealed(
         100, 200, epochs=((1, 0), (3, 150)), aborted=b"x" * 34, open_transactions=open_transactions
@@ -67,7 +73,7 @@ def test_what_is_built_is_read_back():
         assert run(read_section(store, "key", footer, name)) == wanted
 
 
-def test_chunks_hold_whole_batches_and_are_found_by_offset():
+def test_chunks_hold_whole_batches_and_are_found_by_offset() -> None:
     segment = sealed(0, 300)
     data, entry = run(build(segment))
     footer = Footer.decode(data[entry.footer :])
@@ -83,30 +89,30 @@ def test_chunks_hold_whole_batches_and_are_found_by_offset():
     assert seen == list(range(300))
 
 
-def test_a_batch_larger_than_a_chunk_is_a_chunk():
+def test_a_batch_larger_than_a_chunk_is_a_chunk() -> None:
     data = batches(0, 1, value=b"x" * 5000) + batches(1, 2) + batches(2, 3, value=b"y" * 9000)
     whole, entry = run(build(sealed(0, 3, data)))
     footer = Footer.decode(whole[entry.footer :])
     assert [chunk.base_offset for chunk in footer.chunks] == [0, 1, 2]
 
 
-def test_pieces_are_small_and_the_same_each_time():
+def test_pieces_are_small_and_the_same_each_time() -> None:
     segment = sealed(0, 100)
 
-    async def pieces():
+    async def pieces() -> list[bytes]:
         making = SegmentBuild(FOLDER, segment, 5, "name")
-        return [piece async for piece in making.pieces(asyncio.to_thread)]
+        return [piece async for piece in making.pieces(in_thread)]
 
     first = run(pieces())
     assert max(map(len, first)) <= 700
     assert first == run(pieces())
 
 
-def test_every_flipped_byte_is_noticed():
+def test_every_flipped_byte_is_noticed() -> None:
     data, entry = run(build(sealed(0, 30)))
     whole = Footer.decode(data[entry.footer :])
 
-    async def read_all(store):
+    async def read_all(store: OneObject) -> None:
         footer = await read_footer(store, "key", entry)
         for number in range(len(footer.chunks)):
             await read_chunk(store, "key", footer, number)
@@ -122,7 +128,7 @@ def test_every_flipped_byte_is_noticed():
             run(read_all(OneObject(bytes(damaged))))
 
 
-def test_a_footer_is_found_without_a_manifest():
+def test_a_footer_is_found_without_a_manifest() -> None:
     data, entry = run(build(sealed(0, 30)))
     footer, found = run(find_footer(OneObject(data), f"folder/{entry.key}", len(data)))
     assert found == entry
@@ -130,14 +136,14 @@ def test_a_footer_is_found_without_a_manifest():
 
 
 @pytest.mark.parametrize("length", [0, 5, TRAILER_SIZE, 200, -1])
-def test_a_truncated_object_is_an_error_with_its_key(length):
+def test_a_truncated_object_is_an_error_with_its_key(length: int) -> None:
     data, _ = run(build(sealed(0, 30)))
     cut = data[:length]
     with pytest.raises(BadObjectError, match="the key"):
         run(find_footer(OneObject(cut), "the key", len(cut)))
 
 
-def test_a_foreign_object_is_an_error():
+def test_a_foreign_object_is_an_error() -> None:
     with pytest.raises(BadObjectError, match="not ours"):
         run(find_footer(OneObject(b"PK" * 100), "key", 200))
     announced = b"x" * 20 + (100).to_bytes(4, "big") + segment_object.MAGIC
@@ -145,14 +151,14 @@ def test_a_foreign_object_is_an_error():
         run(find_footer(OneObject(announced), "key", len(announced)))
 
 
-def test_the_first_batch_may_begin_below_the_base():
+def test_the_first_batch_may_begin_below_the_base() -> None:
     data, entry = run(build(sealed(7, 20, batches(5, 20, records=5))))
     footer = Footer.decode(data[entry.footer :])
     assert (entry.base, footer.chunks[0].base_offset) == (7, 5)
     assert footer.chunk_at(7) == 0
 
 
-def test_a_segment_that_is_not_what_it_should_be_is_not_copied():
+def test_a_segment_that_is_not_what_it_should_be_is_not_copied() -> None:
     for segment in (
         sealed(0, 30, batches(0, 30)[:-3]),  # torn
         sealed(0, 30, batches(0, 31)),  # too long

@@ -1,13 +1,15 @@
 """Snapshots keep objects and copy nothing; a clone reads the objects of its source as long as it needs them."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import pytest
 
 from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Writer, decode
+from barnabas.tiering.objects.manifest import Manifest, Writer, decode
 from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import verify
 from barnabas.tiering.snapshots import (
@@ -26,44 +28,46 @@ from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
 from tests.tiering.support import FOLDER, NOW
 
+T = TypeVar("T")
+
 TARGET = PartitionFolder("cluster", "orders-of-yesterday", bytes(range(1, 17)), 0)
 ABSENT = FOLDER._replace(partition=7)
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-async def leader_with(store, records: int) -> Leader:
+async def leader_with(store: MemoryStore, records: int) -> Leader:
     leader = Leader(store, Replica(Truth(), 5), 1)
     await leader.work(leader.append(records), leader.copy)
     return leader
 
 
-async def names_of(store):
+async def names_of(store: MemoryStore) -> list[tuple[str, str]]:
     return [(each.name, each.state) async for each in list_snapshots(store, "cluster")]
 
 
-async def problems(store, folder, manifest):
+async def problems(store: MemoryStore, folder: PartitionFolder, manifest: Manifest) -> list[Any]:
     return [each async for each in verify(store, folder, manifest) if each.problem]
 
 
-async def expire_all(store, leader, start):
+async def expire_all(store: MemoryStore, leader: Leader, start: int) -> None:
     leader.file._seen = None
     await expire(store, leader.file, start, NOW, 0)
 
 
-def test_a_snapshot_can_be_read_after_everything_has_expired():
-    async def scenario():
+def test_a_snapshot_can_be_read_after_everything_has_expired() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 40)
-        seen = []
+        seen: list[Any] = []
         snapshot = await create_snapshot(store, "cluster", "yesterday", [FOLDER, ABSENT], NOW, seen.append)
         assert snapshot.state is SnapshotState.COMPLETE
         assert list(snapshot.partitions) == seen
@@ -82,8 +86,8 @@ def test_a_snapshot_can_be_read_after_everything_has_expired():
     run(scenario())
 
 
-def test_names_are_given_once_and_are_plain():
-    async def scenario():
+def test_names_are_given_once_and_are_plain() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 10)
         await create_snapshot(store, "cluster", "a", [FOLDER], NOW)
@@ -98,8 +102,8 @@ def test_names_are_given_once_and_are_plain():
     run(scenario())
 
 
-def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself():
-    async def scenario():
+def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 40)
         await create_snapshot(store, "cluster", "yesterday", [FOLDER], NOW)
@@ -127,8 +131,8 @@ def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself():
     run(scenario())
 
 
-def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_clone():
-    async def scenario():
+def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_clone() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         await create_snapshot(store, "cluster", "yesterday", [FOLDER], NOW)
@@ -143,8 +147,8 @@ def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_c
     run(scenario())
 
 
-def test_a_clone_of_a_clone_keeps_the_first_source():
-    async def scenario():
+def test_a_clone_of_a_clone_keeps_the_first_source() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
         await create_snapshot(store, "cluster", "first", [FOLDER], NOW)
@@ -162,8 +166,8 @@ def test_a_clone_of_a_clone_keeps_the_first_source():
     run(scenario())
 
 
-def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapshot():
-    async def scenario():
+def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapshot() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         await create_snapshot(store, "cluster", "last", [FOLDER], NOW)
@@ -175,8 +179,8 @@ def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapsho
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_snapshot_whose_making_fails_is_deleted_and_leaves_no_pin(fault):
-    async def scenario(failing):
+def test_a_snapshot_whose_making_fails_is_deleted_and_leaves_no_pin(fault: Fault) -> None:
+    async def scenario(failing: int) -> None:
         store = MemoryStore()
         await leader_with(store, 20)
         first = len(store.calls)

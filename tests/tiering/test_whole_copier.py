@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,22 +15,24 @@ from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.pacing import Step
 from tests.tiering.compacted_world import Leader, Replica, check_state
 from tests.tiering.memory_store import Fault, MemoryStore
-from tests.tiering.partition_world import Died, dying_at, manifest_in, unlisted
+from tests.tiering.partition_world import Action, At, Died, dying_at, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
 from tests.tiering.test_exactly_once import Gate, once
 
+T = TypeVar("T")
+
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def script(leader: Leader):
+def script(leader: Leader) -> tuple[Action, ...]:
     """Segments are added, and twice replaced; pages are made and given up."""
     return (
         leader.append(23), leader.copy, leader.compact, leader.copy, leader.append(18), leader.copy, leader.collect,
@@ -44,7 +48,7 @@ async def finish(store: MemoryStore, leader: Leader) -> None:
     assert unlisted(store) == set()
 
 
-async def two_lives(store: MemoryStore, at) -> Leader:
+async def two_lives(store: MemoryStore, at: At) -> Leader:
     """A leader that dies, and the next one, which has what the first one had, in segments of its own."""
     first = Leader(store, Replica(5), 1, at)
     with suppress(Died):
@@ -65,8 +69,8 @@ STEPS = [step for step in Step if step is not Step.LOG_START_RAISED]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("visit", [1, 2, 5])
-def test_a_leader_that_dies_at_a_step_loses_nothing_and_leaves_nothing(step, visit):
-    async def scenario():
+def test_a_leader_that_dies_at_a_step_loses_nothing_and_leaves_nothing(step: Step, visit: int) -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await finish(store, await two_lives(store, dying_at(step, visit)))
 
@@ -81,7 +85,7 @@ def calls_of_a_life() -> int:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault):
+def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault: Fault) -> None:
     async def scenario(failing: int) -> None:
         store = MemoryStore(lambda number, call, key: fault if number == failing else None)
         await finish(store, await two_lives(store, lambda step: None))
@@ -91,11 +95,11 @@ def test_a_call_that_fails_is_repeated_and_nothing_is_lost_doubled_or_left(fault
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(fault):
+def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(fault: Fault) -> None:
     async def scenario(failing: int) -> None:
         store = MemoryStore(lambda number, call, key: fault if number == failing else None)
         first = Leader(store, Replica(5), 1)
-        first.repeat = once(first)
+        first.repeat = once(first)  # type: ignore[method-assign]
         with suppress(Died):
             await first.work(*script(first))
         second = Leader(store, first.replica.follower(6), 2)
@@ -111,11 +115,11 @@ def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(f
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_zombie_that_wakes_at_any_call_changes_nothing_of_the_new_leaders(after):
+def test_a_zombie_that_wakes_at_any_call_changes_nothing_of_the_new_leaders(after: bool) -> None:
     async def scenario(number: int) -> None:
         store = MemoryStore()
         gate = Gate(store, number, after)
-        zombie = Leader(gate, Replica(5), 1)
+        zombie = Leader(gate.store, Replica(5), 1)
         late = asyncio.create_task(zombie.work(*script(zombie)))
         await asyncio.wait([asyncio.create_task(gate.reached.wait()), late], return_when="FIRST_COMPLETED")
         leader = Leader(store, zombie.replica.follower(7), 2)
@@ -137,7 +141,7 @@ async def chaos(seed: int, kind: type[Leader] = Leader) -> None:
     replica = Replica(4)
     for epoch in range(1, 6):
         leader = kind(store, replica, epoch)
-        actions = [leader.claim, leader.sweep]
+        actions: list[Action] = [leader.claim, leader.sweep]
         for _ in range(dice.randrange(1, 8)):
             actions.append(dice.choice([leader.append(dice.randrange(1, 12)), leader.compact, leader.roll]))
             actions.append(dice.choice([leader.copy, leader.copy, leader.collect]))
@@ -153,13 +157,13 @@ async def chaos(seed: int, kind: type[Leader] = Leader) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_from_a_seed_what_is_listed_is_the_log_of_one_moment(seed):
+def test_from_a_seed_what_is_listed_is_the_log_of_one_moment(seed: int) -> None:
     run(chaos(seed))
 
 
-def test_the_state_would_be_wrong_if_a_leader_did_not_wait_for_what_it_inherited():
+def test_the_state_would_be_wrong_if_a_leader_did_not_wait_for_what_it_inherited() -> None:
     class Hasty(Leader):
-        def inherited(self, view):
+        def inherited(self, view: LogView) -> int:
             return 0
 
     def is_wrong(seed: int) -> bool:
@@ -172,8 +176,8 @@ def test_the_state_would_be_wrong_if_a_leader_did_not_wait_for_what_it_inherited
     assert any(is_wrong(seed) for seed in range(40))
 
 
-def test_a_leader_that_starts_again_copies_nothing_anew():
-    async def scenario():
+def test_a_leader_that_starts_again_copies_nothing_anew() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
         await first.work(first.append(10), first.compact, first.copy)
@@ -185,8 +189,8 @@ def test_a_leader_that_starts_again_copies_nothing_anew():
     run(scenario())
 
 
-def test_an_object_that_was_damaged_is_copied_again_by_the_next_leader():
-    async def scenario():
+def test_an_object_that_was_damaged_is_copied_again_by_the_next_leader() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
         await first.work(first.append(10), first.copy)
@@ -200,8 +204,8 @@ def test_an_object_that_was_damaged_is_copied_again_by_the_next_leader():
     run(scenario())
 
 
-def test_the_replaced_objects_stay_for_the_delay():
-    async def scenario():
+def test_the_replaced_objects_stay_for_the_delay() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = Leader(store, Replica(5), 1)
         await leader.work(leader.append(10), leader.copy)
@@ -216,8 +220,8 @@ def test_the_replaced_objects_stay_for_the_delay():
     run(scenario())
 
 
-def test_an_empty_log_does_not_take_the_place_of_its_copy():
-    async def scenario():
+def test_an_empty_log_does_not_take_the_place_of_its_copy() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
         await first.work(first.append(20), first.copy)
@@ -228,8 +232,8 @@ def test_an_empty_log_does_not_take_the_place_of_its_copy():
     run(scenario())
 
 
-def test_a_lost_log_is_told_to_take_over_the_copy():
-    async def scenario():
+def test_a_lost_log_is_told_to_take_over_the_copy() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
         await first.work(first.append(20), first.copy)
@@ -243,8 +247,8 @@ def test_a_lost_log_is_told_to_take_over_the_copy():
     run(scenario())
 
 
-def test_what_an_unclean_leader_lacks_is_put_into_quarantine():
-    async def scenario():
+def test_what_an_unclean_leader_lacks_is_put_into_quarantine() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
         await first.work(first.append(20), first.copy)

@@ -7,15 +7,15 @@ from typing import Any
 
 from barnabas.broker.broker import Broker
 from barnabas.common.files import FileSlice, LocalFileSystem
+from barnabas.common.threads import ThreadBackground
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
-from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.aborted_index import encode_aborted
+from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.replication.remote_reads import RemoteLimits, TieredReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
-from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
 from barnabas.tiering.objects.manifest import Writer, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest
@@ -58,7 +58,8 @@ class HandMadeTiers:
 
     def move(self, topic: str, index: int = 0) -> int:
         """Roll the log, and move everything before to the store. The local start."""
-        return self.run(self._move(topic, index))
+        start: int = self.run(self._move(topic, index))
+        return start
 
     async def _move(self, topic: str, index: int) -> int:
         broker = self._embedded.broker

@@ -8,8 +8,11 @@ from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS, controlled_sh
 from barnabas.broker.parts import BrokerParts
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log.dirs.properties import make_private
 from barnabas.log.recovery.verification import Stop
+
+logger = safe_logger(__name__)
 
 CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
 
@@ -68,6 +71,7 @@ class Broker(BrokerParts):
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
+        self.metadata.on_failure = self._metadata_failed
         self.tiering.applied(())
         self.failed_dirs.report()
         self._lifecycle.watch()
@@ -83,6 +87,10 @@ class Broker(BrokerParts):
 
     async def stop(self) -> None:
         """Finish what is in flight, flush, and mark every log dir clean."""
+        if self._leaving is not None:
+            await asyncio.wait([self._leaving])
+            await self.abort()
+            return
         patience = IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
         await self._stop_serving(patience)
         await self.tiering.stop()
@@ -132,12 +140,14 @@ class Broker(BrokerParts):
     # -- while it runs ------------------------------------------------------------------------------
 
     async def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
-        """The metadata have changed: settings, partitions, coordinators and metrics follow, in this order."""
+        """The metadata have changed: settings, partitions, coordinators and metrics follow, in this order. If this
+        raises, the same entry is acted on again: each step may be repeated."""
         new = self.replicas.new_partitions(image, deltas)
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
         await self._access.prepare(image)
-        before = self.image
+        if image is not self.image:
+            self._image_before = self.image
         self.use(image)
         if self.config["barnabas.credential.change.ends.sessions"]:
             self._access.end_sessions(deltas)
@@ -145,7 +155,21 @@ class Broker(BrokerParts):
             if count % self.platform.applied_at_once == 0:
                 await asyncio.sleep(0)
         self.tiering.applied(deltas)
-        if self.replicas.is_awaiting_room:
+        if self.replicas.offline:
             self.failed_dirs.report()
-        self.coordinators.applied(before, deltas)
-        self.monitoring.follow(before, deltas)
+        self.coordinators.applied(self._image_before, deltas)
+        try:
+            self.monitoring.follow(self._image_before, deltas)
+        except Exception:  # no reason to stop serving
+            logger.exception("metrics do not follow the metadata")
+
+    def _metadata_failed(self) -> None:
+        """Nothing is served with an image that has come to a halt: others take over, and the process ends."""
+        logger.critical("this broker cannot follow the metadata any further: it serves nothing, and stops")
+        self.is_fenced = True
+        self.replicas.fence()
+        self.follow_leadership()
+        self._lifecycle.stop()
+        self._control.stop()
+        self._leaving = asyncio.ensure_future(self._membership.leave())
+        self.on_metadata_failed()

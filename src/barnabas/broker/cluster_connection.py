@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
-from barnabas.common.clock import Clock
-from barnabas.cluster.image import MetadataImage
-from barnabas.log.log import Log
-from barnabas.replication.fetch_sessions import FetchSessions
-from barnabas.replication.flusher import FlushCallback, Flusher
-from barnabas.replication.isr import IsrChanges
-from barnabas.replication.partition import Partition
-from barnabas.replication.progress import IsrProposal
-
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from barnabas.cluster.adoption import adopt
 from barnabas.cluster.deltas import Delta
@@ -22,14 +12,21 @@ from barnabas.cluster.features import METADATA_VERSION, Levels
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import ClusterConnection, LocalMembership
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
+from barnabas.common.clock import Clock
+from barnabas.common.files import FileSystem
+from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.healing import HealingSettings
-from barnabas.common.files import FileSystem
 from barnabas.log.dirs.manager import LogManager
-from barnabas.common.types import new_uuid, uuid_to_text
-
+from barnabas.log.log import Log
+from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.replication.flusher import FlushCallback, Flusher
+from barnabas.replication.isr import IsrChanges
+from barnabas.replication.partition import Partition
+from barnabas.replication.progress import IsrProposal
 
 # -- What partitions see of the cluster: the image, our session, and the way to ask for another ISR ----
+
 
 class _Host(Protocol):
     @property
@@ -78,8 +75,6 @@ class BrokerView:
 
     def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
         self._broker.flusher.when_flushed(log, offset, callback)
-
-
 
 
 def connection_from(

@@ -17,21 +17,21 @@ from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import Levels, initial_features
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Brokers, Membership
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
 from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
 from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.elections import balance_leaders, uncleanly_led
 from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.settings import settle_min_isr
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import safe_logger
-from barnabas.common.types import TopicPartition
 
 logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.5  # after a decision that could not be stored
-MOST_FAILURES = 20  # in a row
+MAX_FAILURES = 20  # in a row
 REVIEW_SECONDS = 5.0  # at most, between two looks at replicas that may have to move
 BEGIN_SECONDS = 60.0  # for catching up with the log of a large cluster, and the first entry
 
@@ -43,7 +43,7 @@ class ClusterControl:
         self,
         controller: Controller,
         membership: Membership,
-        policy: Callable[[], Policy],
+        policy: Callable[[], ControllerPolicy],
         found_cluster: Callable[[], tuple[str, list[Delta]]],
         balance_seconds: Callable[[], float | None],
         healing_settings: HealingSettings,
@@ -108,7 +108,7 @@ class ClusterControl:
     async def _control(self, epoch: int) -> None:
         """Until it has failed too often: who cannot do the work must not keep others from it."""
         failures = 0
-        while failures < MOST_FAILURES:
+        while failures < MAX_FAILURES:
             try:
                 if not await self._has_begun(epoch):
                     break
@@ -234,11 +234,11 @@ def _is_moving(image: MetadataImage, place: TopicPartition) -> bool:
     return state is not None and state.being_reassigned
 
 
-def _fencing(broker_id: int, policy: Policy) -> Callable[[MetadataImage], Decided[None]]:
+def _fencing(broker_id: int, policy: ControllerPolicy) -> Callable[[MetadataImage], Decided[None]]:
     return lambda image: fence(image, broker_id, policy)
 
 
-def _registering(info: BrokerInfo, policy: Policy) -> Callable[[MetadataImage], Decided[int]]:
+def _registering(info: BrokerInfo, policy: ControllerPolicy) -> Callable[[MetadataImage], Decided[int]]:
     registration = Registration(
         info.id, info.host, info.rack, info.endpoints, info.features, info.clean, info.epoch
     )

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Protocol
 
 from barnabas.cluster.membership import Membership
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.forwarding import ForwardingNeeds, to_controller
 from barnabas.common.safe_logging import safe_logger
+from barnabas.config.broker import BrokerConfig
+from barnabas.handlers.forwarding import ForwardingNeeds, to_controller
 from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -18,7 +18,7 @@ logger = safe_logger(__name__)
 
 # A controller may be elected, and ZooKeeper restarted, while we wait. A broker that is cut off waits only a moment.
 CUT_OFF_SECONDS = 2.0
-PATIENCE_SECONDS = 8.0
+TIMEOUT_SECONDS = 8.0
 RETRY_SECONDS = 0.2
 IN_FLIGHT_SECONDS = 10.0  # how long a stopping broker waits for requests in flight
 LEFT_ALONE_SECONDS = 1.0  # if other leaders could not be elected: what needs other replicas may wait in vain
@@ -48,7 +48,7 @@ async def controlled_shutdown(broker: _Host, membership: Membership) -> float:
 
 async def _hand_over(broker: _Host, membership: Membership) -> bool:
     """Return when we lead nothing that another broker could lead, or, with False, when there is no point in waiting."""
-    for seconds in (CUT_OFF_SECONDS, PATIENCE_SECONDS):
+    for seconds in (CUT_OFF_SECONDS, TIMEOUT_SECONDS):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await _until_others_lead(broker)

@@ -8,30 +8,29 @@ from typing import Any, NamedTuple, Protocol
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.difference import changed_topics, deleted_topics
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import NewTopic
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.settings import group_settings
+from barnabas.groups.settings import GroupConfigs, group_settings
 from barnabas.groups.share.state_lifecycle import ShareStates
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.topic_creation import StreamsTopics
 from barnabas.groups.topics import Topics
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import IsMember
-from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from barnabas.replication.partition import Partition
+from barnabas.security.context import RequestContext
 from barnabas.share import coordinator as shares
 from barnabas.share import partition_manager as share_partitions
 from barnabas.share.coordinator import ShareCoordinator
 from barnabas.share.dead_letter_writer import DeadLetterWriter
 from barnabas.share.partition_manager import SharePartitionManager
 from barnabas.share.persister import SharePersister
-from barnabas.replication.partition import Partition
-from barnabas.security.context import RequestContext
 from barnabas.transactions import coordinator as transactions
 from barnabas.transactions.admission import AddPartitionsToTxnManager
 from barnabas.transactions.coordinator import TransactionCoordinator
@@ -50,9 +49,9 @@ class _Led(NamedTuple):
 class Host(
     ForwardingNeeds,
     IsMember,
-    transactions.Host,
-    shares.Host,
-    share_partitions.Host,
+    transactions.TransactionCoordinatorNeeds,
+    shares.ShareCoordinatorNeeds,
+    share_partitions.SharePartitionManagerNeeds,
     Protocol,
 ):
     """What the coordinators need of the broker."""

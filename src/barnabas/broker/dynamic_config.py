@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.safe_logging import safe_logger
+from barnabas.config.broker import BrokerConfig
 
 logger = safe_logger(__name__)
 

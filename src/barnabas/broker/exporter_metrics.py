@@ -19,8 +19,7 @@ from barnabas.groups.group import Group
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.shard import GroupShard
 from barnabas.metrics import exporter_catalogue as catalogue
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.handlers.replication import LOST_DIR
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -21,7 +22,6 @@ from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequestTopicData,
 )
 from barnabas.replication.manager import ReplicaManager
-from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 
@@ -79,7 +79,7 @@ class FailedLogDirs:
                 self.on_all_failed()
 
     def report(self) -> None:
-        """Tell the controller which replicas are offline, until it knows."""
+        """Tell the controller which replicas are offline, until it counts on none of them."""
         if self._broker.replicas.offline and self._reporting is None and not self._broker.is_alone:
             self._reporting = asyncio.ensure_future(self._report())
 
@@ -88,30 +88,40 @@ class FailedLogDirs:
             self._reporting.cancel()
 
     async def _report(self) -> None:
-        known: set[tuple[str, int]] = set()
-        while offline := set(self._broker.replicas.offline) - known:
+        known: set[tuple[TopicPartition, int]] = set()
+        while lost := self._counted_on() - known:
             try:
-                response = await self._ask_controller(self._request())
+                response = await self._ask_controller(self._request(place for place, _ in lost))
                 if response.error_code:
                     raise KafkaError(ErrorCode(response.error_code))
-                known |= offline
+                known |= lost
             except KafkaError as error:
                 logger.info("the controller does not know yet what a failed disk took: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
         self._reporting = None
 
-    def _request(self) -> AssignReplicasToDirsRequest:
+    def _counted_on(self) -> set[tuple[TopicPartition, int]]:
+        """Replicas that are offline, and that the image counts on all the same, with the epoch of that state: the
+        controller may elect the last known leader again."""
+        broker, counted_on = self._broker, set()
+        for place in broker.replicas.offline:
+            state = broker.image.partition(*place)
+            if state is not None and broker.node_id in (state.leader, *state.isr, *state.elr):
+                counted_on.add((place, state.partition_epoch))
+        return counted_on
+
+    def _request(self, lost: Iterable[TopicPartition]) -> AssignReplicasToDirsRequest:
         broker = self._broker
         topics: dict[Uuid, AssignReplicasToDirsRequestTopicData] = {}
-        for name, index in broker.replicas.offline:
+        for name, index in lost:
             if (topic := broker.image.topics.get(name)) is not None:
                 place = topics.setdefault(
                     topic.topic_id, AssignReplicasToDirsRequestTopicData(topic.topic_id, partitions=[])
                 )
                 place.partitions.append(AssignReplicasToDirsRequestPartitionData(index))
-        lost = AssignReplicasToDirsRequestDirectoryData(LOST_DIR, list(topics.values()))
+        lost_dir = AssignReplicasToDirsRequestDirectoryData(LOST_DIR, list(topics.values()))
         return AssignReplicasToDirsRequest(
-            broker_id=broker.node_id, broker_epoch=broker.broker_epoch, directories=[lost]
+            broker_id=broker.node_id, broker_epoch=broker.broker_epoch, directories=[lost_dir]
         )
 
 

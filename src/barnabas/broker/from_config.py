@@ -7,8 +7,9 @@ from barnabas.broker.security.tls import secured
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.validation import check_topic_configs
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.handlers.table import HANDLERS
+from barnabas.handlers.telemetry.manager import ClientTelemetry, TelemetryLimits
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.listener import Listener
@@ -20,11 +21,10 @@ from barnabas.replication.fetch_sessions import FetchSessions
 from barnabas.replication.fetcher import FetchSettings
 from barnabas.security.authz.audit import AuditLog
 from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
-from barnabas.security.quotas.client_quotas import QuotaLimits
-from barnabas.security.quotas.rates import Windows
 from barnabas.security.authz.standard_authorizer import Policy as AuthorizationPolicy
 from barnabas.security.authz.standard_authorizer import StandardAuthorizer
-from barnabas.handlers.telemetry.manager import ClientTelemetry, TelemetryLimits
+from barnabas.security.quotas.client_quotas import QuotaLimits
+from barnabas.security.quotas.rates import Windows
 
 
 def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -> list[Listener]:
@@ -48,9 +48,9 @@ def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -
     ]
 
 
-def policy_from(config: BrokerConfig, own: BrokerConfig) -> Policy:
+def policy_from(config: BrokerConfig, own: BrokerConfig) -> ControllerPolicy:
     """`own` is without what was set for all brokers: decisions look for that in the image they are taken on."""
-    return Policy(
+    return ControllerPolicy(
         num_partitions=config["num.partitions"],
         default_replication_factor=config["default.replication.factor"],
         min_insync_replicas=own["min.insync.replicas"],
@@ -118,7 +118,9 @@ def telemetry_from(config: BrokerConfig, clock: Clock) -> ClientTelemetry:
     limits = TelemetryLimits(
         config["telemetry.max.bytes"],
         config["barnabas.telemetry.max.decompressed.bytes"],
+        config["barnabas.telemetry.max.points"],
         config["barnabas.telemetry.max.clients"],
         config["barnabas.telemetry.max.series"],
+        config["barnabas.telemetry.cpu.percent"],
     )
     return ClientTelemetry(clock, limits)

@@ -11,12 +11,13 @@ from typing import Protocol
 
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.failed_log_dirs import FailedLogDirs
+from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Clock, Turn, TurnLimit
+from barnabas.common.safe_logging import line_limit
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.manager import LogManager
-from barnabas.common.safe_logging import line_limit
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.manager import ReplicaManager
@@ -79,6 +80,9 @@ class _Host(Protocol):
     replicas: ReplicaManager
     coordinators: Coordinators
     delegation_tokens: DelegationTokens
+    authentication: Authentication
+
+    def end_revoked_sessions(self) -> None: ...
 
 
 def run_background_tasks(broker: _Host) -> Iterator[None]:
@@ -91,6 +95,8 @@ def run_background_tasks(broker: _Host) -> Iterator[None]:
     line_limit.tell()
     broker.failed_dirs.leave()
     broker.delegation_tokens.check()
+    if broker.config["barnabas.credential.change.ends.sessions"]:
+        broker.authentication.renew_keys(broker.end_revoked_sessions)
     broker.inspections.load_if_wanted()
     is_settled = yield from broker.replicas.try_again(lambda: broker.image)
     if is_settled or broker.coordinators.is_behind:

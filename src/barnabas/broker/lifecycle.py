@@ -15,9 +15,9 @@ from barnabas.cluster.features import Levels
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Membership
+from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.features import check_supported
-from barnabas.common.safe_logging import safe_logger
 from barnabas.network.listener import Listener
 from barnabas.replication.manager import ReplicaManager
 

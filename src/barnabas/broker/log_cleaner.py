@@ -13,27 +13,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
+from barnabas.broker.log_cleaner_metrics import LogCleanerMetrics
+from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, Worker
 from barnabas.common.clock import Clock
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem, LocalFileSystem
-from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
-from barnabas.log.compaction.candidates import CleanedGroup, CompactionResult
+from barnabas.common.safe_logging import safe_logger
+from barnabas.config.broker import BrokerConfig
+from barnabas.log.compaction.candidates import (
+    Candidate,
+    CleanedGroup,
+    CompactionResult,
+    Effort,
+    examine,
+    make_plan,
+)
 from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DISK_FULL, DiskFull
 from barnabas.log.log import Log
 from barnabas.log.segments.scan import BadBatch
-from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics.registry import Registry
-from barnabas.broker.log_cleaner_metrics import LogCleanerMetrics
-from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, Worker
 
 RETRY_MS = 10 * 60 * 1000
 """How long a log is left alone after its compaction failed. Kafka never tries again before a restart."""
 RETRY_WITHOUT_ROOM_MS = 30_000
 """And after it found no room on the disk, which may be made at any moment."""
-SHORTEST_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; looking at every log all the time does not help
+MIN_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; looking at every log all the time does not help
 
 logger = safe_logger(__name__)
 
@@ -118,7 +124,7 @@ class LogCleaner:
         if self._timer is not None:
             self._timer.cancel()
         backoff: int = self._broker.config["log.cleaner.backoff.ms"]
-        delay = max(backoff, SHORTEST_BACKOFF_MS) if delay_ms is None else delay_ms
+        delay = max(backoff, MIN_BACKOFF_MS) if delay_ms is None else delay_ms
         self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
 
     # -- choosing -----------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ class LogCleaner:
         await self._make_durable(log)
         if not swapping.is_valid:
             return
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._broker.clock.expiry_ms()  # by which tombstones expire
         candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
         if candidate is None:
             return

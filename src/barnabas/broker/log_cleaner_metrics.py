@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.log.compaction.candidates import Candidate
-from barnabas.log.compaction.candidates import CompactionResult
+from barnabas.log.compaction.candidates import Candidate, CompactionResult
 from barnabas.log.log import Log
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample

@@ -5,16 +5,8 @@ All of it is read from the broker when it is asked for; nothing is kept up to da
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from barnabas.cluster.image import MetadataImage
-from barnabas.metrics import mirror_catalogue
-from barnabas.metrics.registry import Registry, Sample
-from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.mirrors import Mirrors
-
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -23,24 +15,22 @@ from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.exporter_metrics import declare_exporter_metrics, serves_exporter_metrics
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.state_bounds import Bounded, declare_bounds_metrics
-from barnabas.common.clock import Clock
 from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
 from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, effective_min_isr
+from barnabas.common.clock import Clock
+from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 from barnabas.groups.metrics import declare_group_metrics
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Metric
+from barnabas.metrics import catalogue, mirror_catalogue
 from barnabas.metrics.process import declare_process_metrics
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.metrics.topics import TopicMetrics
 from barnabas.network.exposure import warn_if_metrics_exposed
-from barnabas.web.metrics_server import MonitoringServer, monitoring_limits_from
-from barnabas.web.credentials import credentials_from
 from barnabas.network.listener import Listener
-from barnabas.network.socket_metrics import LoopMonitor
 from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.network.socket_metrics import declare_network_metrics
+from barnabas.network.socket_metrics import LoopMonitor, declare_network_metrics
 from barnabas.network.socket_server import SocketServer
+from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
@@ -48,10 +38,11 @@ from barnabas.security.authz.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
-from barnabas.common.types import TopicPartition
-
+from barnabas.web.credentials import credentials_from
+from barnabas.web.metrics_server import MonitoringServer, monitoring_limits_from
 
 # -- What is measured of mirror topics, read when somebody looks ---------------------------------------
+
 
 def declare_mirror_metrics(
     registry: Registry, image: Callable[[], MetadataImage], replicas: ReplicaManager, mirrors: Mirrors
@@ -85,8 +76,6 @@ def _lags(mirrors: Mirrors) -> Iterator[Sample]:
     for partition, end in mirrors.source_ends.items():
         labels = (("topic", partition.topic), ("partition", str(partition.index)))
         yield Sample("", labels, max(end - partition.log.log_end_offset, 0))
-
-
 
 
 class Monitored(Bounded, Protocol):
@@ -148,6 +137,8 @@ class Monitoring:
         )
         declare_quota_metrics(registry, broker.quotas, broker.clock.monotonic)
         declare_audit_metrics(registry, broker.audit)
+        clock = broker.clock
+        registry.read_by(catalogue.CLOCK_JUMP, lambda: (clock.now_ms() - clock.expiry_ms()) / 1000)
         declare_process_metrics(registry, broker.node_id, lambda: broker.cluster_id)
         registry.add_source(broker.telemetry.families)
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()

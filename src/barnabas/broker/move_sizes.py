@@ -9,13 +9,13 @@ from typing import NamedTuple
 from barnabas.cluster.image import NO_LEADER, MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from barnabas.common.types import TopicPartition
 
 EARLIEST = -2
 VERSION = 11  # of ListOffsets

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
 from barnabas.broker.cluster_connection import (
+    BrokerView,
     balance_seconds,
     connection_from,
     found_cluster,
     healing_settings_from,
 )
 from barnabas.broker.cluster_control import ClusterControl
-from barnabas.broker.cluster_connection import BrokerView
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.dynamic_config import DynamicConfig
 from barnabas.broker.failed_log_dirs import FailedLogDirs
@@ -29,25 +29,28 @@ from barnabas.broker.from_config import (
 from barnabas.broker.housekeeping import PeriodicTask, run_background_tasks
 from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.local_requests import answer
+from barnabas.broker.log_cleaner import LogCleaner
 from barnabas.broker.move_sizes import asking_leaders
 from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
-from barnabas.broker.security.inter_broker import BrokerNames, OwnNames, own_names
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.broker.security.inter_broker import peer_security
-from barnabas.broker.tiering.tiering import tiering_from
+from barnabas.broker.security.inter_broker import BrokerNames, OwnNames, own_names, peer_security
+from barnabas.broker.tiering.untiered import tiering_from
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.membership import ClusterConnection
 from barnabas.cluster.peers import PeerAddresses
+from barnabas.common.clock import SystemClock
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.log_settings import RACK_AWARE
 from barnabas.controller.controller import Controller
 from barnabas.handlers.forwarding import to_controller
+from barnabas.handlers.telemetry.handler import PushQueue
 from barnabas.log.dirs.manager import LogManager
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.topics import TopicMetrics
@@ -69,7 +72,6 @@ from barnabas.replication.safety import Durability
 from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.broker.log_cleaner import LogCleaner
 
 T = TypeVar("T")
 
@@ -97,7 +99,12 @@ class BrokerParts:
         self.policy = policy_from(config, config)
         self.node_id = config.node_id
         self.is_alone = cluster is None and not config["zookeeper.connect"]
-        self.image = EMPTY_IMAGE
+        self.image = self._image_before = EMPTY_IMAGE
+        self._leaving: asyncio.Future[None] | None = None
+        self.on_metadata_failed: Callable[[], None] = lambda: None
+        """Called when the metadata cannot be followed any further. The process should end: a new one begins afresh."""
+        self._configs_in_use = EMPTY_IMAGE.configs
+        self._must_use_config = False
         self.broker_epoch = -1
         self.is_fenced = False
         self.timers = asyncio.get_running_loop()
@@ -133,6 +140,7 @@ class BrokerParts:
         )
         self.fetch_sessions = fetch_sessions_from(config, self.clock)
         self.telemetry = telemetry_from(config, self.clock)
+        self.push_queue = PushQueue(config["telemetry.max.bytes"])
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.reads_from_followers: bool = config["replica.selector.class"] == RACK_AWARE
         self.refused_configs = 0  # changes beyond barnabas.configs.max.resources
@@ -194,6 +202,7 @@ class BrokerParts:
         )
         self.replicas.on_applied = self._partition_applied
         self.replicas.may_lead = self.tiering.may_lead
+        self.replicas.store_covers = self.tiering.store_covers
         # Coordinators, and what watches over all of it.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)
@@ -210,19 +219,27 @@ class BrokerParts:
 
     def use(self, image: MetadataImage) -> None:
         """Take over what the cluster says of itself and its settings; partitions follow in `_apply`."""
-        has_new_configs = image.configs is not self.image.configs
         self._access.follow(self.image, image)
         self.image = image
-        if has_new_configs and self.dynamic_config.update(image):
-            self._use_config()
+        if image.configs is not self._configs_in_use:
+            self._must_use_config |= self.dynamic_config.update(image)
+            if self._must_use_config:
+                self._use_config()
+            self._configs_in_use = (
+                image.configs
+            )  # only now: had a part refused its settings, it would get them again
 
     def _use_config(self) -> None:
         """Give every part the settings that may change while it runs."""
+        self._must_use_config = True
         config = self.config = self.dynamic_config.current
         self.policy = policy_from(config, self.dynamic_config.without_defaults)
         self.fetch_max_bytes = config["fetch.max.bytes"]
         self.reads_from_followers = config["replica.selector.class"] == RACK_AWARE
         self.safety.fsync = config["barnabas.acks.all.fsync"]
+        if isinstance(self.clock, SystemClock):
+            self.clock.expiry.longest_jump_ms = config["barnabas.clock.jump.ms"]
+            self.clock.expiry.pause_ms = config["barnabas.clock.jump.pause.ms"]
         self._replica_fetches = replica_fetches_from(config)
         self._log_configs.use(config)
         self.logs.use_config(config)
@@ -237,6 +254,10 @@ class BrokerParts:
         self.dispatcher.use_budget(budget_from(config))
         use_process_limits(config)
         self.dispatcher.slow_request_seconds = config["barnabas.slow.request.ms"] / 1000 or float("inf")
+        self._must_use_config = False
+
+    def end_revoked_sessions(self) -> None:
+        self._access.end_revoked()
 
     # -- what its parts ask of it -------------------------------------------------------------------
 
@@ -285,6 +306,12 @@ class BrokerParts:
     def follow_leadership(self) -> None:
         """Another leader, or none, may lead what this broker led: its coordinators follow."""
         self.coordinators.follow()
+
+    def settle(self, tp: TopicPartition) -> None:
+        """What a partition waited for is known."""
+        self.replicas.settle(tp, lambda: self.image)
+        self.failed_dirs.report()
+        self.follow_leadership()
 
     def _partition_applied(self, partition: Partition) -> None:
         self.fetchers.follow(partition)

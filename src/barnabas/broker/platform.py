@@ -6,29 +6,26 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.common.allocation import keep_freed_memory
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
-from barnabas.broker.security.tls_reload import PeerTls
 from barnabas.broker.security.tls import tls_from
-from barnabas.broker.security.tls_reload import TlsReload
+from barnabas.broker.security.tls_reload import PeerTls, TlsReload
 from barnabas.client.security.settings import Security
-from barnabas.common.clock import Clock, SystemClock, TurnLimit
 from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
-from barnabas.config.broker import BrokerConfig
+from barnabas.common.allocation import keep_freed_memory
+from barnabas.common.clock import Clock, SystemClock, TurnLimit
 from barnabas.common.files import FileSystem, LocalFileSystem
+from barnabas.common.threads import ThreadBackground
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.properties import kernel_boot_id
 from barnabas.network.broker_addresses import BrokerAddresses
 from barnabas.network.limits import limits_from
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.quotas.address_quotas import AddressQuotas
-from barnabas.common.threads import ThreadBackground
-from barnabas.tiering.stores.opening import open_store
-from barnabas.tiering.stores.probe import ROUNDS
-from barnabas.tiering.stores.store import ObjectStore
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.tiering.stores.store import ObjectStore
 
 
 class Platform:
@@ -38,7 +35,9 @@ class Platform:
     )
 
     housekeeping_seconds = 1.0  # between two rounds
-    probe_rounds = ROUNDS  # of races, before an object store is written to
+    probe_rounds: int | None = (
+        None  # of races, before an object store is written to; None: as many as it takes
+    )
 
     def __init__(self, files: FileSystem | None = None, clock: Clock | None = None) -> None:
         self.files = files or LocalFileSystem()
@@ -86,6 +85,8 @@ class Platform:
         return NetworkPeers(node_id, answer, locate, tls.guard)
 
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
+        from barnabas.tiering.stores.opening import open_store
+
         keep_freed_memory()  # chunks and parts of some MiB come and go
         return open_store(url, options)
 

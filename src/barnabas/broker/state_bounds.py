@@ -7,6 +7,7 @@
 | groups | barnabas.groups.max | GROUP_MAX_SIZE_REACHED |
 | members, also about to join | barnabas.groups.max.members | GROUP_MAX_SIZE_REACHED |
 | what members have said | barnabas.groups.max.bytes | GROUP_MAX_SIZE_REACHED |
+| metadata of one member of a classic group | barnabas.groups.max.member.metadata.bytes | GROUP_MAX_SIZE_REACHED |
 | topics in a subscription | barnabas.groups.max.subscribed.topics | GROUP_MAX_SIZE_REACHED |
 | committed offsets | the same setting, for themselves | INVALID_COMMIT_OFFSET_SIZE |
 | groups and client metrics with settings | barnabas.configs.max.resources | POLICY_VIOLATION |
@@ -28,12 +29,12 @@ from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.configs import invented_resources
+from barnabas.handlers.telemetry.manager import ClientTelemetry
 from barnabas.log.dirs.manager import LogManager
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.replication.fetch_sessions import FetchSessions
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.handlers.telemetry.manager import ClientTelemetry
 
 
 class Bounded(Protocol):
@@ -96,6 +97,7 @@ def growths(broker: Bounded) -> Iterator[Growth]:
     yield Growth("groups", ledger.groups, bounds.groups, ledger.refused["groups"])
     yield Growth("group-members", ledger.members, bounds.members, ledger.refused["members"])
     yield Growth("group-bytes", ledger.member_bytes, bounds.size, ledger.refused["bytes"])
+    yield Growth("member-metadata", ledger.most_metadata, bounds.metadata, ledger.refused["metadata"])
     yield Growth("subscribed-topics", ledger.most_topics, bounds.topics, ledger.refused["topics"])
     yield Growth("offset-bytes", ledger.offset_bytes, bounds.size, ledger.refused["offsets"])
 

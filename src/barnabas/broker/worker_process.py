@@ -49,7 +49,9 @@ class JobCancelled(Exception):  # noqa: N818 - no error
 class Worker:
     """One process, which is started for the first job, and again for the next one after it died or was stopped."""
 
-    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "barnabas.log.compaction.worker")) -> None:
+    def __init__(
+        self, command: tuple[str, ...] = (sys.executable, "-m", "barnabas.log.compaction.worker")
+    ) -> None:
         self._command = command
         self._process: Process | None = None
         self.is_busy = False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,

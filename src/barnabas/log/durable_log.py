@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_partition_metadata
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
-from barnabas.log.local_log import LocalLog
-from barnabas.log.offsets import NOTHING_TIERED
 from barnabas.log.local_log import LogState
+from barnabas.log.offsets import NOTHING_TIERED
 from barnabas.log.pending import PendingAppend, PendingAppends
 from barnabas.log.reading import out_of_range
+from barnabas.log.replacing import ReplaceableLog, Step
 from barnabas.log.retention import apply_retention
 from barnabas.log.rolling import RollPolicy
-from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.segment_list import Segments
-from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, epochs_below
+from barnabas.log.tiering.checkpoint import Epochs, TieredCheckpoint, TieredPart, epochs_below
 from barnabas.log.tiering.copying import SegmentToCopy, next_to_copy
-from barnabas.log.tiering.retention import RemoteSegments
 from barnabas.log.tiering.rebuilding import start_at
+from barnabas.log.tiering.retention import RemoteSegments
 from barnabas.log.truncation import start_over, truncate
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 
-class DurableLog(LocalLog):
+class DurableLog(ReplaceableLog):
     __slots__ = (
         "_before_truncation", "_flush_messages", "_last_flush_ms", "_on_flush_wanted", "_on_undone", "_on_written",
         "_pending", "_pending_writes", "_roll_jitter", "_rolling", "config", "garbage", "generation", "is_abandoned",
@@ -77,11 +78,13 @@ class DurableLog(LocalLog):
         self._roll_jitter = roll_jitter
         self._last_flush_ms = 0  # when flush.ms was last counted from
         self._on_flush_wanted: Callable[[], None] = _ignore
-        self._before_truncation: Callable[[int], None] | None = None
+        self._before_truncation: Callable[[int], Step | None] | None = None
+        self._replacement, self._waiting_for_files = None, []
         self._pending: PendingAppends | None = None
         self._pending_writes: PendingWrites | None = None
         self.watch_pending(lambda size: None, lambda: None)
         self.producers.high_watermark_moved(self.offsets.high_watermark)
+        self.producers.log_start_moved(self.offsets.start)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
@@ -92,10 +95,10 @@ class DurableLog(LocalLog):
         self,
         *,
         on_flush_wanted: Callable[[], None] | None = None,
-        before_truncation: Callable[[int], None] | None = None,
+        before_truncation: Callable[[int], Step | None] | None = None,
     ) -> None:
-        """Who is called when a segment was sealed or flush.messages is reached, which is a good moment for a flush; and
-        who, with the new log end, before bytes are cut: the new recovery point must be on disk first."""
+        """`on_flush_wanted`: a segment was sealed, or flush.messages is reached. `before_truncation`: gives the step
+        that notes the new log end as recovery point, which must be run before bytes are cut."""
         self._on_flush_wanted = on_flush_wanted or _ignore
         self._before_truncation = before_truncation
 
@@ -125,10 +128,11 @@ class DurableLog(LocalLog):
 
     @property
     def has_pending(self) -> bool:
-        """Is something appended that is not written?"""
-        return self._pending is not None
+        """Is something appended that is not written, or has the disk other files than the log?"""
+        return self._pending is not None or self._replacement is not None
 
     def begin_pending(self, writes: PendingWrites) -> PendingAppends:
+        self.check_settled()
         if self._pending is None:
             self._pending = PendingAppends(self)
             self._pending_writes = writes
@@ -160,13 +164,14 @@ class DurableLog(LocalLog):
         self.epochs.truncate_end(offsets.end)
         saved = [append.saved for append in reversed(appends) if append.saved is not None]
         self.producers.undo(saved, offsets.high_watermark)
+        self.producers.log_start_moved(offsets.start)
         if not self.segments.active.size:
             self.segments.active.first_timestamp = None
         self._on_undone()
 
     def drop_pending(self) -> None:
-        """Go on with what is written, and nothing else. Waits for the write that is under way."""
-        if self._pending is not None and self._pending_writes is not None:
+        """Keep what is written and undo the rest, also what callbacks append meanwhile. Waits for a running write."""
+        while self._pending is not None and self._pending_writes is not None:
             self._pending_writes.drop(self._pending)
 
     # -- offsets ------------------------------------------------------------------------------------
@@ -198,6 +203,7 @@ class DurableLog(LocalLog):
             raise out_of_range(self, offset)
         if self.offsets.advance_start(offset):
             self.epochs.truncate_start(offset)
+            self.producers.log_start_moved(offset)
             if self.is_tiered and offset > self.tiered_checkpoint.covers:
                 self._on_flush_wanted()
 
@@ -236,20 +242,22 @@ class DurableLog(LocalLog):
 
     def end_tiering(self) -> None:
         """The remote segments are given up: the log starts on this disk."""
+        self.settle()
         with self.storage_errors():
             self.tiered_checkpoint.remove(self.folder)
         self.offsets.end_tiering()
         self.epochs.truncate_start(self.offsets.start)
+        self.producers.log_start_moved(self.offsets.start)
         self.remote = None
 
     def start_at(
-        self, offset: int, log_start: int, epochs: Sequence[tuple[int, int]], producers: bytes
+        self, offset: int, log_start: int, epochs: Epochs, producers: bytes, *, in_background: bool = False
     ) -> None:
         """Remove everything; the log goes on, empty, at the tiered end `offset`, as remote segments say what is before:
-        the log start, the epochs since then, and a snapshot of the producers."""
+        the log start, the epochs since then, and a snapshot of the producers. `in_background`: see log/replacing.py."""
+        self.settle()
         self.drop_pending()
-        with self.storage_errors(harmless=()):
-            start_at(self, offset, log_start, epochs, producers)
+        self.replace(start_at(self, offset, log_start, epochs, producers), in_background=in_background)
 
     # -- removing and cutting -------------------------------------------------------------------------
 
@@ -258,30 +266,36 @@ class DurableLog(LocalLog):
 
         At most `most` of them: there may be more to remove when it was so many.
         """
+        if not self.is_settled:
+            return self.resume_replacement()
         with self.storage_errors():
             return apply_retention(self, now_ms, most)
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""
         self.drop_pending()
+        if offset >= self.offsets.end:
+            return
+        self.settle()
+        if offset < self.segments.base_offset:
+            self.replace(start_over(self, offset, keep_remote=self.is_tiered), in_background=False)
+            return
         with self.storage_errors(harmless=()):
             truncate(self, offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the log goes on, empty, at `offset`."""
+    def truncate_fully_and_start_at(self, offset: int, *, in_background: bool = False) -> None:
+        """Remove everything; the log goes on, empty, at `offset`. `in_background`: see log/replacing.py."""
+        self.settle()
         self.drop_pending()
-        with self.storage_errors(harmless=()):
-            start_over(self, offset)
+        self.replace(start_over(self, offset), in_background=in_background)
 
-    def begin_truncation(self, log_end: int) -> None:
-        """Nothing may be cut before the recovery point on disk is below it: it would look like damage."""
+    def begin_truncation(self, log_end: int) -> list[Step]:
+        """What must be on the disk before anything is cut: a recovery point above the cut would look like damage."""
         self.generation += 1
         self.offsets.begin_truncation(log_end)
-        if self._before_truncation:
-            self._before_truncation(log_end)
-        noted = self.tiered_checkpoint.on_disk
-        if noted is not None and noted.covers > log_end:
-            self.tiered_checkpoint.write(self.folder, noted.cut(log_end))
+        checkpoint = self._before_truncation(log_end) if self._before_truncation else None
+        steps = [checkpoint, partial(self.tiered_checkpoint.cut, self.folder, log_end)]
+        return [step for step in steps if step is not None]
 
     def lower_recovery_point(self, offset: int) -> None:
         """The log will be cut there; if the points of several logs are lowered first, one checkpoint notes them all."""
@@ -292,6 +306,8 @@ class DurableLog(LocalLog):
 
         What is known of producers and epochs stays: this log knows more of them than its batches say.
         """
+        self.settle()
+        other.settle()
         self.segments.forget()
         self.segments = other.segments
         self.segments.move_to(folder)
@@ -327,6 +343,8 @@ class DurableLog(LocalLog):
 
     def prepare_flush(self) -> FlushJob:
         """What to sync for everything appended until now; `complete_flush` follows when it has been run."""
+        if not self.is_settled:
+            return FlushJob(self.fs, [], [], [], self.offsets.recovery_point, self.generation)
         with self.storage_errors():
             return flush_job(self)
 
@@ -359,6 +377,7 @@ class DurableLog(LocalLog):
     def prepare_close(self) -> FlushJob:
         """A clean end: everything is written and, once the job has run, synced. Nothing may follow."""
         self.watch_pending(lambda size: None, lambda: None)
+        self.settle()
         self.drop_pending()
         with self.storage_errors():
             return closing_job(self)
@@ -373,6 +392,7 @@ class DurableLog(LocalLog):
     def abandon(self) -> None:
         """Give back the files and save nothing more."""
         self.is_abandoned = True
+        self.cancel_replacement()
         self.segments.forget()
 
 

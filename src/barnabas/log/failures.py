@@ -57,11 +57,27 @@ class DiskBusy(DiskFull):
 class DamagedLog(KafkaError):  # noqa: N818 - reads as what it is
     """Bytes that were known to be on the disk are wrong. They are never cut without being asked to."""
 
-    def __init__(self, folder: str, what: str) -> None:
+    def __init__(self, folder: str, what: str, remedy: str | None = None) -> None:
+        remedy = remedy or (
+            f"`barnabas log verify {folder}` shows the damage; `barnabas log repair {folder}` cuts it out."
+        )
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the log in {folder} is damaged: {what}. The partition stays offline and nothing was changed. "
-            f"`barnabas log verify {folder}` shows the damage; `barnabas log repair {folder}` cuts it out.",
+            f"the log in {folder} is damaged: {what}. The partition stays offline and nothing was changed. {remedy}",
         )
         self.folder = folder
         self.what = what
+
+
+class MissingLog(DamagedLog):
+    """A log dir notes records of a partition whose folder is gone. `is_accepted`: an operator has given them up."""
+
+    def __init__(self, folder: str, topic: str, end: int, *, is_accepted: bool = False) -> None:
+        super().__init__(
+            folder,
+            f"the folder is missing, though this log dir notes its records up to offset {end}",
+            "Put the folder back and start the broker again. To give the records up, stop the broker and run "
+            f"`barnabas log repair {folder} --accept-loss`, or delete the topic: `barnabas topics delete {topic}`.",
+        )
+        self.end = end
+        self.is_accepted = is_accepted

@@ -1,6 +1,6 @@
 """The slow way into the log: for topics whose settings ask to look inside or to change a batch, and for odd timestamps.
 
-What takes long must not be done on the loop: `inspect` raises `InspectionRequiredError` for it there. Who gets that copies the batch,
+Slow work must not run on the loop: there `inspect` raises `InspectionRequiredError`. The caller then copies the batch,
 calls `inspect` again in a thread, and appends with the result. It counts only as long as the topic's settings are the
 ones it was made with.
 """
@@ -28,7 +28,7 @@ SHORT_DATA = 128 * 1024
 SHORT_COUNT = 2000
 
 
-class InspectionRequiredError(Exception):  # noqa: N818 - no error, but what a batch is
+class InspectionRequiredError(Exception):
     """The batch takes long to look at: that is not for the loop."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:

@@ -5,37 +5,38 @@ Kafka's LocalLog. What changes a log is in log/log.py.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.flushing import Unsynced
-from barnabas.log.offsets import NOTHING_TIERED, Offsets
-from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.snapshots import SnapshotFiles
-from barnabas.log.segments.segment import Segment
-from barnabas.log.tiering.checkpoint import TieredPart
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import File, FileSystem, Slice
-from barnabas.log.reading import read_committed
+from barnabas.common.types import TopicPartition
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
-from barnabas.log.offsets import Offsets
+from barnabas.log.flushing import Unsynced
+from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.producers import ProducerStates
-from barnabas.log.reading import out_of_range, read_slice
-from barnabas.log.reading import FoundRecord, aborted_between, first_at_or_after, latest, place_in
+from barnabas.log.reading import (
+    FoundRecord,
+    aborted_between,
+    first_at_or_after,
+    latest,
+    out_of_range,
+    place_in,
+    read_committed,
+    read_slice,
+)
+from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments, number_in
-from barnabas.common.types import TopicPartition
-
+from barnabas.log.tiering.checkpoint import TieredPart
 
 # -- What a log is made of -----------------------------------------------------------------------------
+
 
 class LogState(NamedTuple):
     """What a log consists of when it starts to work: fresh, or as recovery found it."""
@@ -54,7 +55,6 @@ class LogState(NamedTuple):
         local_start = max(self.log_start, self.segments[0].base_offset)
         tiered_end = NOTHING_TIERED if self.tiered is None else self.tiered.end
         return Offsets(self.log_start, self.log_end, self.recovery_point, local_start, tiered_end)
-
 
 
 T = TypeVar("T")
@@ -131,7 +131,14 @@ class LocalLog:
         if not self.producers.has_transactions:
             return high_watermark
         unstable = self.producers.first_unstable_offset
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.offsets.start)
+
+    @property
+    def decided_offset(self) -> int:
+        """No transaction below it is undecided, not even one below the log start, which a crash may lower again.
+        Records are compacted and copied up to here."""
+        first_open = next(iter(self.producers.undecided.values()), self.offsets.high_watermark)
+        return min(first_open, self.last_stable_offset)
 
     @property
     def active(self) -> Segment:

@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
 from barnabas.log import inspection
 from barnabas.log.checks import (
     check_from_client,
@@ -53,7 +54,6 @@ from barnabas.records.batch import (
 )
 from barnabas.records.control import EndTransactionMarker
 from barnabas.records.walking import SMALLEST_RECORD
-from barnabas.common.types import TopicPartition, Uuid
 
 NO_APPEND_TIME: Final = -1
 

@@ -21,14 +21,14 @@ TEMPORARY = ".tmp"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 TIERED_PART = "tiered-offset-checkpoint"  # log/tiering/checkpoint.py
-BEGINNING = ".barnabas-beginning"  # records that an object store remembers are being written (broker/tiering/beginnings)
+BEGINNING = ".barnabas-beginning"  # records of an object store are being written (broker/tiering/beginnings)
 REBUILDING = ".barnabas-rebuilding"  # a compacted log gets its records back (log/tiering/rebuilding.py)
 MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"
 FUTURE_FOLDER = "-future"
-LONGEST_FOLDER_NAME = 255  # the limit of the common file systems; Kafka cuts the topic's name to fit
+MAX_FOLDER_NAME = 255  # the limit of the common file systems; Kafka cuts the topic's name to fit
 
 
 def path_of(folder: str, base_offset: int, suffix: str) -> str:
@@ -55,7 +55,14 @@ def partition_of_future(name: str) -> TopicPartition | None:
     return partition_of_folder(partition) if dot and name.endswith(FUTURE_FOLDER) else None
 
 
+def is_deleted_folder(name: str, partition: TopicPartition) -> bool:
+    """Is it the folder of this partition on its way out? The topic's part of a long name is cut."""
+    start, dot, ending = name.rpartition(".")
+    longest = MAX_FOLDER_NAME - len(dot + ending)
+    return name.endswith(DELETE_FOLDER) and bool(dot) and start == str(partition)[:longest]
+
+
 def retired_folder_name(partition: TopicPartition, suffix: str) -> str:
     """A fresh name for a folder of a partition that is not the one in use: `orders-3.<uuid>-delete`."""
     ending = f".{uuid.uuid4().hex}{suffix}"
-    return str(partition)[: LONGEST_FOLDER_NAME - len(ending)] + ending
+    return str(partition)[: MAX_FOLDER_NAME - len(ending)] + ending

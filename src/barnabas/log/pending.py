@@ -105,7 +105,7 @@ class PendingRoll:
 class WriteStep:
     """What the thread does next for one log."""
 
-    __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll")
+    __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll", "size")
 
     def __init__(
         self, pending: PendingAppends, roll: PendingRoll | None, appends: list[PendingAppend]
@@ -114,6 +114,7 @@ class WriteStep:
         self.roll = roll
         self.file: File | None = None
         self.appends = appends
+        self.size = sum(len(append.data) for append in appends)
         self.is_run = False
         self.is_over = False
         """The loop has heard of it, or does not want it any more."""
@@ -187,9 +188,8 @@ class PendingAppends:
         return step
 
     def end_step(self, step: WriteStep) -> None:
-        """On the loop, when the thread is through with it."""
+        """On the loop, when the thread has run it."""
         log = self.log
-        step.is_over = True
         if step.roll is not None:
             step.roll.apply(log)
         if step.error is not None:
@@ -197,14 +197,13 @@ class PendingAppends:
             self.undo()
             return
         self._step = None
-        size = 0
         for append in step.appends:
             append.apply(log)
-            size += len(append.data)
-        self.bytes -= size
-        log.note_written(step.appends[-1].last_offset + 1, size)
+        self.bytes -= step.size
         if not self._queue:
             log.end_pending()
+        # Last: its callbacks may append, which may begin the next step, or cut the log.
+        log.note_written(step.appends[-1].last_offset + 1, step.size)
 
     def undo(self) -> None:
         """None of what is not written by now will be: not the step under way, nor what waits behind it."""
@@ -220,6 +219,11 @@ class PendingAppends:
     @property
     def step(self) -> WriteStep | None:
         return self._step
+
+    @property
+    def is_over(self) -> bool:
+        """Everything is written or undone. Later appends of the log have a queue of their own."""
+        return self._step is None and not self._queue
 
     @property
     def is_waiting(self) -> bool:

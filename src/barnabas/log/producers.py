@@ -16,7 +16,8 @@ Anything else must continue the sequence.
 
 A transaction is open from its first batch until its marker. Records from the first open one on are unstable:
 `first_unstable_offset` is where a reader of committed data must stop. A transaction that is over stays in the
-way until its marker is below the high watermark.
+way until its marker is below the high watermark. One whose records are all below the log start hides nothing and is
+not in the way, until its next batch; it is remembered, as after a crash the log may start lower again.
 
 Checking and remembering are two calls, so that a write that fails in between leaves no trace.
 
@@ -42,7 +43,7 @@ from barnabas.records.batch import (
     BatchHeader,
 )
 
-MOST_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
+MAX_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
 ORDERED_TO_MS = 1000
 """A producer that sends all the time is moved behind the others once in this time, not with each batch."""
 GRACE_MS = 3_600_000
@@ -60,10 +61,12 @@ def _nobody_counts() -> None:
 class ProducerStates:
     """All producers of one partition."""
 
-    def __init__(self, limit: int = MOST_PRODUCERS) -> None:
+    def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self._limit = limit
         self._producers: dict[int, Producer] = {}
         self.undecided: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
+        self.unstable: dict[int, int] = {}
+        """The undecided ones that have records at or above the log start, with the offset where they are in the way."""
         # Over, but not yet below the high watermark. Both offsets ascend from one to the next: a transaction that began
         # later and ended earlier than another one never matters, and is left out.
         self.decided: deque[CompletedTransaction] | None = None
@@ -158,9 +161,11 @@ class ProducerStates:
         producer.remember(epoch, batch, now_ms)
         if now_ms >= producer.move_at_ms:
             self._move_last(producer, now_ms)
-        if attributes & TRANSACTIONAL_BIT and producer.transaction_start is None:
-            producer.transaction_start = first_offset
-            self.undecided[producer_id] = first_offset
+        if attributes & TRANSACTIONAL_BIT and producer_id not in self.unstable:
+            self.unstable[producer_id] = first_offset
+            if producer.transaction_start is None:
+                producer.transaction_start = first_offset
+                self.undecided[producer_id] = first_offset
 
     def _move_last(self, producer: Producer, now_ms: int) -> None:
         producer.move_at_ms = now_ms + ORDERED_TO_MS
@@ -196,7 +201,8 @@ class ProducerStates:
             return None
         self.undecided.pop(header.producer_id, None)
         completed = CompletedTransaction(header.producer_id, start, marker_offset, aborted)
-        self._note_decided(completed)
+        if (unstable := self.unstable.pop(header.producer_id, None)) is not None:
+            self._note_decided(completed._replace(first_offset=unstable))
         return completed
 
     def _note_decided(self, completed: CompletedTransaction) -> None:
@@ -231,6 +237,7 @@ class ProducerStates:
                     self.undecided[producer_id] = producer.transaction_start
         if saved:
             self.undecided = dict(sorted(self.undecided.items(), key=itemgetter(1)))
+            self.unstable = dict(self.undecided)
             self.decided = deque(saved[-1].decided)
             self.high_watermark_moved(high_watermark)
 
@@ -239,7 +246,7 @@ class ProducerStates:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of any transaction that is open, or whose marker is not yet replicated."""
-        first_open = next(iter(self.undecided.values()), None)
+        first_open = next(iter(self.unstable.values()), None)
         if not self.decided:
             return first_open
         first_decided = self.decided[0].first_offset
@@ -247,12 +254,21 @@ class ProducerStates:
 
     @property
     def has_transactions(self) -> bool:
-        return bool(self.undecided or self.decided)
+        return bool(self.unstable or self.decided)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
         decided = self.decided
         while decided and decided[0].last_offset < high_watermark:
             decided.popleft()
+
+    def log_start_moved(self, log_start: int) -> None:
+        """Open transactions whose records are all below `log_start` are not in the way any more. Their markers may
+        never come: a leader of a mirror that began again at its log start knows nothing of them, its followers do."""
+        for producer_id, offset in list(self.unstable.items()):
+            if offset >= log_start:
+                return
+            if offset <= self._producers[producer_id].last_offset < log_start:
+                del self.unstable[producer_id]
 
     @property
     def open_transactions(self) -> dict[int, int]:
@@ -280,6 +296,7 @@ class ProducerStates:
                 producer.roll_back(offset)
                 if producer.transaction_start is None:
                     self.undecided.pop(producer.producer_id, None)
+        self.unstable = dict(self.undecided)
         return True
 
     # -- forgetting ---------------------------------------------------------------------------------
@@ -293,10 +310,11 @@ class ProducerStates:
             return 0
         seen = 0
         for producer in list(islice(self._producers.values(), most)):
-            if producer.transaction_start is not None:
+            if producer.producer_id in self.unstable:
                 self._move_last(producer, now_ms)
             elif now_ms - producer.last_append_ms >= expiration_ms:
                 del self._producers[producer.producer_id]
+                self.undecided.pop(producer.producer_id, None)
             else:
                 break
             seen += 1
@@ -307,9 +325,10 @@ class ProducerStates:
         for producer in list(self._producers.values()):
             if (
                 max(producer.last_offset, producer.marker_offset) < offset
-                and producer.transaction_start is None
+                and producer.producer_id not in self.unstable
             ):
                 del self._producers[producer.producer_id]
+                self.undecided.pop(producer.producer_id, None)
 
     def restore(self, producers: Iterable[Producer]) -> None:
         """Replace everything by what a snapshot says, except when we last heard of a producer: that only we know."""
@@ -321,6 +340,7 @@ class ProducerStates:
         self._producers = {producer.producer_id: producer for producer in producers}
         opened = [(p.transaction_start, p.producer_id) for p in producers if p.transaction_start is not None]
         self.undecided = {producer_id: start for start, producer_id in sorted(opened)}
+        self.unstable = dict(self.undecided)
         self.decided = None
 
     def clear(self) -> None:

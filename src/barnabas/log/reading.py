@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
-from barnabas.common.files import File, ReadableFile
-from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import EMPTY, File, FileSlice, ReadableFile, Slice
+from barnabas.common.types import TopicPartition
+from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 from barnabas.records.record import InvalidRecords, iterate_times
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import islice
-from operator import itemgetter
-from typing import TYPE_CHECKING
-from barnabas.common.files import FileSlice, Slice
-from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.records.batch import BatchHeader
-
-from typing import TYPE_CHECKING
-
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.files import EMPTY, FileSlice, Slice
-from barnabas.log.segments.segment import Segment
-from barnabas.common.types import TopicPartition
-
 if TYPE_CHECKING:
-    from barnabas.log.local_log import LocalLog
     from barnabas.log.local_log import LocalLog
 
 
@@ -123,10 +112,6 @@ def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterat
             return
 
 
-
-
-
-
 class RemoteOffset(KafkaError):  # noqa: N818 - where to look, not an error
     """The offset may be read, but lies below the local start: in a remote segment.
 
@@ -196,10 +181,9 @@ def out_of_range(log: LocalLog, offset: int) -> KafkaError:
     )
 
 
+# -- Reading what is committed: a slice of the log, and which transactions a reader must leave out of it
 
-# -- Reading what is committed: a slice of the log, and which transactions a reader must leave out of it 
-
-MOST_LISTED = 200
+MAX_LISTED = 200
 """More aborted transactions than this are worth a look at the batches of the slice."""
 SHORT_SLICE = 64 << 10
 """At most some 800 batches of the smallest size, which are looked at in about a millisecond."""
@@ -217,8 +201,8 @@ def read_committed(
     ):
         return data, []
     with log.storage_errors():
-        found = list(islice(_aborted(log, offset, upper_offset), MOST_LISTED + 1))
-        if len(found) > MOST_LISTED:
+        found = list(islice(_aborted(log, offset, upper_offset), MAX_LISTED + 1))
+        if len(found) > MAX_LISTED:
             data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
             between = partial(_aborted, log)
             found = aborted_in(between, offset, data) if isinstance(data, FileSlice) else []

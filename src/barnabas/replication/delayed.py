@@ -19,7 +19,7 @@ from barnabas.common.clock import Timer, Timers
 
 
 class Loop(Protocol):
-    """The event loop, as far as waiting needs it."""
+    """The event loop's timer functions."""
 
     @property
     def timers(self) -> Timers: ...
@@ -41,22 +41,23 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def try_complete(self) -> bool:
-        """Call `complete` if everything is there. If not, watch what is missing, and call `changed` when it changes."""
+        """Call `complete` if the condition holds. Otherwise watch the partitions involved, and call `changed` on
+        each change."""
 
     @abstractmethod
     def on_complete(self) -> None:
-        """Called once: stop watching, and answer."""
+        """Stop watching and respond. Called once."""
 
     @abstractmethod
     def on_expiration(self) -> None:
-        """The deadline has passed: complete it with what there is."""
+        """Complete with the current state after the deadline."""
 
     def wait(self, seconds: float) -> None:
         if self._timer is None and not self.is_completed:
             self._timer = self._loop.timers.call_later(seconds, self.expire)
 
     def changed(self) -> None:
-        """Try again in the next turn of the loop: one append may change several things that are watched."""
+        """Try again in the next turn of the loop: one append may trigger several watches."""
         if not self._is_scheduled and not self.is_completed:
             self._is_scheduled = True
             self._loop.call_soon(self._try_again)

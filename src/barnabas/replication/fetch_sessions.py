@@ -1,11 +1,11 @@
-"""Fetch sessions (KIP-227): what a consumer subscribed to, and which of it is worth reading.
+"""Fetch sessions (KIP-227).
 
-A session remembers its partitions between requests and keeps a *ready* set. A partition is ready
-when a fetch may have something to say about it; one that had nothing new is watched and leaves
-the set until its partition changes. A fetch therefore costs what has changed, not what is subscribed.
+A session remembers its partitions between requests and keeps a *ready* set: the partitions that may have data or
+news for the client. A partition without news is watched and leaves the set until it changes. The cost of a fetch is
+therefore proportional to the changes, not to the subscription.
 
-A fetch without a session is a session that lives for one request. So is one of a consumer for whose partitions there
-is no room any more: a client may name partitions that do not exist, and each that is remembered takes memory.
+A fetch without a session uses a session of one request. So does a consumer whose partitions exceed the limit: a
+client may name partitions that do not exist, and each remembered one takes memory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -24,17 +25,15 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replication.partition import Partition
-from barnabas.common.types import Uuid
 
 NO_SESSION: Final = 0
 NO_REPLICA: Final = -1  # a consumer fetches, not a follower
 FINAL_EPOCH: Final = -1  # no session, or the end of one
 INITIAL_EPOCH: Final = 0  # a full fetch that asks for a session
 TOPIC_IDS_SINCE: Final = 13
-LONGEST_WAIT_MS: Final = (
-    600_000  # a client may ask for weeks; its connection would be idle and closed by then
-)
-# How long followers are expected to name what we have just begun to lead, and how long their polls may wait meanwhile.
+MAX_WAIT_MS: Final = 600_000  # a client may ask for weeks; its idle connection would be closed by then
+# After becoming leader: how long followers may take to name the partition, and the maximum wait of their polls
+# meanwhile.
 EXPECTATION_S = 1.0
 EXPECTANT_WAIT_MS = 25
 EVICTION_AGE_S = 120.0  # a session used within this time is not evicted for another (Kafka's own constant)
@@ -45,9 +44,9 @@ EntryKey: TypeAlias = tuple[str | Uuid, int]
 
 
 class FetchEntry:
-    """One partition of a session: where the consumer stands and what it was last told.
+    """One partition of a session: the consumer's fetch offset and the offsets last sent to it.
 
-    What it asks for has the names of `FetchPartition`: a fetch without a session is read from that directly.
+    The request fields have the names of `FetchPartition`: a fetch without a session reads them from there.
     """
 
     __slots__ = (
@@ -58,7 +57,7 @@ class FetchEntry:
     def __init__(self, topic: FetchTopic, topic_key: str | Uuid, wanted: FetchPartition) -> None:
         self.topic = topic.topic
         self.topic_id = topic.topic_id
-        self.topic_key = topic_key  # name or id, whichever the session goes by
+        self.topic_key = topic_key  # name or id, depending on the session's version
         self.partition = wanted.partition
         self.watched: Partition | None = None
         self.sent_high_watermark = -1
@@ -113,15 +112,15 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.replica = NO_REPLICA  # the follower that fetches
         self.last_used = now
-        self.ends_now = False  # what waits is answered even if there is nothing new
-        self.full = True  # the next answer names every partition, not only those with news
+        self.ends_now = False  # respond to a waiting fetch even without news
+        self.full = True  # the next response includes every partition, not only changed ones
         self.entries: dict[EntryKey, FetchEntry] = {}
-        self.counted = 0  # of its partitions, in the sum of all sessions
+        self.counted = 0  # partitions counted in the sum of all sessions
         self.ready: dict[FetchEntry, None] = {}
         self.on_ready: Callable[[], None] | None = None
 
     def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as the request says."""
+        """Add, change and forget partitions as requested."""
         entries, ready = self.entries, self.ready
         for topic in request.topics:
             topic_key = topic.topic_id if self.uses_topic_ids else topic.topic
@@ -133,7 +132,7 @@ class FetchSession:
                 else:
                     entry.update(wanted)
                 if self.replica != NO_REPLICA:
-                    entry.sent_high_watermark = -1  # the follower may have lost our last answer about it
+                    entry.sent_high_watermark = -1  # the follower may have lost our last response
                 ready[entry] = None
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
@@ -146,12 +145,12 @@ class FetchSession:
             self.ready.pop(entry, None)
 
     def set_idle(self, entry: FetchEntry, partition: Partition) -> None:
-        """There is nothing to read: it is not ready until it changes."""
+        """Mark a partition as having nothing to read, until it changes."""
         self.ready.pop(entry, None)
         entry.watch(self, partition)
 
     def keep_ready(self, entry: FetchEntry, partition: Partition) -> None:
-        """There is something, and more may come."""
+        """Keep a partition ready: more data may follow."""
         self.ready[entry] = None
         entry.watch(self, partition)
 
@@ -161,7 +160,7 @@ class FetchSession:
             self.on_ready()
 
     def is_worth_telling(self, entry: FetchEntry) -> None:
-        """With the next answer, but not in one of its own."""
+        """Include the partition in the next response, without completing a waiting fetch."""
         self.ready[entry] = None
 
     def end_poll(self) -> None:
@@ -170,13 +169,13 @@ class FetchSession:
             self.on_ready()
 
     def rotate(self, entries: Iterable[FetchEntry]) -> None:
-        """Those that just got data go to the back of the queue, so that no partition starves the others."""
+        """Move the partitions that just got data to the end, so that none starves the others."""
         for entry in entries:
             self.ready.pop(entry, None)
             self.ready[entry] = None
 
     def take_back(self, response: FetchResponse) -> None:
-        """An answer is not sent after all: what it would have told is news again."""
+        """Undo the state of a response that is not sent: its news must be sent again."""
         for topic in response.responses:
             topic_key = topic.topic_id if self.uses_topic_ids else topic.topic
             for data in topic.partitions:
@@ -197,11 +196,11 @@ class FetchSession:
 WITHOUT_SESSION: Final = {
     uses_topic_ids: FetchSession(NO_SESSION, uses_topic_ids, 0.0) for uses_topic_ids in (False, True)
 }
-"""Stand in where a fetch without a session is read from its request; nobody adds to them."""
+"""Empty defaults for fetches that are read from their request; never modified."""
 
 
 class FetchSessions:
-    """All sessions of a broker; bounded, the longest unused one of a consumer makes room for a new one."""
+    """All sessions of a broker, bounded: the least recently used consumer session is evicted for a new one."""
 
     def __init__(self, slots: int, clock: Clock, most_partitions: int = UNBOUNDED) -> None:
         self._slots = slots
@@ -211,7 +210,7 @@ class FetchSessions:
         self._followers: dict[int, FetchSession] = {}  # the latest of each replica
         self._expectant_until: dict[int, float] = {}  # by replica
         self.evicted = 0
-        self.refused = 0  # sessions that were not opened, or ended, because of their partitions
+        self.refused = 0  # sessions refused or closed because of the partition limit
         self.partition_count = 0
 
     def __len__(self) -> int:
@@ -221,7 +220,7 @@ class FetchSessions:
         return iter(self._sessions.values())
 
     def open(self, request: FetchRequest, version: int) -> FetchSession:
-        """The session that serves this request; KafkaError when the client's idea of it is wrong."""
+        """The session for this request; KafkaError if session id or epoch do not match."""
         uses_topic_ids, epoch = version >= TOPIC_IDS_SINCE, request.session_epoch
         if epoch == FINAL_EPOCH:
             if request.session_id != NO_SESSION:
@@ -238,8 +237,8 @@ class FetchSessions:
         return session
 
     def count(self, session: FetchSession, replica: int) -> None:
-        """Take account of a session's partitions. One that outgrows the room for all ends; its client fetches without
-        one, as Kafka's do when slots are missing."""
+        """Count a session's partitions. A session beyond the limit is closed; its client then fetches without one,
+        as with Kafka when no slots are free."""
         added = len(session.entries) - session.counted
         if not added or session.id not in self._sessions:
             return
@@ -250,12 +249,11 @@ class FetchSessions:
             self.close(session.id)
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                "the fetch sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
-                "allows",
+                "the fetch sessions of this broker have reached barnabas.fetch.session.max.partitions",
             )
 
     def take_back(self, response: FetchResponse) -> None:
-        """The answer of a session is not sent."""
+        """Undo the state of a session's response that is not sent."""
         session = self._sessions.get(response.session_id)
         if session is not None:
             session.take_back(response)
@@ -263,16 +261,16 @@ class FetchSessions:
     # -- followers ----------------------------------------------------------------------------------
 
     def follower_fetches(self, session: FetchSession, replica: int) -> int:
-        """Note whose session it is; the milliseconds that it may wait for news."""
+        """Register the follower's session; returns its maximum wait in milliseconds."""
         session.replica = replica
         session.ends_now = False
         self._followers[replica] = session
         is_expectant = self._clock.monotonic() < self._expectant_until.get(replica, 0.0)
-        return EXPECTANT_WAIT_MS if is_expectant else LONGEST_WAIT_MS
+        return EXPECTANT_WAIT_MS if is_expectant else MAX_WAIT_MS
 
     def expect(self, replicas: Iterable[int]) -> None:
-        """We have begun to lead something that these follow, and they cannot name it before their polls have ended.
-        Some will hear of it a little later than we: for a moment their polls are short."""
+        """Shorten the polls of these followers: this broker became leader of a partition that they follow, and they
+        can name it only after their current poll."""
         until = self._clock.monotonic() + EXPECTATION_S
         for replica in replicas:
             self._expectant_until[replica] = until
@@ -283,7 +281,8 @@ class FetchSessions:
         return FetchSession(NO_SESSION, uses_topic_ids, 0.0)
 
     def _create(self, request: FetchRequest, uses_topic_ids: bool, replica: int) -> FetchSession:
-        """A follower always gets one, and only one: without it, it would name a thousand partitions in every fetch."""
+        """Create a session. A follower always gets exactly one: without it, it would name a thousand partitions per
+        fetch."""
         now, follows = self._clock.monotonic(), replica != NO_REPLICA
         if (former := self._followers.pop(replica, None)) is not None:
             self.close(former.id)
@@ -316,7 +315,7 @@ class FetchSessions:
         return session
 
     def _evict(self, now: float, *, even_if_used: bool) -> bool:
-        """Take a place from a consumer."""
+        """Evict a consumer's session."""
         oldest = next((each for each in self._sessions.values() if each.replica == NO_REPLICA), None)
         if oldest is None or (now - oldest.last_used < EVICTION_AGE_S and not even_if_used):
             return False

@@ -1,7 +1,7 @@
-"""Follows one leader: one fetch after the other, all partitions in one session, raw bytes appended as they come.
+"""Fetches from one leader: one request at a time, all partitions in one session, batches appended unchanged.
 
-A partition is asked for by its log end and the epoch of its last batch. A session (KIP-227) names only what has
-changed since the request before; it begins again when the leader does not know it or an answer was lost.
+A partition is requested by its log end offset and last epoch. A session (KIP-227) names only changed partitions; it
+is recreated if the leader does not know it or a response was lost.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.cluster.peers import Peers
+from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.log.replacing import LogUnsettled
 from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -32,13 +33,12 @@ logger = safe_logger(__name__)
 
 DEFAULT_TURN = TurnLimit()
 _LAST_SESSION_EPOCH = 2**31 - 1
-# After a change of leaders one broker knows of it first; the other a few milliseconds later, or a second on a busy
-# machine. So the first attempts come soon after one another, each after a little more time, up to
-# replica.fetch.backoff.ms: who comes too early loses a third of that time again, not all of it.
+# After a leader change one broker learns of it first, the other some milliseconds later, or a second on a busy
+# machine. So the first retries follow quickly, with a delay that grows up to replica.fetch.backoff.ms.
 FIRST_PAUSE = 0.02
 GROWTH = 1.3
-WRITE_PAUSE = 0.02  # between two looks at a slow disk that has not written yet what was fetched
-_MOST_STEPS = 64
+WRITE_PAUSE = 0.02  # between two checks of a slow disk that has not written the last fetch yet
+_MAX_STEPS = 64
 _SESSION_IS_GONE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -49,7 +49,7 @@ _SESSION_IS_GONE = frozenset(
 
 
 class FetchSettings(NamedTuple):
-    """Kafka's `replica.fetch.*`."""
+    """Kafka's `replica.fetch.*` settings."""
 
     max_wait_ms: int
     min_bytes: int
@@ -59,16 +59,15 @@ class FetchSettings(NamedTuple):
 
 
 class BrokerIdentity(NamedTuple):
-    """As whom a follower fetches; a leader refuses every epoch but the present one."""
+    """Id and epoch with which a follower fetches; a leader rejects every epoch but the current one."""
 
     broker_id: int
     broker_epoch: int
 
 
 class LeaderFetcher:
-    """`_to_name` are the partitions that the next request must name, because the leader knows something else of
-    them, or nothing; `_put_off` those that it must not name yet. A fetch costs what has changed, not what is
-    followed."""
+    """Follows the partitions of one leader. `_to_name` are the partitions to include in the next request,
+    `_put_off` those to leave out for now."""
 
     def __init__(
         self,
@@ -111,7 +110,8 @@ class LeaderFetcher:
             self._task = asyncio.ensure_future(self._run())
 
     def follows(self, partition: Partition) -> bool:
-        """Is it followed in the epoch in which it is now? A new epoch begins without waiting for a pause to end."""
+        """Return True if the partition is followed in its current epoch. A new epoch does not wait for a backoff to
+        end."""
         one = self._followed.get(key_of(partition))
         state = partition.state
         return (
@@ -156,7 +156,7 @@ class LeaderFetcher:
         self._failures += 1
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not when there is another partition to follow: its leader may be back."""
+        """Wait, unless a partition is added: its leader may be back."""
         alarm = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
@@ -164,10 +164,11 @@ class LeaderFetcher:
             alarm.cancel()
 
     def _backoff_after(self, failures: int) -> float:
-        return min(self._settings().backoff, FIRST_PAUSE * GROWTH ** min(failures, _MOST_STEPS))
+        return min(self._settings().backoff, FIRST_PAUSE * GROWTH ** min(failures, _MAX_STEPS))
 
     async def _fetch_once(self) -> None:
         self._resume()
+        self._put_off_unwritten()
         if len(self._put_off) == len(self._followed):
             await self._pause(self._next_resumption() or self._settings().backoff)
             return
@@ -182,7 +183,7 @@ class LeaderFetcher:
         self._continue_session(response.session_id)
 
     def _resume(self) -> None:
-        """Take up what was put off for long enough."""
+        """Resume partitions whose backoff has ended."""
         if not self._put_off:
             return
         now = self._clock.monotonic()
@@ -194,15 +195,20 @@ class LeaderFetcher:
                 self._forgotten.pop(key, None)  # a request must not name and forget the same partition
                 self._to_name[key] = one
 
+    def _put_off_unwritten(self) -> None:
+        """A log that began behind remote segments was not fetched by us, and its files may not be replaced yet."""
+        for key, one in [item for item in self._to_name.items() if not item[1].is_written]:
+            self._put_off_for(WRITE_PAUSE, key, one)
+
     def _next_resumption(self) -> float:
-        """Seconds until something that was put off is taken up; 0 when nothing will be by the clock alone."""
+        """Seconds until the next backoff ends; 0 if none is pending."""
         now = self._clock.monotonic()
         return min(
             (one.resume_at - now for one in self._put_off.values() if one.resume_at > now), default=0.0
         )
 
     def _wait_ms(self, longest: int) -> int:
-        """How long the leader may wait for news before it answers."""
+        """Milliseconds that the leader may wait for new records."""
         soon = self._next_resumption() if self._put_off else 0.0
         return min(longest, math.ceil(soon * 1000)) if soon else longest
 
@@ -241,7 +247,7 @@ class LeaderFetcher:
     # -- taking over --------------------------------------------------------------------------------
 
     async def _take(self, response: FetchResponse) -> None:
-        """An answer may hold ten megabytes of small batches, or a thousand partitions: others run in between."""
+        """Apply a response in slices: it may hold ten megabytes of small batches, or a thousand partitions."""
         answers = list(self._answers(response))
         for _, one, data in answers:
             follower.lower_recovery_point(one.partition, data)
@@ -254,7 +260,7 @@ class LeaderFetcher:
                         turn.begin()
 
     def _answers(self, response: FetchResponse) -> Iterator[tuple[Key, Followed, PartitionData]]:
-        """What is said of partitions that are as they were when it was asked for."""
+        """Responses for partitions that are unchanged since the request."""
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
@@ -265,13 +271,15 @@ class LeaderFetcher:
                         yield key, one, data
 
     def _is_as_sent(self, key: Key, one: Followed) -> bool:
-        """Leadership may have moved, and the log with it, while the answer was under way or others were taken over."""
+        """Return False if the leader or the log changed since the request was sent."""
         return self._followed.get(key) is one and one.sent == one.position() and not one.partition.is_leader
 
     def _take_one(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
                 follower.start_again_at(one.partition, data.log_start_offset)
+                if not one.is_written:
+                    self._put_off_for(WRITE_PAUSE, key, one)
             elif data.error_code:
                 if data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
                     self._moved_to_tiers(one.partition)
@@ -284,8 +292,11 @@ class LeaderFetcher:
                 one.refusals = 0
                 yield from self._take_records(key, one, data)
             yield
+        except LogUnsettled:
+            if self._followed.get(key) is one:
+                self._put_off_for(WRITE_PAUSE, key, one)
         except Exception as error:
-            # Whatever it is, it concerns this partition: those behind it in the answer go on.
+            # Any error concerns this partition only: continue with the others.
             unforeseen = not isinstance(error, KafkaError)
             logger.error(
                 "%s cannot follow its leader: %s", one.partition.topic_partition, error, exc_info=unforeseen
@@ -301,7 +312,7 @@ class LeaderFetcher:
             size += appended
             yield
         if not one.is_written and self._followed.get(key) is one:
-            self._put_off_for(WRITE_PAUSE, key, one)  # the leader must not count what is not written
+            self._put_off_for(WRITE_PAUSE, key, one)  # the leader must not count unwritten records
         throttle = self._throttles.of(one.partition) if size else None
         if throttle is not None:
             throttle.take(size)
@@ -309,8 +320,8 @@ class LeaderFetcher:
                 self._put_off_for(self._settings().backoff, key, one)
 
     def _put_off_for(self, seconds: float, key: Key, one: Followed) -> None:
-        """Not now: the leader does not know yet that it leads, or is no longer one. It is named again later: only
-        then does the leader count what we have."""
+        """Back off from a partition that its leader does not lead yet, or no longer. It is named again later, so
+        that the leader then counts our log end."""
         one.resume_at = self._clock.monotonic() + seconds
         self._put_off[key] = one
         self._to_name.pop(key, None)

@@ -1,12 +1,12 @@
-"""Which leader each partition follows: one fetcher for each leader, kept in step with the partitions' states."""
+"""One fetcher per leader, kept in step with the state of the partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.common.clock import Clock, TurnLimit
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
+from barnabas.common.clock import Clock, TurnLimit
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles
@@ -24,8 +24,8 @@ class ReplicaFetchers:
         moved_to_tiers: Callable[[Partition], None] = lambda partition: None,
         waits_for_tiers: Callable[[Partition], bool] = lambda partition: False,
     ) -> None:
-        """`moved_to_tiers` is told when a leader says that a partition's next records are in remote segments;
-        `waits_for_tiers` is asked whether an empty log must not take records yet, because it may begin behind those."""
+        """`moved_to_tiers` is called when a leader reports that a partition's next records are in remote segments;
+        `waits_for_tiers` returns True if an empty log must not take records yet, because it may start after those."""
         self._peers = peers
         self._identity = identity
         self._settings = settings
@@ -38,14 +38,14 @@ class ReplicaFetchers:
         self._followed: dict[Partition, LeaderFetcher] = {}
 
     def follow(self, partition: Partition) -> None:
-        """A partition has another state: fetch it from the leader it has now, or from nobody."""
+        """Fetch the partition from its current leader, or stop if it has none."""
         before = self._followed.get(partition)
         state = partition.state
         is_settled = not (partition.is_retired or partition.is_unsettled or partition.is_recovering)
         follows = state is not None and is_settled and not partition.is_leader
         if before is not None:
             if follows and before.follows(partition):
-                return  # only its ISR is another
+                return  # only its ISR has changed
             before.remove(partition)
             del self._followed[partition]
         if state is None or not follows or state.leader == NO_LEADER:

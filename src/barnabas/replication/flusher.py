@@ -1,8 +1,8 @@
 """Group fsync: many acknowledgements share one flush.
 
-One flush at a time is in flight per log. Requests that arrive meanwhile join the next one, so a slow disk makes the
-groups larger and not the queue longer. A flush that fails is never tried again: the kernel may already
-have dropped the dirty pages, so the log dir goes offline and every waiter gets the error.
+At most one flush per log is in flight. Requests that arrive meanwhile join the next one, so that a slow disk makes
+the groups larger and not the queue longer. A failed flush is never retried: the kernel may already have dropped the
+dirty pages, so the log dir goes offline and every waiter gets the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FlushCallback = Callable[[ErrorCode], None]
 
 
 class Background(Protocol):
-    """Runs a blocking call that releases the GIL elsewhere, then `done(error)` on the event loop."""
+    """Runs a blocking call that releases the GIL in a thread, then calls `done(error)` on the event loop."""
 
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
 
@@ -33,7 +33,7 @@ class Flusher:
         self._held: dict[Log, Callable[[], None]] = {}
 
     def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
-        """Call back once everything below `offset` is on the disk."""
+        """Call back once everything below `offset` is on disk."""
         if log.flushed_offset >= offset:
             callback(ErrorCode.NONE)
             return
@@ -42,12 +42,12 @@ class Flusher:
             self._start(log)
 
     def flush(self, log: Log) -> None:
-        """Flush without anybody waiting (flush.messages, flush.ms, a sealed segment)."""
+        """Flush without a waiter (flush.messages, flush.ms, a sealed segment)."""
         if log not in self._in_flight:
             self._start(log)
 
     def hold(self, log: Log, ready: Callable[[], None]) -> None:
-        """Begin no flush of the log until `release`; `ready` is called when none is under way."""
+        """Start no flush of the log until `release`; `ready` is called once none is in flight."""
         self._held[log] = ready
         if log not in self._in_flight:
             ready()
@@ -82,17 +82,17 @@ class Flusher:
             self._fail(log, error)
             return
         log.complete_flush(job)
-        waiting = self._waiting.pop(log, [])
-        later = [(offset, callback) for offset, callback in waiting if offset > log.flushed_offset]
+        waiting, flushed = self._waiting.pop(log, []), log.flushed_offset
+        later = [(offset, callback) for offset, callback in waiting if offset > flushed]
         if later:
             self._waiting[log] = later
             self._start(log)
-        for offset, callback in waiting:
-            if offset <= log.flushed_offset:
+        for offset, callback in waiting:  # a callback may truncate the log, and lower its flushed offset
+            if offset <= flushed:
                 callback(ErrorCode.NONE)
 
     def _turn_away(self, log: Log) -> None:
-        """The partition was deleted or has left this broker, or its disk failed: no flush will ever tell."""
+        """Fail the waiters: the partition was deleted or moved away, or its disk failed, and no flush will follow."""
         error = (
             ErrorCode.KAFKA_STORAGE_ERROR if log.disk.error is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
         )

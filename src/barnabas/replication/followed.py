@@ -1,13 +1,13 @@
-"""A partition that is followed: what its leader was last told of it, and how that is said in a fetch."""
+"""A followed partition: its fetch position as last sent to the leader, and its entry in a fetch request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.fetch import FetchPartition, FetchTopic
 from barnabas.replication.partition import Partition
-from barnabas.common.types import Uuid
 
 Key: TypeAlias = tuple[Uuid, int]
 
@@ -17,7 +17,7 @@ def key_of(partition: Partition) -> Key:
 
 
 class Position(NamedTuple):
-    """What the leader was last told of a partition."""
+    """The fetch position last sent to the leader."""
 
     leader_epoch: int
     offset: int
@@ -37,7 +37,7 @@ class Followed:
 
     @property
     def is_written(self) -> bool:
-        """Is everything that was fetched on its way to the disk? By its next fetch the leader counts it."""
+        """Return True if everything fetched is written. The next fetch makes the leader count it."""
         return not self.partition.log.has_pending
 
     def position(self) -> Position:
@@ -48,7 +48,7 @@ class Followed:
 
 
 def name_all(partitions: Mapping[Key, Followed], max_bytes: int) -> list[FetchTopic]:
-    """Ask for what comes next in each of them, and note what the leader learns by that."""
+    """Build the fetch entries of all partitions, and remember the positions sent."""
     topics: dict[Uuid, FetchTopic] = {}
     for (topic_id, index), one in partitions.items():
         position = one.sent = one.position()

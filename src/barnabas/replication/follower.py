@@ -1,18 +1,19 @@
-"""What a follower does with its leader's answers: append, or first cut what the leader never had (KIP-101, KIP-279).
+"""Applies a leader's fetch responses to a follower's log: append, or truncate diverging records first (KIP-101,
+KIP-279).
 
-Nothing is cut before the leader has said where its epochs end. A follower whose last epoch ended earlier at the
-leader holds records that were never committed; they go, and the fetches after that go on from there.
+Nothing is truncated before the leader has returned the end offset of the epoch. A follower whose last epoch ended
+earlier at the leader holds uncommitted records; these are truncated, and fetching continues from there.
 
-Many small batches are appended in steps, between which others run: the partition may have another leader then, be one
-itself, or be cut. What is left of the answer is worth nothing in that case; the next fetch says where the log ends.
+Many small batches are appended in slices. Between slices the partition may get another leader, become leader, or be
+truncated; the rest of the response is then dropped, and the next fetch names the new log end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.log.log import Log
 from barnabas.common.safe_logging import safe_logger
+from barnabas.log.log import Log
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.records.batch import Walked, iterate_headers
@@ -22,11 +23,11 @@ logger = safe_logger(__name__)
 
 PIECE_BYTES = 1 << 20
 PIECE_BATCHES = 128
-"""How much is appended in one turn of the loop: about a millisecond."""
+"""Bytes appended per turn of the loop: about a millisecond."""
 
 
 def pieces(walked: Walked, piece_bytes: int = PIECE_BYTES) -> Iterator[Walked]:
-    """Batches of about `piece_bytes`, and not too many."""
+    """Split batches into pieces of about `piece_bytes` with a bounded number of batches."""
     first = start = 0
     for number, (position, header) in enumerate(walked):
         if number == first:
@@ -39,7 +40,7 @@ def pieces(walked: Walked, piece_bytes: int = PIECE_BYTES) -> Iterator[Walked]:
 
 
 def size_of(piece: Walked) -> int:
-    """Bytes of batches that follow each other."""
+    """Bytes of contiguous batches."""
     last, header = piece[-1]
     return last + header.size - piece[0][0]
 
@@ -47,7 +48,7 @@ def size_of(piece: Walked) -> int:
 def take(
     partition: Partition, data: PartitionData, now_ms: int, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[int]:
-    """Take over an answer without an error, in steps that give how many bytes of records they have appended."""
+    """Apply a response without an error, in steps that yield the bytes appended."""
     if data.diverging_epoch.epoch != NO_EPOCH:
         cut_to(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         return
@@ -63,7 +64,7 @@ def take(
 
 
 def _state(partition: Partition) -> tuple[object, ...]:
-    """What must be the same when an answer is taken over further."""
+    """State that must not change between two steps."""
     log = partition.log
     return (
         partition.is_retired,
@@ -75,8 +76,8 @@ def _state(partition: Partition) -> tuple[object, ...]:
 
 
 def lower_recovery_point(partition: Partition, data: PartitionData) -> None:
-    """Before a cut the recovery point must be noted on the disk. If those of all partitions that an answer cuts are
-    lowered first, they are noted together."""
+    """Lower the recovery point before a truncation. Lowering those of all partitions of a response first writes the
+    checkpoint once."""
     if data.diverging_epoch.epoch != NO_EPOCH and not data.error_code:
         agreed = agreed_end(partition.log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         partition.log.lower_recovery_point(agreed)
@@ -86,14 +87,14 @@ def _append(partition: Partition, records: Records, now_ms: int, piece_bytes: in
     batches = memoryview(records)
     walked = list(iterate_headers(batches))
     if not walked:
-        partition.log.append_as_follower(batches, now_ms)  # which says what is wrong with them
+        partition.log.append_as_follower(batches, now_ms)  # which reports the error
     for piece in pieces(walked, piece_bytes):
         partition.log.append_as_follower(batches, now_ms, piece)
         yield size_of(piece)
 
 
 def cut_to(partition: Partition, leader_epoch: int, leader_end: int) -> None:
-    """Cut to where both logs are known to agree: the end of the leader's epoch, or of ours if that is shorter."""
+    """Truncate to the offset where both logs agree: the end of the leader's epoch, or of ours if that is smaller."""
     log = partition.log
     agreed = agreed_end(log, leader_epoch, leader_end)
     if agreed < log.high_watermark:
@@ -111,19 +112,19 @@ def agreed_end(log: Log, leader_epoch: int, leader_end: int) -> int:
     own_epoch, own_end = log.epoch_end_offset(leader_epoch)
     if own_epoch == NO_EPOCH:
         return min(leader_end, log.log_end_offset)
-    # Ours may be an older epoch than the leader named: its end here is as far as we can agree by now.
+    # Our epoch may be older than the leader's answer: its end here is the largest offset known to agree.
     ends = (own_end, leader_end) if own_epoch == leader_epoch else (own_end,)
     return min(*ends, log.log_end_offset)
 
 
 def start_again_at(partition: Partition, log_start: int) -> None:
-    """The leader no longer has what comes next: begin again at its log start."""
+    """Restart the log at the leader's log start, because the leader no longer has the next records."""
     log = partition.log
     logger.warning(
-        "%s: the leader starts at %d and we end at %d: beginning again there",
+        "%s: the leader's log starts at %d, ours ends at %d: restarting there",
         partition.topic_partition,
         log_start,
         log.log_end_offset,
     )
-    log.truncate_fully_and_start_at(log_start)
+    log.truncate_fully_and_start_at(log_start, in_background=True)
     partition.followed_to(log_start)

@@ -1,10 +1,10 @@
-"""The ISR of a partition as its leader sees it: how far each follower is, whom to ask for, how far is committed.
+"""The ISR of a partition on its leader: follower progress, ISR proposals and the high watermark.
 
-The high watermark follows the slowest member of the *maximal* ISR: the committed one and the members we have asked the
-controller to add. A member counts as gone only once the controller has said so. And it moves only while the committed
-ISR is as large as min.insync.replicas asks: so a replica that leaves the ISR then still has all that was committed
-(KIP-966). Where consumers see only what is flushed (`barnabas.visible`), it also stops at the flushed offset of the
-leader.
+The high watermark follows the slowest member of the *maximal* ISR: the committed ISR and the members that the
+controller was asked to add. A member leaves it only once the controller has committed that. It advances only while
+the committed ISR has at least min.insync.replicas members, so that a replica that leaves the ISR then still has all
+committed records (KIP-966). If consumers see only flushed records (`barnabas.visible`), it is also limited by the
+leader's flushed offset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLUSHED: Final = "flushed"  # barnabas.visible
 
 
 class InSyncReplicas(PartitionWatchers):
-    """The part of a partition that knows its followers. It moves the high watermark while this broker leads."""
+    """The followers of a partition. Moves the high watermark while this broker leads."""
 
     __slots__ = (
         "_can_commit", "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable",
@@ -44,17 +44,17 @@ class InSyncReplicas(PartitionWatchers):
         self.broker_id = broker_id
         self.is_leader = False
         self.is_only_here = True
-        """Nothing but this machine holds what is acknowledged now."""
+        """True if only this host holds the records that are acknowledged now."""
         self.has_enough_in_sync = True
         self.state: PartitionState | None = None
         self.proposal: IsrProposal | None = None
         self._cluster = cluster
         self.mirror: MirrorTopic | None = None
-        """Of a topic that is, or was, a mirror."""
+        """True if the topic is, or was, a mirror."""
         self._can_commit = False
-        """Do we lead, as far as we can know?"""
+        """True if this broker leads, as far as it knows."""
         self._is_writable = False
-        """And may clients write?"""
+        """True if it leads and clients may write."""
         self._commits_alone = False
         self._shows_flushed_only = False
         self._flushing_to = 0
@@ -64,12 +64,12 @@ class InSyncReplicas(PartitionWatchers):
 
     @property
     def end_is_known(self) -> bool:
-        """Has the high watermark passed what was there when this leader began? Before, it may lag behind what
-        an earlier leader has shown to consumers (KIP-207)."""
+        """Return True if the high watermark has passed the log end at the start of this leader epoch. Before that
+        it may be behind what an earlier leader exposed to consumers (KIP-207)."""
         return self.log.high_watermark >= self._epoch_start
 
     def _measure(self) -> None:
-        """What follows from the state, the proposal and the settings; looked at with every append."""
+        """Recompute the flags that every append reads, from state, proposal and settings."""
         state = self.state
         if state is None:
             return
@@ -99,7 +99,7 @@ class InSyncReplicas(PartitionWatchers):
         return self.state is not None and replica in self.state.replicas
 
     def follower_reached(self, replica: int, end_offset: int, broker_epoch: int) -> None:
-        """A follower's fetch from `end_offset` tells that it holds everything below, as we do."""
+        """Record a follower's fetch from `end_offset`: it holds everything below."""
         follower = self._followers.get(replica)
         if follower is None:
             follower = self._followers[replica] = Follower(self._cluster.monotonic())
@@ -118,9 +118,9 @@ class InSyncReplicas(PartitionWatchers):
         )
 
     def review_isr(self, patience: float, most_behind: int = NO_LIMIT) -> None:
-        """Ask for an ISR without those who have not had everything for longer than `patience` seconds, or who lack
-        more than `most_behind` records for the second time, and with those who have caught up: one that was not
-        eligible when it did does not tell us again."""
+        """Propose an ISR without followers that were not caught up for more than `patience` seconds, or lack more
+        than `most_behind` records in two reviews, and with those that have caught up: one that was not eligible at
+        that time does not report again."""
         if not self.is_leader or not self._followers or self.proposal is not None:
             return
         now, written = self._cluster.monotonic(), self.log.offsets.written
@@ -143,19 +143,19 @@ class InSyncReplicas(PartitionWatchers):
         return self.state.isr if self.state is not None else ()
 
     def _propose(self, isr: tuple[int, ...]) -> None:
-        """Ask the controller for this ISR, in the name of the partition."""
+        """Ask the controller for this ISR."""
         raise NotImplementedError
 
     def refused(self, proposal: IsrProposal) -> None:
-        """The controller will never grant it."""
+        """Drop a proposal that the controller has rejected for good."""
         if self.proposal is proposal:
             self.proposal = None
             self._measure()
             self._commit()
 
     def _forget_lost(self, gone: set[int]) -> None:
-        """A replica that left the ISR without our asking, although its broker is up, has lost its disk: what it had
-        before counts for nothing until it fetches again."""
+        """Forget the progress of a replica that left the ISR without a proposal although its broker is up: it has
+        lost its disk."""
         proposed = set(self.proposal.isr) if self.proposal is not None else gone
         for replica in gone & proposed:
             follower = self._followers.get(replica)
@@ -163,13 +163,13 @@ class InSyncReplicas(PartitionWatchers):
                 follower.end_offset = UNKNOWN_OFFSET
 
     def in_sync_followers(self) -> Iterator[tuple[int, int]]:
-        """(broker id, log end) of the members of the ISR besides us, as far as they are known."""
+        """(broker id, log end) of the known followers in the ISR."""
         return self._followers.ends_of(self._committed_isr())
 
     # -- committing ---------------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """Move the high watermark to what every member of the maximal ISR has."""
+        """Advance the high watermark to the smallest log end of the maximal ISR."""
         if not self.has_enough_in_sync or not self.is_leader:
             return
         committed = self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written)
@@ -180,7 +180,7 @@ class InSyncReplicas(PartitionWatchers):
             self._high_watermark_moved()
 
     def _flushed_of(self, end: int) -> int:
-        """How much of what lies below `end` is on the disk; the rest is on its way there."""
+        """The flushed offset, up to `end`; the rest is being flushed."""
         if end > max(self.log.flushed_offset, self._flushing_to):
             self._flushing_to = end
             self._cluster.when_flushed(self.log, end, self._flushed)
@@ -197,4 +197,4 @@ class InSyncReplicas(PartitionWatchers):
         for watcher in self._replica_watchers:
             watcher.high_watermark_moved()
         if self._watchers:
-            self._tell_watchers(1)
+            self._notify_watchers(1)

@@ -1,8 +1,8 @@
-"""Looking into batches that take long to look at: in one thread, while the loop serves others.
+"""Inspects large batches in a thread, while the event loop serves other requests.
 
-One thread, so that one batch at a time is decompressed: the memory for that is bounded, however many are sent. The walk
-through its records is Python and would keep the GIL, so it takes a short breath again and again; with numba installed
-it is compiled and needs no GIL (`records/walking.py`).
+A single thread decompresses one batch at a time, which bounds memory. The scan of its records is Python and would
+hold the GIL, so it yields regularly; with numba installed it is compiled and releases the GIL
+(`records/walking.py`).
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log import inspection
 from barnabas.log.inspection import Inspected, InspectionRequiredError
-from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics import catalogue
 from barnabas.records import walking
+from barnabas.records.compression import unpack
 
 if TYPE_CHECKING:
+    from barnabas.common.threads import ThreadBackground
     from barnabas.metrics.registry import Registry
     from barnabas.network.memory_pool import MemoryPool
-    from barnabas.common.threads import ThreadBackground
 
 log = safe_logger(__name__)
 
 WORK_SECONDS = 0.0005
 BREATH_SECONDS = 0.0001
-"""Others wait for the GIL for so long at most, and then get it. The interpreter alone would switch after 5 ms."""
+"""Maximum time between two releases of the GIL. The interpreter alone would switch after 5 ms."""
 
 
 NO_ADDRESS = ""
-"""In the memory pool a batch that is looked into counts for none of the clients' addresses."""
+"""In the memory pool, inspected batches are not counted per client address."""
 
 
 class Inspections:
@@ -49,9 +50,9 @@ class Inspections:
             self._thread.close(drop_waiting=True)
 
     async def inspect(self, batch: memoryview, unchecked: InspectionRequiredError, now_ms: int) -> Inspected:
-        """Look into a batch that the log would not look into on the loop; KafkaError when it is refused.
+        """Inspect a batch that is too large to inspect on the loop; KafkaError if it is rejected.
 
-        The batch must be the caller's own. It counts against `queued.max.request.bytes` meanwhile.
+        The caller must own the batch. It counts against `queued.max.request.bytes` meanwhile.
         """
         assert self._thread is not None
         assert self._memory is not None
@@ -63,11 +64,16 @@ class Inspections:
         finally:
             self._memory.release(NO_ADDRESS, size, size)
 
+    async def unpack(self, codec: int, data: memoryview, limit: int) -> tuple[bytes | bytearray, float]:
+        """Decompress client data; returns the data and the CPU seconds used, or raises CompressionError."""
+        assert self._thread is not None
+        return await self._thread.call(lambda: _timed_unpack(codec, data, limit))
+
     def note_refusal(self, error: str) -> None:
         self._refused.labels(error).value += 1
 
     def load_if_wanted(self) -> None:
-        """A topic has asked for every record to be checked: from now on it is worth the memory of numba."""
+        """Load the compiled scan if a topic validates every record: only then numba is worth its memory."""
         if walking.compiled_is_wanted():
             threading.Thread(target=_load_compiled, name="barnabas-numba", daemon=True).start()
 
@@ -76,15 +82,20 @@ def _inspect(batch: memoryview, unchecked: InspectionRequiredError, now_ms: int)
     return inspection.inspect(batch, unchecked.header, unchecked.config, now_ms, breathe=Breath())
 
 
+def _timed_unpack(codec: int, data: memoryview, limit: int) -> tuple[bytes | bytearray, float]:
+    began = time.thread_time()
+    return unpack(codec, data, limit), time.thread_time() - began
+
+
 def _load_compiled() -> None:
     try:
         walking.load_compiled()
-    except Exception:  # whatever is wrong with numba or its cache: it can be done without
-        log.warning("the compiled check of records cannot be used, the slower one is", exc_info=True)
+    except Exception:  # numba and its cache are optional, whatever the error
+        log.warning("the compiled record validation cannot be loaded; using the slower one", exc_info=True)
 
 
 class Breath:
-    """Called between pieces of work: lets other threads have the GIL from time to time."""
+    """Releases the GIL from time to time; called between pieces of work."""
 
     def __init__(self) -> None:
         self._due = time.perf_counter() + WORK_SECONDS

@@ -1,8 +1,8 @@
-"""Asks the controller for other ISRs (AlterPartition): one request at a time, with all that is wanted by then.
+"""Sends ISR changes to the controller (AlterPartition): one request at a time, with all pending proposals.
 
-A proposal stays pending, and the high watermark waits for who is to be added, until a newer state arrives in the
-metadata log or the controller has refused it for good. An answer that was lost decides nothing: the proposal may have
-been granted. Nor does the answer to a second attempt that came too late (INVALID_UPDATE_VERSION).
+A proposal stays pending, and the high watermark waits for its new members, until a newer state arrives in the
+metadata log or the controller rejects it for good. A lost response decides nothing: the proposal may have been
+accepted. Nor does INVALID_UPDATE_VERSION for a retry.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.replication import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -23,13 +24,12 @@ from barnabas.protocol.messages.replication import (
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import IsrProposal
-from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 
 RETRY_SECONDS = 0.2
 _ASK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
-# Whatever came before it in the log will reach us there.
+# Earlier changes will arrive through the metadata log.
 _SUPERSEDED = frozenset(
     {
         ErrorCode.NONE,
@@ -70,11 +70,11 @@ class IsrChanges:
                 if response.error_code:
                     raise KafkaError(ErrorCode(response.error_code))
             except KafkaError as error:
-                logger.info("the controller could not be asked for another ISR: %s", error)
+                logger.info("AlterPartition failed: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            except Exception:  # whatever it is, nobody would ask again if this ended here
-                logger.exception("asking for another ISR failed")
+            except Exception:  # keep retrying, whatever the error
+                logger.exception("AlterPartition failed unexpectedly")
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if self._take(asking, response):
@@ -90,7 +90,7 @@ class IsrChanges:
         return dict(self._wanted)
 
     def _take(self, asked: dict[Partition, IsrProposal], response: AlterPartitionResponse) -> bool:
-        """Take over the answers; True when something must be asked again."""
+        """Apply the response; True if a proposal must be sent again."""
         answers = {
             (topic.topic_id, answer.partition_index): answer
             for topic in response.topics

@@ -1,13 +1,13 @@
-"""The settings of each topic's logs. Topics with the same settings, most of them with none of their own, share one."""
+"""Log settings of each topic. Topics with equal settings, usually the defaults, share one LogConfig."""
 
 from __future__ import annotations
 
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig, topic_log_config
-from barnabas.common.types import TopicPartition, Uuid
 
-MOST_KEPT = 1000
+MAX_KEPT = 1000
 
 
 class LogConfigs:
@@ -15,7 +15,7 @@ class LogConfigs:
         self.use(config)
 
     def use(self, config: BrokerConfig) -> None:
-        """The broker's settings, which are the defaults of the topics', have changed."""
+        """Replace the broker's settings, which are the defaults of topics."""
         self._config = config
         self._known: dict[frozenset[tuple[str, str]], LogConfig] = {}
 
@@ -23,20 +23,20 @@ class LogConfigs:
         overrides = image.topic_configs(topic)
         key = frozenset(overrides.items())
         if (known := self._known.get(key)) is None:
-            if len(self._known) >= MOST_KEPT:
+            if len(self._known) >= MAX_KEPT:
                 self._known.clear()
             known = self._known[key] = topic_log_config(self._config, overrides)
         return known
 
     def expected(
-        self, image: MetadataImage, node_id: int, place: TopicPartition, topic_id: Uuid | None
+        self, image: MetadataImage, node_id: int, tp: TopicPartition, topic_id: Uuid | None
     ) -> LogConfig | None:
-        """The config of a log that belongs to this broker; None for one whose topic, or replica, is not here."""
-        topic = image.topics.get(place.topic)
-        if topic is None or place.partition >= len(topic.partitions):
+        """The config of a log that belongs to this broker; None if its topic or replica is not assigned here."""
+        topic = image.topics.get(tp.topic)
+        if topic is None or tp.partition >= len(topic.partitions):
             return None
         if topic_id is not None and topic_id != topic.topic_id:
             return None
-        if node_id not in topic.partitions[place.partition].replicas:
+        if node_id not in topic.partitions[tp.partition].replicas:
             return None  # it was moved to another broker while this one was down
-        return self.of(image, place.topic)
+        return self.of(image, tp.topic)

@@ -1,7 +1,7 @@
-"""Replicas that move between the log dirs of this broker (AlterReplicaLogDirs); log/dirs/move.py has the rules.
+"""Moves replicas between the log dirs of this broker (AlterReplicaLogDirs); log/dirs/move.py has the rules.
 
-One task for each move; as many of them copy at the same time as there are log dirs. A thread reads, the loop
-appends what was read piece by piece, as it does for a follower.
+One task per move; as many copy concurrently as there are log dirs. A thread reads, the loop appends in pieces, as a
+follower does.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Protocol, TypeVar
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.throttle import ReplicationQuota
-from barnabas.common.types import TopicPartition
 
 READ_BYTES = 1 << 20
 FLUSHED_EVERY = 64 << 20
-"""A copy is synced as it grows, so that little is left for the moment in which producers have to wait for it."""
+"""A copy is synced while it grows, so that little is left to sync while producers wait."""
 LAST_BYTES = 256 << 10
-"""What may be copied within one turn of the loop, so that nothing is missing when the copy takes over."""
-ATTEMPTS = 3  # to take over while the log is being written; then producers are let on for a while
-PAUSE_SECONDS = 0.1  # between two looks at a throttle that is exceeded, or at a disk that is full
+"""Bytes that may be copied within one turn of the loop when the copy takes over."""
+ATTEMPTS = 3  # attempts to take over while the log is written to; then producers continue for a while
+PAUSE_SECONDS = 0.1  # between two checks of an exceeded throttle, or of a full disk
 
 logger = rate_limited_logger(__name__)
 
@@ -41,8 +41,8 @@ logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 
-class Host(Protocol):
-    """What moves need of the broker."""
+class LogDirMoveNeeds(Protocol):
+    """Services of the broker that moves need."""
 
     @property
     def clock(self) -> Clock: ...
@@ -57,12 +57,12 @@ class Host(Protocol):
     async def in_thread(self, work: Callable[[], T]) -> T: ...
 
 
-class _Over(Exception):  # noqa: N818 - an end, not an error
-    """The move was dropped while we waited."""
+class _Over(Exception):  # noqa: N818 - ends a task, not an error
+    """The move was cancelled while waiting."""
 
 
 class ReplicaMoves:
-    def __init__(self, broker: Host) -> None:
+    def __init__(self, broker: LogDirMoveNeeds) -> None:
         self._broker = broker
         self._logs = broker.logs
         self._tasks: dict[Move, asyncio.Task[None]] = {}
@@ -70,19 +70,19 @@ class ReplicaMoves:
         self.throttle = ReplicationQuota(broker.clock.monotonic)
 
     def start(self) -> None:
-        """Go on with what was under way when the broker stopped."""
+        """Resume the moves in progress when the broker stopped."""
         for move in self._logs.moves:
             self._run(move)
 
     async def stop(self) -> None:
-        """What is not finished goes on with the next start."""
+        """Stop all moves; unfinished ones resume at the next start."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def move(self, partition: TopicPartition, path: str) -> None:
-        """Let the replica move to a log dir, or call its move off if it is there; KafkaError says why it cannot be."""
+        """Start moving the replica to a log dir, or cancel its move if it is there; KafkaError if it cannot move."""
         target = self._logs.placement.dir_named(path)
         if partition in self._broker.replicas.offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is offline")
@@ -90,20 +90,21 @@ class ReplicaMoves:
         if log is None:
             self._logs.placement.prefer(partition, target)
             raise KafkaError(
-                ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} is not here yet; it will be created in {path}"
+                ErrorCode.REPLICA_NOT_AVAILABLE,
+                f"{partition} does not exist here yet; it will be created in {path}",
             )
         known = self._logs.moves.get(partition)
         if known is not None and known.state is State.SETTLING:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} has just moved: ask once more")
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} has just moved: retry")
         if known is not None and known.target is not target:
             self._logs.moves.drop(partition)
         if self._logs.dir_of(partition) is target or self._logs.moves.get(partition) is not None:
             return
         if self._logs.offline_dirs:
-            # Another copy may lie in the dir that is offline.
+            # Another copy may be in the offline log dir.
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                "nothing is moved while a log dir is offline: repair that first",
+                "replicas cannot move while a log dir is offline: repair it first",
             )
         self._run(self._logs.moves.begin(log, target))
 
@@ -120,7 +121,7 @@ class ReplicaMoves:
             await self._settle(move)
             logger.info("%s has moved from %s to %s", move.partition, move.source.folder, move.target.folder)
         except _Over:
-            logger.info("%s does not move to %s any more", move.partition, move.target.folder)
+            logger.info("%s: move to %s cancelled", move.partition, move.target.folder)
         except (KafkaError, OSError) as error:
             logger.error(
                 "%s could not be moved to %s: %s. It stays where it was; ask for the move again.",
@@ -136,7 +137,7 @@ class ReplicaMoves:
         elif move.state is State.COPYING:
             self._logs.moves.drop(move.partition)
         else:
-            self._logs.moves.end(move)  # its note stays: the next start removes what is left in the old dir
+            self._logs.moves.end(move)  # its note is kept: the next start removes the rest in the old dir
 
     async def _copy(self, move: Move) -> None:
         while move.state is State.COPYING:
@@ -158,7 +159,7 @@ class ReplicaMoves:
                 unflushed = 0
 
     async def _copy_some(self, move: Move) -> int:
-        """Copy what one read gives; how many bytes that was."""
+        """Copy one read; returns its size."""
         move.align()
         log, start, generation = move.log, move.future.log_end_offset, move.log.generation
         batches = memoryview(await self._read(log, start))
@@ -166,11 +167,11 @@ class ReplicaMoves:
         for piece in pieces(list(iterate_headers(batches))):
             self._check(move)
             if log.generation != generation:
-                break  # it was cut meanwhile: what we have read may be gone
+                break  # it was truncated meanwhile: the records just read may not exist any more
             try:
                 move.take(batches, self._broker.clock.now_ms(), piece)
             except DiskFull as full:
-                logger.warning("%s waits with its move: %s", move.partition, full)
+                logger.warning("%s: move is waiting: %s", move.partition, full)
                 break
             taken += size_of(piece)
             await asyncio.sleep(0)
@@ -194,7 +195,7 @@ class ReplicaMoves:
         future.complete_flush(job)
 
     def _check(self, move: Move) -> Move:
-        """It may have ended, or failed, whenever others had their turn."""
+        """Raise if the move has ended or failed meanwhile."""
         if move.state is State.OVER:
             raise _Over
         failure = move.failure or move.source.disk.error
@@ -217,7 +218,7 @@ class ReplicaMoves:
 
     @asynccontextmanager
     async def _no_flushes(self, log: Log) -> AsyncIterator[None]:
-        """While the log is not flushed nothing more is promised to be on its disk: the copy can get even with it."""
+        """Suspend flushes of the log, so that the copy can catch up with its flushed offset."""
         idle = asyncio.Event()
         self._broker.flusher.hold(log, idle.set)
         try:
@@ -228,6 +229,8 @@ class ReplicaMoves:
 
     def _copy_the_rest(self, move: Move) -> None:
         move.align()
+        if not move.future.is_settled:
+            return
         found = move.log.read(move.future.log_end_offset, LAST_BYTES, move.log.log_end_offset)
         batches = found.read() if isinstance(found, FileSlice) else found
         move.take(memoryview(batches), self._broker.clock.now_ms())

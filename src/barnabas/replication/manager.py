@@ -1,8 +1,9 @@
-"""All partitions of this broker: found by name or id, and kept in step with the metadata image."""
+"""All partitions of this broker, by name or id, kept in step with the metadata image."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from contextlib import suppress
 
 from barnabas.cluster.deltas import (
     BrokerStored,
@@ -14,26 +15,26 @@ from barnabas.cluster.deltas import (
     TopicCreated,
     TopicDeleted,
 )
-from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.config.topic import LogConfig
+from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.log.tiering.rebuilding import is_unfinished
-from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import Partition
-from barnabas.replication.progress import SingleNodeProgress, ClusterView
-from barnabas.common.cooperative import finish
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.replication.progress import ClusterView, SingleNodeProgress
 
 logger = safe_logger(__name__)
 
 
 class NotYetError(Exception):
-    """Why a partition does not take over a state now. It is tried again by the clock, and nothing has failed."""
+    """The partition cannot take over a state yet. It is retried periodically; nothing has failed."""
 
 
 Partitions = dict[int, Partition]
@@ -56,16 +57,23 @@ class ReplicaManager:
         self._counters = counters
         self._cluster = cluster or SingleNodeProgress()
         self.on_applied: Callable[[Partition], None] = lambda partition: None
-        """Told when a partition has taken over a state, or has left this broker (`is_retired`)."""
+        """Called when a partition has taken over a state, or has left this broker (`is_retired`)."""
         self.may_lead: Callable[[Partition, PartitionState], bool] = lambda partition, state: True
-        """Asked before a partition leads; if it may not yet, it is asked again by the clock."""
+        """Called before a partition leads; if it may not lead yet, it is retried periodically."""
+        self.store_covers: Callable[[TopicPartition, Uuid, int], bool | None] = lambda tp, topic_id, end: (
+            False
+        )
+        """Called before an empty log replaces a missing one: True if the object store holds everything below this
+        offset, None if that is not known yet (`settle` follows)."""
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
         self._awaiting_room: dict[TopicPartition, bool] = {}
-        """Offline for want of room on the disk; whether they are known to be new."""
+        """Offline because the disk is full; the value is True for new partitions."""
+        self._awaiting_store: set[TopicPartition] = set()
+        """Missing logs of which `store_covers` does not know yet."""
         self._unsettled: set[TopicPartition] = set()
-        """Could not take over what the controller says."""
+        """Partitions that failed to take over the controller's state."""
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -79,19 +87,20 @@ class ReplicaManager:
         return partitions.get(index) if partitions is not None else None
 
     def why_missing(self, topic: str, topic_id: Uuid, index: int) -> ErrorCode:
-        """What to answer for a partition, named by topic or by topic id, that is not found here."""
+        """The error code for a partition, named by topic or by topic id, that is not found here."""
         if topic_id != ZERO_UUID or not topic:
             known = self._name_of(topic_id)
             if known is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             topic = known
-        if TopicPartition(topic, index) in self._offline:
+        tp = TopicPartition(topic, index)
+        if tp in self._offline or tp in self._awaiting_store:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _name_of(self, topic_id: Uuid) -> str | None:
         partitions = self.by_id.get(topic_id)
-        if not partitions:  # unknown, or all of it is offline
+        if not partitions:  # unknown, or entirely offline
             return next((name for name, each in self.by_name.items() if each is partitions), None)
         return next(iter(partitions.values())).topic
 
@@ -103,7 +112,16 @@ class ReplicaManager:
     # -- following the image ------------------------------------------------------------------------
 
     def load(self, image: MetadataImage) -> None:
-        """What the image says is here should be on disk; what is not may be on a disk that has failed."""
+        """Load the partitions of the image. One that is missing may be on a failed disk."""
+        for tp in list(
+            self._logs.damaged
+        ):  # all of them before the first is created: one checkpoint write for all
+            topic_state = image.topics.get(tp.topic)
+            state = topic_state.partition(tp.partition) if topic_state is not None else None
+            if topic_state is not None and state is not None:
+                with suppress(NotYetError):  # it is raised again below
+                    config = self._log_config(image, tp.topic)
+                    self._begin_again_if_missing(tp, topic_state.topic_id, state, config)
         for topic in image.topics.values():
             finish(self._store(image, topic, enumerate(topic.partitions), new=False))
 
@@ -121,7 +139,7 @@ class ReplicaManager:
         return found
 
     def apply(self, image: MetadataImage, deltas: Iterable[Delta]) -> Iterator[None]:
-        """One partition after the other: the caller lets others run in between."""
+        """Apply deltas partition by partition: the caller yields in between."""
         for delta in deltas:
             if isinstance(delta, TopicCreated):
                 yield from self._store(image, delta.topic, enumerate(delta.topic.partitions))
@@ -165,33 +183,34 @@ class ReplicaManager:
     ) -> Generator[None, None, None]:
         config, mirror = self._log_config(image, topic.name), image.mirrors.get(topic.topic_id)
         for index, state in states:
-            place = TopicPartition(topic.name, index)
+            tp = TopicPartition(topic.name, index)
             try:
-                self._store_one(topic, place, state, config, new, mirror)
-                self._unsettled.discard(place)
+                self._store_one(topic, tp, state, config, new, mirror)
+                self._unsettled.discard(tp)
             except NotYetError:
-                self._unsettled.add(place)
+                self._unsettled.add(tp)
             except Exception:
-                # The others must not suffer for it, and it is tried again by the clock (KAFKA-9307).
-                if place not in self._unsettled:
-                    logger.exception("%s cannot take over what the controller says; it is tried again", place)
-                self._unsettled.add(place)
+                # Continue with the others; this one is retried periodically (KAFKA-9307).
+                if tp not in self._unsettled:
+                    logger.exception("%s cannot take over the controller's state; retrying", tp)
+                self._unsettled.add(tp)
             yield
 
     def _store_one(
         self,
         topic: TopicState,
-        place: TopicPartition,
+        tp: TopicPartition,
         state: PartitionState,
         config: LogConfig,
         new: bool,
         mirror: MirrorTopic | None,
     ) -> None:
         partitions = self.by_name.get(topic.name, {})
-        index = place.partition
+        index = tp.partition
         if self._broker_id in state.replicas:
-            # A topic of which nothing can be opened is known all the same: clients hear why.
+            # Register a topic even if none of its partitions can be opened: clients get the reason.
             self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
+            self._begin_again_if_missing(tp, topic.topic_id, state, config)
             partition = partitions.get(index) or self._open(topic, index, config, new)
             if partition is not None:
                 partitions[index] = partition
@@ -199,14 +218,18 @@ class ReplicaManager:
                 self._apply(partition, state, config)
         elif partition := partitions.pop(index, None):
             self._remove(partition)
-        elif self._awaiting_room.pop(place, None) is not None:
-            self._offline.pop(place, None)
+        elif tp in self._awaiting_room or tp in self._logs.damaged:
+            self._awaiting_store.discard(tp)
+            self._offline.pop(tp, None)
+            self._awaiting_room.pop(tp, None)
+            self._delete_log(tp)
 
     def _apply(self, partition: Partition, state: PartitionState, config: LogConfig) -> None:
         try:
             if partition.log.config is not config:
-                # Who fell behind hears of many entries at once. A state must never meet settings of another image:
-                # with a smaller minimum than the controller went by, we would commit what those who are eligible lack.
+                # A broker that lags applies many entries at once. A state must never be combined with settings of
+                # another image: with a smaller min.insync.replicas than the controller used, we would commit
+                # records that eligible replicas lack.
                 partition.log.update_config(config)
             if state.leader == self._broker_id and not self.may_lead(partition, state):
                 raise NotYetError
@@ -220,20 +243,43 @@ class ReplicaManager:
             raise
         self.on_applied(partition)
 
+    def _begin_again_if_missing(
+        self, tp: TopicPartition, topic_id: Uuid, state: PartitionState, config: LogConfig
+    ) -> None:
+        """Decide whether an empty log may replace one whose folder is missing (log/dirs/missing.py)."""
+        missing = self._logs.missing(tp)
+        if missing is None:
+            return
+        in_sync = {*state.isr, *state.elr}
+        copies_all = state.leader not in (NO_LEADER, self._broker_id) and self._broker_id not in in_sync
+        asks_store = config.remote_storage_enable and config.barnabas_remote_unclean_wait
+        is_alone = in_sync <= {self._broker_id}
+        may_begin: bool | None = copies_all or (is_alone and missing.is_accepted)
+        if not may_begin and is_alone and asks_store:
+            may_begin = self.store_covers(tp, topic_id, missing.end)
+        if may_begin is None:
+            self._awaiting_store.add(tp)
+            raise NotYetError
+        if may_begin:
+            logger.warning("%s starts with an empty log: the folder %s is missing", tp, missing.folder)
+            self._logs.give_up_missing(tp)
+
     def _open(self, topic: TopicState, index: int, config: LogConfig, new: bool) -> Partition | None:
-        place = TopicPartition(topic.name, index)
-        is_new = self._awaiting_room.pop(place, new and place not in self._offline)
-        was_here = self._logs.get(place) is not None
+        tp = TopicPartition(topic.name, index)
+        was_known = tp in self._offline or tp in self._awaiting_store
+        self._awaiting_store.discard(tp)
+        is_new = self._awaiting_room.pop(tp, new and not was_known)
+        was_here = self._logs.get(tp) is not None
         try:
-            log = self._logs.create(place, topic.topic_id, config, is_new=is_new)
+            log = self._logs.create(tp, topic.topic_id, config, is_new=is_new)
         except (KafkaError, OSError) as error:
-            if self._offline.get(place) != str(error):
-                logger.error("%s is offline: %s", place, error)
-            self._offline[place] = str(error)
+            if self._offline.get(tp) != str(error):
+                logger.error("%s is offline: %s", tp, error)
+            self._offline[tp] = str(error)
             if isinstance(error, DiskFull):
-                self._awaiting_room[place] = is_new
+                self._awaiting_room[tp] = is_new
             return None
-        self._offline.pop(place, None)
+        self._offline.pop(tp, None)
         partition = Partition(
             topic.name, index, topic.topic_id, log, self._broker_id, self._counters(topic.name), self._cluster
         )
@@ -248,22 +294,23 @@ class ReplicaManager:
         for partition in self.by_id.pop(topic_id).values():
             self._remove(partition)
             yield
-        for place in [place for place in self._offline if place.topic == name]:
-            del self._offline[place]
-            self._awaiting_room.pop(place, None)
-            self._delete_log(place)
+        for tp in [tp for tp in (*self._offline, *self._awaiting_store) if tp.topic == name]:
+            self._offline.pop(tp, None)
+            self._awaiting_store.discard(tp)
+            self._awaiting_room.pop(tp, None)
+            self._delete_log(tp)
 
     def _remove(self, partition: Partition) -> None:
         partition.retire()
         self.on_applied(partition)
         self._delete_log(partition.topic_partition)
 
-    def _delete_log(self, place: TopicPartition) -> None:
+    def _delete_log(self, tp: TopicPartition) -> None:
         try:
-            self._logs.delete(place)
+            self._logs.delete(tp)
         except KafkaError as error:
-            # It is gone from the image all the same; what is left of it is set aside at the next start.
-            logger.error("the files of %s cannot be removed: %s", place, error)
+            # It is removed from the image all the same; the rest is set aside at the next start.
+            logger.error("cannot remove the files of %s: %s", tp, error)
 
     def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> Iterator[None]:
         if delta.resource_type == ResourceType.TOPIC:
@@ -284,61 +331,57 @@ class ReplicaManager:
     # -- by the clock, and in need ------------------------------------------------------------------
 
     def review_isr(self, patience: float, most_behind: int) -> Iterator[None]:
-        """One partition after the other: the caller lets others run in between."""
+        """Review the ISRs partition by partition: the caller yields in between."""
         for partition in list(self):
             partition.review_isr(patience, most_behind)
             yield
 
-    @property
-    def is_awaiting_room(self) -> bool:
-        return bool(self._awaiting_room)
-
-    def settle(self, place: TopicPartition, newest_image: Callable[[], MetadataImage]) -> None:
-        """What kept a partition from leading is over: it need not wait for the clock."""
-        if place in self._unsettled:
-            finish(self._store_again(newest_image, [place], self._unsettled))
+    def settle(self, tp: TopicPartition, newest_image: Callable[[], MetadataImage]) -> None:
+        """Retry a partition now, because the obstacle to its leadership is removed."""
+        if tp in self._unsettled:
+            finish(self._store_again(newest_image, [tp], self._unsettled))
 
     def try_again(self, newest_image: Callable[[], MetadataImage]) -> Generator[None, None, bool]:
-        """Open what could not be opened for want of room, and take over what could not be taken over; True when
-        something is served now that was not."""
+        """Open partitions that did not fit on the disk, and retry failed state changes; True if a partition came
+        online."""
         opened = yield from self._store_again(newest_image, list(self._awaiting_room), self._offline)
         if opened:
-            logger.info("there is room on the disk again, and %d partitions are online", opened)
+            logger.info("disk space is available again: %d partitions are online", opened)
         settled = yield from self._store_again(newest_image, list(self._unsettled), self._unsettled)
         if settled:
-            logger.info("%d partitions have taken over what the controller says, at last", settled)
+            logger.info("%d partitions have taken over the controller's state after a retry", settled)
         return bool(opened or settled)
 
     def _store_again(
         self,
         newest_image: Callable[[], MetadataImage],
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
         still: Container[TopicPartition],
     ) -> Generator[None, None, int]:
-        """One partition after the other, each as the image is then; how many of them are settled now."""
-        for place in places:
+        """Retry partition by partition, each with the image at that time; returns the number that succeeded."""
+        for tp in partitions:
             image = newest_image()
-            topic = image.topics.get(place.topic)
-            if topic is not None and (state := topic.partition(place.partition)) is not None:
-                yield from self._store(image, topic, [(place.partition, state)])
+            topic = image.topics.get(tp.topic)
+            if topic is not None and (state := topic.partition(tp.partition)) is not None:
+                yield from self._store(image, topic, [(tp.partition, state)])
             else:
-                self._unsettled.discard(place)  # its topic is gone
-        return sum(place not in still for place in places)
+                self._unsettled.discard(tp)  # its topic was deleted
+        return sum(tp not in still for tp in partitions)
 
     def fence(self) -> None:
-        """The session is lost: accept nothing until the controller has spoken again."""
+        """Accept no writes until this broker is registered again: its session is lost."""
         for partition in self:
             partition.fence()
 
     def unfence(self) -> None:
-        """The broker is registered again: what it still leads may be written."""
+        """Accept writes again after registration, for partitions that this broker still leads."""
         for partition in self:
             partition.unfence()
 
     # -- failures -----------------------------------------------------------------------------------
 
     def take_offline(self, broken: Callable[[Log], bool], reason: str) -> None:
-        """Stop serving every partition whose log lies on a disk that failed."""
+        """Stop serving every partition whose log is on the failed disk."""
         for name, partitions in list(self.by_name.items()):
             for index, partition in list(partitions.items()):
                 if broken(partition.log):

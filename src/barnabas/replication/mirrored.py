@@ -1,7 +1,7 @@
-"""Which batches of a source a mirror's log takes: compare, then append.
+"""Decides which batches of a source are appended to a mirror's log.
 
-The pair (epoch of the source's leader, offset) names bytes. So a batch below the log end, of the epoch that the log has
-there, is in the log already. Another epoch there means that source and mirror have diverged.
+(source leader epoch, offset) identifies a batch. A batch below the log end with the epoch that the log has there is
+already in the log. Another epoch means that source and mirror have diverged.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from barnabas.log.epochs import UNDEFINED
 from barnabas.log.log import Log
 from barnabas.records.batch import MAGIC, BatchHeader, Walked
 
-LARGEST_OFFSET = (1 << 63) - 2
+MAX_OFFSET = (1 << 63) - 2
 
 
 class Admitted(NamedTuple):
-    """These are to be appended; `error` says what is wrong with what comes next."""
+    """Batches to append; `error` describes the batch after them."""
 
     walked: Walked
     error: KafkaError | None
 
 
 def admit(log: Log, leader_epoch: int, walked: Walked, source_start: int = UNDEFINED) -> Admitted:
-    """What of these batches follows the log. The checksums are not looked at yet.
+    """Select the batches that continue the log. Checksums are verified later.
 
-    An empty log begins where the source's does; if that is not known, with the first batch.
+    An empty log starts at the source's log start; if that is unknown, at the first batch.
     """
     first = 0
     log_end, last_epoch = log.log_end_offset, log.epochs.latest
@@ -34,7 +34,7 @@ def admit(log: Log, leader_epoch: int, walked: Walked, source_start: int = UNDEF
     for number, (_, header) in enumerate(walked):
         base_offset, _, epoch, magic, _, _, last_offset_delta, *_ = header
         is_next = base_offset == log_end and epoch == last_epoch <= leader_epoch and not is_first
-        if not is_next or magic != MAGIC or not 0 <= last_offset_delta <= LARGEST_OFFSET - base_offset:
+        if not is_next or magic != MAGIC or not 0 <= last_offset_delta <= MAX_OFFSET - base_offset:
             try:
                 _check_batch(header)
                 if header.last_offset < log_end and number == first:
@@ -56,7 +56,7 @@ def _check_batch(header: BatchHeader) -> None:
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             f"the batch at offset {header.base_offset} is of message format {header.magic}; only {MAGIC} is mirrored",
         )
-    if not 0 <= header.base_offset <= header.last_offset <= LARGEST_OFFSET or header.leader_epoch < 0:
+    if not 0 <= header.base_offset <= header.last_offset <= MAX_OFFSET or header.leader_epoch < 0:
         raise _corrupt(
             f"a batch of offsets {header.base_offset} to {header.last_offset}, leader epoch {header.leader_epoch}"
         )
@@ -85,7 +85,7 @@ def _check_epoch(header: BatchHeader, last_epoch: int, leader_epoch: int) -> Non
 
 
 def _check_offset(header: BatchHeader, log_end: int, *, is_first: bool, may_skip: bool) -> None:
-    """The first batch of a log is taken whole, although the log start may lie within it."""
+    """Check continuity. The first batch of a log is taken whole, although the log start may be inside it."""
     if header.base_offset < log_end and not is_first:
         raise _diverged(
             f"a batch from offset {header.base_offset} to {header.last_offset}, and the log ends at {log_end}"

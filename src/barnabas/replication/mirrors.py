@@ -1,9 +1,9 @@
-"""What leaders do when a mirror is promoted or turned round, and what is known of sources.
+"""Promotion and reversal of mirrors on leaders, and high watermarks of sources.
 
-PROMOTING: end the transactions that are open with ABORT markers. REVERSING: cut the log to where the new primary was
-promoted. Then, when every replica in sync has that and it is safe, tell the controller (SettleMirrors). Each step may
-be repeated, by this leader or the next: markers are written for what is open, and a log that is cut is not cut again.
-What is below the first epoch that the promotion gave to a leader (`since_epoch`) is mirrored; markers are above.
+PROMOTING: abort open transactions with ABORT markers. REVERSING: truncate the log to the promotion offset of the
+new primary. Once every electable replica has the result durably, report it to the controller (SettleMirrors). Each
+step is idempotent and may be repeated by this leader or the next. Offsets below the first leader epoch of the
+promotion (`since_epoch`) are mirrored; markers are above.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.mirrors import Aborted, MirrorPartition
+from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import Uuid
 from barnabas.log.log import Log
 from barnabas.log.tiering.markers import write_lost_markers
-from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     MirrorState,
@@ -31,14 +32,13 @@ from barnabas.protocol.messages.mirror import (
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Durability
-from barnabas.common.types import Uuid
 
 logger = safe_logger(__name__)
 
-LOOK_SECONDS = 0.05  # how long a follower may take before it is looked at again
+LOOK_SECONDS = 0.05  # maximum time that a follower may take before it is checked again
 RETRY_SECONDS = 0.2
-AT_ONCE = 20  # partitions, before others run
-MOST_LISTED = 100  # transactions of a partition
+AT_ONCE = 20  # partitions per slice
+MAX_LISTED = 100  # transactions per partition
 
 
 @dataclass(slots=True, eq=False)
@@ -67,13 +67,13 @@ class Mirrors:
         self._clock = clock
         self._safety = safety
         self.source_ends: dict[Partition, int] = {}
-        """High watermarks of sources, as mirrors last told them to us as leaders."""
+        """High watermarks of sources, as last reported by mirrors to this leader."""
         self._waiting: dict[Partition, Settling | None] = {}
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     def follow(self, partition: Partition) -> None:
-        """A partition has taken over a state, or has left this broker."""
+        """Track a partition that has taken over a state, or has left this broker."""
         if partition.mirror is None:
             return
         if not partition.is_leader or partition.mirror.is_own:
@@ -97,12 +97,12 @@ class Mirrors:
                 await self._prepare()
                 ready = {each: done for each, done in self._waiting.items() if done and _is_ready(each, done)}
                 if ready:
-                    await self._tell(ready)
+                    await self._report_settled(ready)
             except KafkaError as error:
-                logger.info("the controller could not be told of mirrors: %s", error)
+                logger.info("SettleMirrors failed: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
-            except Exception:  # whatever it is, nobody would try again if this ended here
-                logger.exception("settling mirrors failed; it is tried again")
+            except Exception:  # keep retrying, whatever the error
+                logger.exception("settling mirrors failed; retrying")
                 await asyncio.sleep(RETRY_SECONDS)
             await self._wait()
         self._task = None
@@ -115,7 +115,7 @@ class Mirrors:
                     await self._changed.wait()
 
     async def _prepare(self) -> None:
-        """Do our part wherever it is not done in this leader epoch."""
+        """Prepare the partitions that are not prepared in this leader epoch."""
         count = 0
         for partition, done in list(self._waiting.items()):
             if not _must_settle(partition):
@@ -130,7 +130,7 @@ class Mirrors:
         try:
             settling = prepare(partition, self._clock.now_ms())
         except KafkaError as error:
-            logger.error("%s cannot be settled, and is tried again: %s", partition.topic_partition, error)
+            logger.error("%s cannot be settled; retrying: %s", partition.topic_partition, error)
             return None
 
         def safe(error: ErrorCode) -> None:
@@ -140,11 +140,11 @@ class Mirrors:
         self._safety.when_safe(partition, settling.end, safe)
         return settling
 
-    async def _tell(self, ready: dict[Partition, Settling]) -> None:
+    async def _report_settled(self, ready: dict[Partition, Settling]) -> None:
         response: SettleMirrorsResponse = await self._ask_controller(_request(self._identity(), ready))
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))
-        # Who leads them in the next epoch is told by `follow`.
+        # `follow` notifies us of the leader of the next epoch.
         for partition, done in ready.items():
             if self._waiting.get(partition) is done:
                 del self._waiting[partition]
@@ -167,7 +167,7 @@ def _is_ready(partition: Partition, done: Settling) -> bool:
 
 
 def prepare(partition: Partition, now_ms: int) -> Settling:
-    """Our part, as the leader of the partition."""
+    """Prepare the partition as its leader."""
     mirror = partition.mirror
     assert mirror is not None
     part = mirror.partition(partition.index)
@@ -192,7 +192,7 @@ def _promote(partition: Partition, part: MirrorPartition, now_ms: int) -> Settli
         )
     epoch = log.epochs.at(promoted_at - 1)
     end = log.log_end_offset
-    return Settling(partition.leader_epoch, promoted_at, epoch, end, list(aborted.values())[:MOST_LISTED])
+    return Settling(partition.leader_epoch, promoted_at, epoch, end, list(aborted.values())[:MAX_LISTED])
 
 
 def _open_transactions(log: Log) -> dict[int, Aborted]:
@@ -205,7 +205,7 @@ def _open_transactions(log: Log) -> dict[int, Aborted]:
 
 
 def _ended_since(log: Log, promoted_at: int) -> dict[int, Aborted]:
-    """Those that a leader before us has ended, which could not tell."""
+    """Transactions that an earlier leader ended without reporting them."""
     end = log.log_end_offset
     found = log.aborted_transactions(promoted_at, end) if promoted_at < end else []
     producers = {producer_id: log.producers.get(producer_id) for producer_id, _ in found}

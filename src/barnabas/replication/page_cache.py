@@ -1,21 +1,24 @@
-"""Reads that would wait for the disk are done by a thread first; the loop then finds the pages in memory.
+"""Prefetches cold pages in a thread, so that the event loop finds them in memory.
 
-A fetch at the tail of a log reads what was just written. Any other fetch needs the index, the header of
-its first batch and the data: `is_cold` asks the kernel whether those are in memory, `warm` reads them elsewhere.
+A fetch at the log end reads recently written pages. Any other fetch needs the index, the header of its first batch
+and the data: `is_cold` asks the kernel whether these are in memory, `warm` reads them in a thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.log.reading import FoundRecord
 from barnabas.network.page_residency import is_cached
 from barnabas.replication.flusher import Background
-from barnabas.tiering.reading.remote_log import RemoteRead
 
-# The first batch's header lies within one index interval; the data behind it is probed again when it is sent.
+if TYPE_CHECKING:
+    from barnabas.tiering.reading.remote_log import RemoteRead
+
+# The first batch header is within one index interval; the data after it are probed again when sent.
 HEADER_WALK_BYTES = 8192
 WARMED_AT_MOST = 4 << 20
 
@@ -27,18 +30,18 @@ class ColdReads:
     def is_cold(self, log: Log, offset: int) -> bool:
         if not log.index_is_loaded(offset):
             return True
-        place = log.place_on_disk(offset)
-        if place is None:
+        segment_position = log.place_on_disk(offset)
+        if segment_position is None:
             return False
-        file, position = place
+        file, position = segment_position
         count = min(HEADER_WALK_BYTES, file.size - position)
         return count > 0 and not is_cached(file.fileno(), position, count, file.size)
 
     def warm(self, reads: list[tuple[Log, int, int]], done: Callable[[], None]) -> None:
         def read() -> None:
             for log, offset, count in reads:
-                if (place := log.place_on_disk(offset)) is not None:
-                    file, position = place
+                if (segment_position := log.place_on_disk(offset)) is not None:
+                    file, position = segment_position
                     file.read(min(count + HEADER_WALK_BYTES, WARMED_AT_MOST), position)
                     log.load_aborted(offset)
 
@@ -47,23 +50,24 @@ class ColdReads:
     # -- remote segments: see `remote_reads` ----------------------------------------------------------
 
     has_remote = False
-    """May this broker read remote segments?"""
+    """True if this broker can read remote segments."""
 
     def read_remote(
         self, log: Log, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
     ) -> RemoteRead | None:
-        """What `Log.read` has called a RemoteOffset, after `warm`; None if it has not come yet."""
+        """Read the offset for which `Log.read` returned a RemoteOffset, after `warm`; None if it is not downloaded
+        yet."""
         raise _no_tiers(log)
 
     async def load_remote(self, log: Log, offset: int) -> object:
-        """Wait until `read_remote` has something to give. What this returns keeps it here while it is referred to."""
+        """Wait until `read_remote` can succeed. The result keeps the data in memory while it is referenced."""
         raise _no_tiers(log)
 
     async def remote_offset_for_timestamp(
         self, log: Log, timestamp: int, timeout_ms: int = 0
     ) -> FoundRecord | None:
-        """The first record as late as that, of those that are not on this disk. REQUEST_TIMED_OUT if it takes longer
-        than the client says, or else the setting."""
+        """The first record in remote segments with at least this timestamp. REQUEST_TIMED_OUT after the client's
+        timeout, or else the setting's."""
         raise _no_tiers(log)
 
 

@@ -1,14 +1,14 @@
-"""One partition on this broker: is it the leader, who is in sync, how far is committed, who waits.
+"""One partition on this broker: leadership, ISR, high watermark and waiters.
 
-Theory of operation. The controller decides leader, leader epoch and ISR; `apply` takes its word, unless it is older
-than what is known. While leading, an append moves the log end; the high watermark follows the slowest member of the ISR
-(`in_sync_replicas`).
+Theory of operation. The controller decides leader, leader epoch and ISR; `apply` takes over its state unless it is
+older than the known one. On the leader, an append moves the log end; the high watermark follows the slowest member
+of the ISR (`in_sync_replicas`).
 
-A leader of a tiered topic that was elected uncleanly, or whose log is gone, may lack what lies in the object store. It
-is *recovering*, and serves nobody, until somebody has compared its log with that (`recover`), or an operator says that
-it need not be (`barnabas.remote.unclean.wait`).
+A leader of a tiered topic that was elected uncleanly, or whose log is missing, may lack records that are in the
+object store. It is *recovering*, and serves no clients, until its log was compared with the object store
+(`recover`), or an operator waives that (`barnabas.remote.unclean.wait`).
 
-Whatever a waiting fetch or produce could be interested in notifies the watchers (`watchers.py`).
+Changes that a delayed fetch or produce may depend on notify the watchers (`watchers.py`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.image import RECOVERING, PartitionState
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
 from barnabas.log.inspection import Inspected
 from barnabas.log.log import CLIENT, AppendResult, Log, Origin
 from barnabas.records.batch import Walked
 from barnabas.replication.in_sync_replicas import InSyncReplicas
-from barnabas.replication.progress import SingleNodeProgress, ClusterView, Follower, Followers, IsrProposal
+from barnabas.replication.progress import ClusterView, Follower, Followers, IsrProposal, SingleNodeProgress
 from barnabas.replication.watchers import CommitCallback
-from barnabas.common.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.metrics.topics import TopicCounters
 
 ALL_REPLICAS: Final = -1  # acks=all on the wire
-NO_EPOCH: Final = -1  # the client did not say which leader epoch it believes in
+NO_EPOCH: Final = -1  # the client did not send a leader epoch
 
 _ALONE = SingleNodeProgress()
 
@@ -58,13 +58,13 @@ class Partition(InSyncReplicas):
         self.topic_id = topic_id
         self.counters = counters
         self.is_retired = False
-        self.is_unsettled = False  # a state could be taken over in part only; it will be tried again
-        self.is_recovering = False  # the controller says that it leads, and its log is not in order yet
+        self.is_unsettled = False  # a state was only partly taken over; it is retried
+        self.is_recovering = False  # the controller made it leader, and its log is not recovered yet
         self.has_lost_log = False
-        """A log that should have been here was not: an empty one has taken its place."""
-        self.leader_epoch = NO_EPOCH  # that of the state: every fetch asks for it
+        """True if the log was missing and an empty one replaced it."""
+        self.leader_epoch = NO_EPOCH  # that of the state: every fetch needs it
         self.undone_appends = 0
-        """How often pending appends have failed: what was read of them in memory is void."""
+        """Number of failed pending appends: cached state derived from them is invalid."""
         log.watch_pending(self._written, self._undone)
 
     @property
@@ -74,8 +74,8 @@ class Partition(InSyncReplicas):
     # -- leadership ---------------------------------------------------------------------------------
 
     def apply(self, state: PartitionState) -> None:
-        """Take over what the controller decided; what is not newer than the known state is ignored. If this raises,
-        the same state can be taken over again (KAFKA-9307): each step may be repeated."""
+        """Take over the controller's state; a state that is not newer is ignored. If this raises, the same state
+        can be applied again (KAFKA-9307): each step is idempotent."""
         known = self.state
         if known is not None and not self._is_news(state, known):
             return
@@ -87,7 +87,7 @@ class Partition(InSyncReplicas):
             self._begin_epoch(state, leads and not self.is_recovering)
         else:
             self._forget_lost(set(known.isr) - set(state.isr))
-        # Known only now: had the beginning of the epoch failed, it would be begun again.
+        # Set last: if the start of the epoch failed, it is repeated.
         self.state = state
         self.leader_epoch = state.leader_epoch
         self.proposal = None
@@ -114,18 +114,20 @@ class Partition(InSyncReplicas):
         )
 
     def recover(self) -> None:
-        """The log is in order: from now on this replica leads. The controller hears of it with an ISR."""
+        """Lead from now on: the log is recovered. The controller is notified with an ISR."""
         state = self.state
         if not self.is_recovering or state is None:
             return
         self._begin_epoch(state, leads=True)
         self.is_recovering = self.has_lost_log = False
         self._lead_or_follow(leads=True)
-        if state.leader_recovery_state == RECOVERING:  # else nothing would change, and no answer would come
+        if (
+            state.leader_recovery_state == RECOVERING
+        ):  # otherwise nothing would change, and no response would arrive
             self._propose(state.isr)
 
     def begin_again(self) -> None:
-        """The log of this leader goes on elsewhere: at the tiered end."""
+        """Restart the leader's log at the tiered end."""
         if self.is_leader and self.state is not None:
             self._begin_epoch(self.state, leads=True)
             self._lead_or_follow(leads=True)
@@ -135,8 +137,8 @@ class Partition(InSyncReplicas):
         return new > old or (self.is_unsettled and new == old)
 
     def step_down(self) -> None:
-        """A state could not be taken over. That of before is over: until the next try nothing is served by it, or two
-        brokers would lead."""
+        """Serve nothing until the next attempt: a state could not be applied, and the old one is no longer valid.
+        Otherwise two brokers could lead."""
         self.is_leader = self._can_commit = self._is_writable = False
         self._commits_alone = self.is_recovering = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -144,7 +146,7 @@ class Partition(InSyncReplicas):
     def _begin_epoch(self, state: PartitionState, leads: bool) -> None:
         now = self._cluster.monotonic()
         self.log.drop_pending()
-        self._flushing_to = 0  # what was to be flushed may have been cut
+        self._flushing_to = 0  # records to be flushed may have been truncated
         if leads:
             self._start_epoch(state.leader_epoch)
             others = [replica for replica in state.replicas if replica != self.broker_id]
@@ -156,7 +158,7 @@ class Partition(InSyncReplicas):
             self._followers = Followers()
 
     def _start_epoch(self, leader_epoch: int) -> None:
-        """The leader of a mirror writes no batches of its own: its epochs are those of the source."""
+        """Start a leader epoch. The leader of a mirror keeps the epochs of the source."""
         mirror = self.mirror
         if mirror is None or mirror.is_own:
             self.log.start_epoch(leader_epoch)
@@ -166,7 +168,7 @@ class Partition(InSyncReplicas):
             self.log.forget_unwritten_epochs()
 
     def use_mirror(self, mirror: MirrorTopic | None) -> None:
-        """The topic is a mirror, or is one in another state."""
+        """Set or change the mirror state of the topic."""
         before, self.mirror = self.mirror, mirror
         if mirror is before:
             return
@@ -177,7 +179,7 @@ class Partition(InSyncReplicas):
             self._measure()
 
     def broker_changed(self, broker_id: int) -> None:
-        """A broker has been registered again, perhaps on another machine; our state says nothing of that."""
+        """Handle the registration of a broker, perhaps on another host, which our state does not show."""
         if self.state is not None and broker_id in self.state.isr:
             self._measure_hosts(self.state)
 
@@ -190,7 +192,7 @@ class Partition(InSyncReplicas):
             self._commit()
 
     def fence(self) -> None:
-        """This broker may have been replaced without knowing: no record is accepted until it knows more."""
+        """Accept no records: this broker may have been replaced without knowing."""
         self._can_commit = self._is_writable = False
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -198,7 +200,7 @@ class Partition(InSyncReplicas):
         self._measure()
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
-        """The partition leaves this broker (topic deleted, disk failed): nobody waits for it any longer."""
+        """Fail all waiters, because the partition leaves this broker (topic deleted, disk failed)."""
         self.is_leader = self._can_commit = self._is_writable = False
         self._commits_alone = self.is_recovering = False
         self.is_retired = True
@@ -206,7 +208,7 @@ class Partition(InSyncReplicas):
         self._changed(0)
 
     def leadership_error(self, epoch: int) -> ErrorCode:
-        """Why a request that believes in `epoch` cannot be served here; NONE when it can."""
+        """The error for a request with this leader epoch; NONE if it can be served."""
         if epoch != NO_EPOCH and epoch != self.leader_epoch:
             stale = epoch < self.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if stale else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -216,12 +218,12 @@ class Partition(InSyncReplicas):
 
     @property
     def is_writable(self) -> bool:
-        """Do we lead, as far as we can know, and may clients write? A fenced broker cannot know: another may lead."""
+        """True if this broker leads, as far as it knows, and clients may write. A fenced broker cannot know."""
         return self._is_writable
 
     @property
     def can_commit(self) -> bool:
-        """Do we lead, as far as we can know? Of a mirror only batches of its source are appended."""
+        """True if this broker leads, as far as it knows. A mirror appends only batches of its source."""
         return self._can_commit
 
     def append(
@@ -232,9 +234,9 @@ class Partition(InSyncReplicas):
         origin: Origin = CLIENT,
         inspected: Inspected | None = None,
     ) -> AppendResult:
-        """Append one batch as the leader. KafkaError says why it was refused; then nothing has changed.
+        """Append one batch as leader. KafkaError gives the reason for a rejection; then nothing has changed.
 
-        A client's batch may be Unchecked: then it is to be `inspected` in a thread first.
+        A client's batch may raise InspectionRequiredError: it must be `inspected` in a thread first.
         """
         if not self._is_writable:
             raise self.why_not_writable()
@@ -250,7 +252,7 @@ class Partition(InSyncReplicas):
             if self._commits_alone:
                 self.log.commit_written()
                 if self._watchers:
-                    self._tell_watchers(size)
+                    self._notify_watchers(size)
             elif self._shows_flushed_only:
                 self._commit()
             if self._replica_watchers:
@@ -278,7 +280,7 @@ class Partition(InSyncReplicas):
     # -- of a mirror ----------------------------------------------------------------------------------
 
     def append_mirrored(self, batches: memoryview, walked: Walked, now_ms: int) -> None:
-        """Append batches as the source has them. KafkaError if one is damaged; those before it are appended."""
+        """Append batches as read from the source. KafkaError if one is corrupt; those before it are appended."""
         first, size = self.log.log_end_offset, sum(header.size for _, header in walked)
         try:
             self.log.append_as_follower(batches, now_ms, walked)
@@ -288,7 +290,7 @@ class Partition(InSyncReplicas):
             self.log_has_grown(size)
 
     def log_has_grown(self, size: int) -> None:
-        """Something was appended to the log itself."""
+        """Notify watchers after an append to the log itself."""
         if self._commits_alone:
             self.log.commit_written()
             self._high_watermark_moved()
@@ -297,7 +299,7 @@ class Partition(InSyncReplicas):
         self._wake_replicas(size)
 
     def cut_mirrored(self, offset: int) -> None:
-        """The log goes on at `offset`, as the source's does: without what lies behind, or without anything."""
+        """Restart a mirror's log at `offset`: truncated there, or empty."""
         if offset > self.log.log_end_offset or self.log.is_empty:
             self.log.truncate_fully_and_start_at(offset)
         else:
@@ -306,12 +308,13 @@ class Partition(InSyncReplicas):
         self.begin_again()
 
     def all_have(self, end: int) -> bool:
-        """Has every replica in sync a log that agrees with ours, up to `end`?"""
-        written = self.log.offsets.written
-        return self._followers.least_end(self._maximal_isr, self.broker_id, written) >= end
+        """Return True if every electable replica has fetched in this epoch up to `end`. A member of the ELR that
+        has not may have uncommitted records of an earlier leader."""
+        electable = (*self._maximal_isr, *(self.state.elr if self.state is not None else ()))
+        return self._followers.least_end(electable, self.broker_id, self.log.offsets.written) >= end
 
     def _propose(self, isr: tuple[int, ...]) -> None:
-        """Ask the controller for this ISR; until it answers, both this and the committed one count."""
+        """Ask the controller for this ISR; until it responds, both this and the committed ISR count."""
         state = self.state
         assert state is not None
         members = self._followers.with_epochs(isr)
@@ -333,16 +336,16 @@ class Partition(InSyncReplicas):
         )
 
     def followed_to(self, high_watermark: int) -> None:
-        """A leader has said how far is committed; readers of this replica may go on."""
+        """Apply the leader's high watermark; readers of this replica may continue."""
         before = self.log.high_watermark
         self.log.advance_high_watermark(high_watermark)
         if self.log.high_watermark > before:
-            self._tell_watchers(1)
+            self._notify_watchers(1)
 
     # -- waiting ------------------------------------------------------------------------------------
 
     def when_committed(self, offset: int, callback: CommitCallback) -> None:
-        """Call back once the high watermark is at least `offset`, or with the error that prevents it."""
+        """Call back once the high watermark reaches `offset`, or with the error that prevents it."""
         if self.log.high_watermark >= offset:
             callback(ErrorCode.NONE)
         elif not self._can_commit:
@@ -360,13 +363,13 @@ class Partition(InSyncReplicas):
             self._awaiting_write.append((offset, callback))
 
     def _written(self, new_bytes: int) -> None:
-        """Appends that waited for a slow disk are written."""
+        """Notify waiters: appends that waited for a slow disk are written."""
         self._answer(self._awaiting_write, self.log.offsets.written)
         self._commit()
         self._wake_replicas(new_bytes)
 
     def _undone(self) -> None:
-        """Appends that waited for a slow disk have failed, and are as if they had never been."""
+        """Undo appends that waited for a slow disk and failed."""
         end = self.log.offsets.end
         self.undone_appends += 1
         self._epoch_start = min(self._epoch_start, end)

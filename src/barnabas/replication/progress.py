@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, and what a partition asks of the cluster around it."""
+"""Follower progress on the leader, and the view of the cluster that a partition needs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 UNKNOWN_OFFSET = -1
 NO_LIMIT = -1
-ANY_EPOCH = -1  # of a member of the ISR that has not fetched from this leader yet
+ANY_EPOCH = -1  # for a member of the ISR that has not fetched from this leader yet
 
 
 class Follower:
-    """How far a follower has come, by its fetches. `caught_up_at` is when it last had everything."""
+    """Progress of a follower, from its fetches. `caught_up_at` is when it last had everything."""
 
     __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "is_far_behind", "leader_end")
 
     def __init__(self, now: float) -> None:
         self.end_offset = UNKNOWN_OFFSET
         self.broker_epoch = ANY_EPOCH
-        self.caught_up_at = now  # a new leader gives everybody time to find it
+        self.caught_up_at = now  # a new leader gives its followers time to find it
         self.fetched_at = now
         self.leader_end = 0
         self.is_far_behind = False  # in the last review
 
     def reached(self, end_offset: int, leader_end: int, broker_epoch: int, now: float) -> None:
-        """Its fetch from `end_offset` says that it holds everything below."""
+        """Record a fetch from `end_offset`: the follower holds everything below."""
         if end_offset >= leader_end:
             self.caught_up_at = now
         elif end_offset >= self.leader_end:
-            # It has what there was when it last asked: under load nobody ever has all there is.
+            # It has everything up to the log end at its last fetch: under load no follower ever has all records.
             self.caught_up_at = max(self.caught_up_at, self.fetched_at)
         self.end_offset = end_offset
         self.broker_epoch = broker_epoch
@@ -42,22 +42,22 @@ class Follower:
         self.leader_end = leader_end
 
     def keeps_up(self, leader_end: int, now: float, patience: float) -> bool:
-        """Has it had everything within the last `patience` seconds?"""
+        """Return True if it had everything within the last `patience` seconds."""
         if self.end_offset >= leader_end:
             self.caught_up_at = now
         return now - self.caught_up_at <= patience
 
     def stays_far_behind(self, leader_end: int, most: int) -> bool:
-        """Does it lack more than `most` records, for the second review in a row?"""
+        """Return True if it lacks more than `most` records in two consecutive reviews."""
         before, self.is_far_behind = self.is_far_behind, leader_end - self.end_offset > most
         return before and self.is_far_behind
 
 
 class Followers(dict[int, Follower]):
-    """What a leader knows of its followers, by broker id."""
+    """Follower progress by broker id."""
 
     def behind(self, members: Iterable[int], leader_end: int, now: float, patience: float) -> set[int]:
-        """Those that have not had everything for longer than `patience` seconds, or are not known."""
+        """Members that were not caught up for more than `patience` seconds, or are unknown."""
         return {
             member
             for member in members
@@ -65,14 +65,14 @@ class Followers(dict[int, Follower]):
         }
 
     def far_behind(self, members: Iterable[int], leader_end: int, most: int) -> set[int]:
-        """Those that lack more than `most` records, as in the review before."""
+        """Members that lack more than `most` records in two consecutive reviews."""
         if most == NO_LIMIT:
             return set()
         known = [(member, self[member]) for member in members if member in self]
         return {member for member, follower in known if follower.stays_far_behind(leader_end, most)}
 
     def least_end(self, members: Iterable[int], leader: int, end: int) -> int:
-        """What all members have, of what the leader has up to `end`."""
+        """The smallest log end of the members, at most the leader's `end`."""
         for member in members:
             if member != leader:
                 follower = self.get(member)
@@ -80,20 +80,20 @@ class Followers(dict[int, Follower]):
         return end
 
     def ends_of(self, members: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """(broker id, log end) of those that are known."""
+        """(broker id, log end) of known members."""
         for member in members:
             if (follower := self.get(member)) is not None:
                 yield member, follower.end_offset
 
     def with_epochs(self, members: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """(broker id, epoch with which it has fetched), so that one that restarted is not taken for it (KIP-903)."""
+        """(broker id, broker epoch of its fetches), so that a restarted broker is not mistaken for it (KIP-903)."""
         return tuple(
             (member, self[member].broker_epoch if member in self else ANY_EPOCH) for member in members
         )
 
 
 class IsrProposal(NamedTuple):
-    """The ISR that a leader has asked the controller for, as (broker id, broker epoch)."""
+    """The ISR that a leader has proposed to the controller, as (broker id, broker epoch)."""
 
     leader_epoch: int
     partition_epoch: int
@@ -105,21 +105,21 @@ class IsrProposal(NamedTuple):
 
 
 class ClusterView(Protocol):
-    """What a partition needs to know of the other brokers."""
+    """The other brokers, as far as a partition needs to know."""
 
     @property
     def is_fenced(self) -> bool:
-        """Has this broker lost its session? It must not accept records then."""
+        """True if this broker has lost its session and must not accept records."""
         ...
 
     def monotonic(self) -> float: ...
 
     def eligible_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker that may be in an ISR; None when it is down or about to stop."""
+        """The epoch of a broker that may join an ISR; None if it is down or stopping."""
         ...
 
     def on_one_host(self, brokers: Iterable[int]) -> bool:
-        """Would one machine's failure take all of them?"""
+        """True if all these brokers run on one host."""
         ...
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
@@ -127,20 +127,20 @@ class ClusterView(Protocol):
         ...
 
     def followed_by(self, brokers: Iterable[int]) -> None:
-        """We have begun to lead a partition which these follow: they may come at any moment."""
+        """Notify that this broker leads a partition which these brokers follow: expect their fetches."""
         ...
 
     def appends_undone(self, partition: Partition) -> None:
-        """Records that were appended could not be written: what was made of them in memory is void."""
+        """Notify that appended records could not be written: cached state derived from them is invalid."""
         ...
 
     def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Flush the log, and call back once everything below `offset` is on the disk."""
+        """Flush the log, and call back once everything below `offset` is on disk."""
         ...
 
 
 class SingleNodeProgress:
-    """The view of a broker without others."""
+    """The view of a single-node cluster."""
 
     is_fenced = False
 
@@ -154,13 +154,13 @@ class SingleNodeProgress:
         return False
 
     def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
-        """There is nobody who could join."""
+        """Ignore: no replica can join."""
 
     def followed_by(self, brokers: Iterable[int]) -> None:
-        """There is nobody who could follow."""
+        """Ignore: no broker follows."""
 
     def appends_undone(self, partition: Partition) -> None:
-        """There is nothing in memory."""
+        """Ignore: no state is cached."""
 
     def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         log.flush()

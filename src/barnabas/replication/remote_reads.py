@@ -1,9 +1,8 @@
-"""Reads of remote segments wait where reads of cold pages wait.
+"""Reads of remote segments, delayed like reads of cold pages.
 
-An offset between log start and local start is cold: `warm` has its chunk downloaded, and the fetch reads it when it is
-here. It waits for all of its partitions, but not longer than `remote.fetch.max.wait.ms`: then what has not come is
-answered empty, and the download goes on. An error is not answered sooner than after half a second, because clients
-repeat at once.
+An offset between log start and local start is cold: `warm` downloads its chunk, and the fetch reads it afterwards.
+The fetch waits for all of its partitions, for at most `remote.fetch.max.wait.ms`: partitions still missing are
+returned empty, and the download continues. Errors are delayed by half a second, because clients retry immediately.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import ColdReads
 from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
 
-MOST_PARTITIONS = 50
-"""Of one fetch, for which chunks are downloaded: an answer of 50 MiB has no room for more. The others come next."""
+MAX_PARTITIONS = 50
+"""Chunks downloaded per fetch: a response of 50 MiB has no room for more."""
 ERROR_SECONDS = 0.5
 
 
@@ -29,19 +28,19 @@ class RemoteParts(Protocol):
     """The remote parts of all partitions of a broker."""
 
     def remote_log(self, log: Log) -> RemoteLog | None:
-        """None if the log has no remote part here."""
+        """The remote log; None if the log has no remote part here."""
         ...
 
 
 class RemoteLimits(NamedTuple):
-    """How long readers wait for the object store."""
+    """Timeouts of readers of the object store."""
 
     fetch_seconds: float  # remote.fetch.max.wait.ms
     list_offsets_seconds: float  # remote.list.offsets.request.timeout.ms
 
 
 class TieredReads(ColdReads):
-    """The page cache of a broker with tiered storage."""
+    """Cold reads of a broker with tiered storage."""
 
     has_remote = True
 
@@ -54,7 +53,7 @@ class TieredReads(ColdReads):
         self._limits = limits
         self._tasks: dict[tuple[Log, int], asyncio.Task[object]] = {}
         self.expired = 0
-        """Fetches that were answered before all had come."""
+        """Fetches that were answered before all data had arrived."""
         self.expired_searches = 0
 
     def is_cold(self, log: Log, offset: int) -> bool:
@@ -69,23 +68,23 @@ class TieredReads(ColdReads):
             super().warm(reads, done)
             return
         wait = _RemoteWait(self._timers, self._limits().fetch_seconds, done, self._note_expired)
-        wait.outstanding = 1  # until all have begun
+        wait.outstanding = 1  # until all have started
         local = [read for read in reads if not _is_remote(read[0], read[1])]
         if local:
             wait.outstanding += 1
             super().warm(local, wait.one_done)
-        for log, offset in remote[:MOST_PARTITIONS]:
+        for log, offset in remote[:MAX_PARTITIONS]:
             wait.outstanding += 1
             self._loading(log, offset).add_done_callback(wait.loaded)
         wait.one_done()
 
     def _loading(self, log: Log, offset: int) -> asyncio.Task[object]:
-        """One for all who want it: a client that asks again and again while the store is slow adds nothing."""
-        place = log, offset
-        task = self._tasks.get(place)
+        """The one download task for this chunk: repeated requests share it."""
+        key = log, offset
+        task = self._tasks.get(key)
         if task is None:
-            task = self._tasks[place] = asyncio.create_task(self.load_remote(log, offset))
-            task.add_done_callback(lambda _: self._tasks.pop(place, None))
+            task = self._tasks[key] = asyncio.create_task(self.load_remote(log, offset))
+            task.add_done_callback(lambda _: self._tasks.pop(key, None))
         return task
 
     def _note_expired(self) -> None:
@@ -113,14 +112,15 @@ class TieredReads(ColdReads):
         except TimeoutError as late:
             self.expired_searches += 1
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"the object store is slow: nothing was found in {seconds:g} s"
+                ErrorCode.REQUEST_TIMED_OUT, f"the object store is slow: no result within {seconds:g} s"
             ) from late
 
     def _remote_log(self, log: Log) -> RemoteLog:
         remote = self._parts.remote_log(log)
         if remote is None:
             raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the remote part of {log.topic_partition} is not known here"
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the remote log of {log.topic_partition} is not known on this broker",
             )
         return remote
 
@@ -136,7 +136,7 @@ def _is_remote(log: Log, offset: int) -> bool:
 
 
 class _RemoteWait:
-    """One fetch, until everything is here or its time is over."""
+    """One fetch, until all data have arrived or its deadline."""
 
     def __init__(
         self, timers: Timers, seconds: float, done: Callable[[], None], expired: Callable[[], None]
@@ -146,7 +146,7 @@ class _RemoteWait:
         self._expired = expired
         self._has_failed = False
         self._is_error_due = False
-        self._holds: list[object] = []  # what has come stays here until it is read
+        self._holds: list[object] = []  # keeps downloaded data in memory until they are read
         self._timer = timers.call_later(seconds, self._expire)
         self._error_timer = timers.call_later(min(ERROR_SECONDS, seconds), self._let_errors_out)
 

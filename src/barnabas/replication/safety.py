@@ -1,5 +1,5 @@
-"""When a record is as safe as acks=all promises: on every replica in sync and, where one machine holds all of those, on
-its disk (`barnabas.acks.all.fsync`)."""
+"""Durability of acks=all: replicated to the ISR and, if one host holds the whole ISR, flushed to disk
+(`barnabas.acks.all.fsync`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Durability:
         """The setting: auto, always or never."""
 
     def must_flush(self, partition: Partition) -> bool:
-        """Does acks=all wait for the disk?"""
+        """Return True if acks=all waits for the disk."""
         if self.fsync == "auto":
             return partition.is_only_here
         return self.fsync == "always"
 
     def is_safe(self, partition: Partition, offset: int) -> bool:
-        """Is everything below `offset` safe?"""
+        """Return True if everything below `offset` is durable."""
         offsets = partition.log.offsets
         return offsets.high_watermark >= offset and (
             offsets.recovery_point >= offset or not self.must_flush(partition)
         )
 
     def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when everything below `offset` is safe, or with the error that prevents it."""
+        """Call back once everything below `offset` is durable, or with the error that prevents it."""
 
         def committed(error: ErrorCode) -> None:
             if error or not self.must_flush(partition):

@@ -1,7 +1,7 @@
-"""Limits on the bytes of replication, as `kafka-reassign-partitions --throttle` sets them.
+"""Replication quotas, as set by `kafka-reassign-partitions --throttle`.
 
-A topic names the replicas that are throttled (`partition:broker`, or `*` for all), a broker the rate. Replicas that a
-reassignment adds have a rate of their own, without being named. Replicas in sync are never held back: they would fall
+A topic lists the throttled replicas (`partition:broker`, or `*` for all), a broker sets the rate. Replicas added by
+a reassignment have a separate rate, without being listed. Replicas in the ISR are never throttled: they would fall
 out of it.
 """
 
@@ -18,8 +18,8 @@ ALL = "*"
 
 
 class ReplicationQuota:
-    """A bucket that fills at `rate` bytes a second and holds one second's worth; what is taken may be more than is
-    in it, and then nothing is given until the debt is paid."""
+    """Token bucket of `rate` bytes a second with one second of burst. It may go into debt, and then blocks until
+    the debt is paid."""
 
     def __init__(self, monotonic: Callable[[], float], rate: int = UNLIMITED) -> None:
         self._monotonic = monotonic
@@ -51,14 +51,15 @@ class ReplicationQuota:
 
 
 class FollowerThrottles:
-    """What holds back a follower: a topic's list, or a reassignment that adds it. Not while it is in sync."""
+    """Selects the quota of a follower: a topic's list, or a reassignment that adds it. Replicas in the ISR have
+    none."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.listed = ReplicationQuota(monotonic)
         self.moving = ReplicationQuota(monotonic)
 
     def of(self, partition: Partition) -> ReplicationQuota | None:
-        """The one that counts for this replica of ours."""
+        """The quota that applies to this replica."""
         state, broker_id = partition.state, partition.broker_id
         if state is None or broker_id in state.isr:
             return None
@@ -74,6 +75,6 @@ class FollowerThrottles:
 
 
 def is_throttled(listed: Iterable[str], index: int, broker_id: int) -> bool:
-    """Does a topic's list name this replica?"""
+    """Return True if a topic's list names this replica."""
     wanted = f"{index}:{broker_id}"
     return any(entry in (ALL, wanted) for entry in listed)

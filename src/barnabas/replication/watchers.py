@@ -1,7 +1,7 @@
-"""Who waits for a partition: for something to read, for records to be written, for records to be committed.
+"""Waiters of a partition: for new data, for writes, for commits.
 
-A watcher is notified once, and watches again if it wants to hear more: one that has gone away costs a single call, not
-one per append. Followers that wait are notified of every append, consumers only when the high watermark has moved.
+A watcher is notified once, and registers again if needed: a disconnected one costs a single call, not one per
+append. Followers are notified of every append, consumers only when the high watermark moves.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ Awaiting = list[tuple[int, CommitCallback]]
 
 class Watcher(Protocol):
     def partition_changed(self, new_bytes: int) -> None:
-        """Called once: there is something new to read, or the partition is no longer what it was."""
+        """Handle new data, or a change of the partition's state. Called once."""
         ...
 
 
 class ReplicaWatcher(Watcher, Protocol):
     def high_watermark_moved(self) -> None:
-        """Worth telling the follower with the next answer, but not worth an answer of its own."""
+        """Handle a new high watermark: include it in the follower's next response, without completing a waiting
+        fetch."""
         ...
 
 
 class PartitionWatchers:
-    """The part of a partition that others wait for."""
+    """The waiters of a partition."""
 
     __slots__ = ("_awaiting_commit", "_awaiting_write", "_replica_watchers", "_watchers")
 
@@ -44,7 +45,7 @@ class PartitionWatchers:
         self._watchers[watcher] = None
 
     def watch_end(self, watcher: ReplicaWatcher) -> None:
-        """Be notified of appends, committed or not: for followers."""
+        """Notify of appends, committed or not: for followers."""
         self._replica_watchers[watcher] = None
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -55,10 +56,10 @@ class PartitionWatchers:
         self._changed(0)
 
     def _changed(self, new_bytes: int) -> None:
-        self._tell_watchers(new_bytes)
+        self._notify_watchers(new_bytes)
         self._wake_replicas(new_bytes)
 
-    def _tell_watchers(self, new_bytes: int) -> None:
+    def _notify_watchers(self, new_bytes: int) -> None:
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers:
             watcher.partition_changed(new_bytes)
@@ -69,14 +70,14 @@ class PartitionWatchers:
             watcher.partition_changed(new_bytes)
 
     def _answer(self, waiting: Awaiting, reached: int) -> None:
-        """Call back those that have waited for no more than `reached`."""
+        """Call back waiters for offsets up to `reached`."""
         done = [each for each in waiting if each[0] <= reached]
         waiting[:] = [each for each in waiting if each[0] > reached]
         for _, callback in done:
             callback(ErrorCode.NONE)
 
     def _fail_waiting(self, error: ErrorCode, above: int = NO_OFFSET) -> None:
-        """Those that wait for more than offset `above` wait in vain."""
+        """Fail waiters for offsets beyond `above`."""
         failures = []
         for waiting in (self._awaiting_write, self._awaiting_commit):
             failed = [each for each in waiting if each[0] > above]
@@ -84,7 +85,7 @@ class PartitionWatchers:
             for _, callback in failed:
                 try:
                     callback(error)
-                except Exception as failure:  # the others must hear of it all the same
+                except Exception as failure:  # notify the others all the same
                     failures.append(failure)
         if failures:
             raise failures[0]

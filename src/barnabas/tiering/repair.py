@@ -1,11 +1,11 @@
-"""When a manifest is damaged or lost: a new one from the footers of the segments; and every object checked.
+"""Repair: rebuilds a damaged or lost manifest from segment footers, and verifies every object.
 
-Footers say what each object holds. Objects that a leader had uploaded but not listed may lie among them, and overlap;
+Footers describe what each object holds. Objects that were uploaded but never listed may be among them, and overlap;
 the records are the same, because only committed ones are uploaded. So any chain of segments will do that reaches the
 end of what the latest leader has copied; the one that begins lowest is taken, and of two segments with the same base
-that of the later leader. Segments that an unclean election had cut are told by their epochs: what contradicts the
-latest leader is left out, and one that it went on from in the middle ends there. Whatever is not taken goes into
-quarantine: a repair deletes nothing. The log start the next leader's claim finds out from its log.
+that of the later leader. Segments truncated by an unclean election are recognized by their epochs: what contradicts the
+latest leader is left out, and a segment that it continued from in the middle ends there. The other objects go into
+quarantine: a repair deletes nothing. The next leader's claim sets the log start from its log.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _END = (1 << 63) - 1
 
 
 class Finding(NamedTuple):
-    """One object, looked at. `problem` is None if it is sound."""
+    """Result of checking one object. `problem` is None if it is intact."""
 
     key: str
     size: int
@@ -155,7 +155,7 @@ def _followed(following: dict[int, SegmentEntry | None]) -> tuple[SegmentEntry, 
 
 
 def _fits(entry: SegmentEntry, lineage: Epochs) -> bool:
-    """Have its records the epochs that they should have, as far as is known?"""
+    """True if the epochs of its records are consistent with the lineage."""
     base = max(entry.base, lineage[0][1]) if lineage else entry.end
     if base >= entry.end:
         return True
@@ -181,7 +181,7 @@ def _name(entry: SegmentEntry) -> SegmentName:
 
 async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
     """Of the snapshots and clones of a partition whose manifest is lost. How far a clone reads is not known any more:
-    it keeps everything. The other partitions of the topic are no clones of it, and may be damaged, too."""
+    it keeps everything. Other partitions of the topic are not clones of it, and may be damaged, too."""
     pins = []
     async for snapshot in list_snapshots(store, folder.cluster_id):
         if any(each.prefix == folder.prefix for each in snapshot.partitions):
@@ -208,7 +208,7 @@ async def manifest_object(store: ObjectStore, folder: PartitionFolder) -> Versio
 async def write_rebuilt(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest, now_ms: int, instead_of: Versioned | None
 ) -> None:
-    """In place of the damaged manifest, which is kept beside it. StaleVersionError if somebody has written one."""
+    """Replace the damaged manifest, which is kept as a copy. StaleVersionError if it was changed meanwhile."""
     try:
         if instead_of is None:
             await store.create(folder.manifest, encode(manifest))
@@ -223,7 +223,7 @@ async def write_rebuilt(
 
 
 async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest) -> AsyncIterator[Finding]:
-    """Each listed object, read as a whole. StoreUnavailableError if the store does not answer: that is no finding."""
+    """Each listed object, read as a whole. StoreUnavailableError if the store does not respond."""
     for page in manifest.pages:
         key = entry_key(folder, page)
         try:

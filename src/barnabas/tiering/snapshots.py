@@ -18,12 +18,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from barnabas.tiering.objects.layout import DamagedError, seal, unseal
 from barnabas.tiering.objects.layout import (
+    DamagedError,
     PartitionFolder,
     parse_partition_prefix,
+    seal,
     snapshots_prefix,
     topics_prefix,
+    unseal,
 )
 from barnabas.tiering.objects.manifest import (
     Manifest,
@@ -77,7 +79,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class SnapshotError(StoreError):
-    """There is no such snapshot, or one that cannot be used."""
+    """The snapshot does not exist or cannot be used."""
 
 
 Progress = Callable[[SnapshotPartition], None]
@@ -187,7 +189,7 @@ async def read_copy(store: ObjectReader, name: str, folder: PartitionFolder) -> 
 async def snapshot_topics(
     store: ObjectReader, cluster_id: str, name: str
 ) -> dict[TopicFolder, list[BucketPartition]]:
-    """What a snapshot has, as it was when it was made. SnapshotError if it is not complete."""
+    """Topics of a snapshot as of its creation. SnapshotError if it is incomplete."""
     snapshot = await read_snapshot(store, cluster_id, name)
     if snapshot.state is not SnapshotState.COMPLETE:
         raise SnapshotError(f"the snapshot {name} is not complete ({snapshot.state}): it cannot be read")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from barnabas.testing import EmbeddedCluster
+from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli
 from tests.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read, until
 from tests.zookeeper import require_zookeeper
@@ -88,7 +88,7 @@ def _ends(cluster: EmbeddedCluster, index: int) -> int:
     return leader.broker.replicas.by_name["clicks"][index].log.offsets.tiered_end
 
 
-def _leader(cluster: EmbeddedCluster, index: int):  # type: ignore[no-untyped-def]
+def _leader(cluster: EmbeddedCluster, index: int) -> EmbeddedBroker:
     until(lambda: cluster.leader_of("clicks", index) > 0, "there is a leader")
     return cluster.brokers[cluster.leader_of("clicks", index)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,8 +152,8 @@ def test_a_broker_without_the_store_does_not_lead_what_was_restored(store: Store
     ],
 )
 def test_damaged_objects_stop_it_and_are_left_as_they_are(
-    store: Store, tmp_path: Path, break_it, said: str
-) -> None:  # type: ignore[no-untyped-def]
+    store: Store, tmp_path: Path, break_it: Callable[[Path], dict[Path, bytes]], said: str
+) -> None:
     bucket = tmp_path / "bucket"
     damaged = break_it(bucket)
     with pytest.raises(Exception, match=said):

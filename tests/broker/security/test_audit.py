@@ -12,17 +12,35 @@ from typing import Any
 
 import pytest
 
+from barnabas.cluster.deltas import AclsChanged
+from barnabas.common.errors import ErrorCode
 from barnabas.config.broker import BrokerConfig
+from barnabas.protocol.messages.configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
-from barnabas.security.authz.audit import TOPIC, AuditLog, AuditPolicy, Selection
-from barnabas.security.authz.audit import AuditFile, lines_of
+from barnabas.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+)
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.audit import TOPIC, AuditFile, AuditLog, AuditPolicy, Selection, lines_of
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection
+from tests.sasl_broker import commit
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "swordfish"
@@ -182,3 +200,53 @@ def test_nothing_is_part_of_a_request_where_there_is_no_audit_log() -> None:
         route = broker.broker.dispatcher.route_of(3, 9)
         assert route is not None
         assert route.function is route.handler.function
+
+
+EVERYTHING = 2  # the operation ALL of an ACL
+SHORT = IncrementalAlterConfigsAlterConfigsResource(
+    resource_type=2,
+    resource_name=TOPIC,
+    configs=[IncrementalAlterConfigsAlterableConfig(name="retention.ms", value="1")],
+)
+
+
+def test_rights_on_all_topics_are_not_enough_to_change_the_audit_log(
+    audited: tuple[EmbeddedBroker, Path],
+) -> None:
+    broker, _ = audited
+    everywhere = AclBinding(
+        ResourceType.TOPIC, "*", PatternType.LITERAL, "User:alice", "*", EVERYTHING, Permission.ALLOW
+    )
+    commit(broker, [AclsChanged(added=(everywhere,))])
+    partitions = broker.broker.replicas.by_name
+    with logged_in(broker.port, "alice") as alice:
+        until(lambda: TOPIC in partitions and partitions[TOPIC][0].log.log_end_offset > 0)
+        metadata: Any = alice.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        assert (metadata.topics[0].error_code, metadata.topics[0].is_internal) == (0, False)
+        deleted: Any = alice.ask(DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1000), 5)
+        changed: Any = alice.ask(IncrementalAlterConfigsRequest(resources=[SHORT]), 1)
+        refused = [*written_and_cut(alice), deleted.responses[0], changed.responses[0]]
+    assert {each.error_code for each in refused} == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_not_even_a_super_user_writes_or_truncates_the_audit_log(
+    audited: tuple[EmbeddedBroker, Path],
+) -> None:
+    broker, _ = audited
+    partitions = broker.broker.replicas.by_name
+    with logged_in(broker.port, "admin") as admin:
+        until(lambda: TOPIC in partitions and partitions[TOPIC][0].log.log_end_offset > 0)
+        refused = written_and_cut(admin)
+    assert {each.error_code for each in refused} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+
+
+def written_and_cut(connection: RawConnection) -> list[Any]:
+    """The answers to a forged event, and to a request to delete all records."""
+    data = PartitionProduceData(0, build_batch([Record(0, 0, None, b"nothing happened")]))
+    written: Any = connection.ask(
+        ProduceRequest(None, -1, 1000, [TopicProduceData(TOPIC, partition_data=[data])]), 9
+    )
+    cut: Any = connection.ask(
+        DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, -1)])], 1000), 2
+    )
+    return [written.responses[0].partition_responses[0], cut.topics[0].partitions[0]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.security.authentication import Authentication
-from barnabas.common.clock import SystemClock
 from barnabas.cluster.image import EMPTY_IMAGE
+from barnabas.common.clock import SystemClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.sasl.login import Login

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.common.clock import ManualClock
 from barnabas.cluster.deltas import DelegationTokenStored, FeatureFinalized
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL
 from barnabas.cluster.store import MemoryMetadataStore
+from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.security.authn.credentials import DelegationToken

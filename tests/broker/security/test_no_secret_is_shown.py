@@ -17,8 +17,8 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
-from barnabas.controller import scram_credentials
 from barnabas.common.safe_logging import line_limit
+from barnabas.controller import scram_credentials
 from barnabas.metrics.text import render
 from barnabas.protocol.messages import sasl, tokens
 from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResponse

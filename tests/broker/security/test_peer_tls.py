@@ -12,14 +12,13 @@ import pytest
 
 from barnabas.broker.security import tls_reload
 from barnabas.broker.security.inter_broker import peer_security
-from barnabas.broker.security.tls_reload import PeerTls
-from barnabas.broker.security.tls_reload import TlsReload
+from barnabas.broker.security.tls_reload import PeerTls, TlsReload
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.parsing import parse_security
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.tls.authority import Authority, own_hosts

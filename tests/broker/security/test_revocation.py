@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from barnabas.broker.security.access import revoked_by
 from barnabas.cluster.deltas import DelegationTokenRemoved, ScramCredentialChanged, TopicDeleted
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.login import Login, State
 from barnabas.common.types import new_uuid
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.sasl.login import Login, State
+from barnabas.security.principal import Principal
 
 ALICE = Principal("User", "alice")
 SHA_256, SHA_512 = (each.sasl_name for each in ScramMechanism)

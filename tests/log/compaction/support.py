@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from barnabas.config.topic import LogConfig
-from barnabas.log.compaction.candidates import Candidate, Effort, examine, make_plan
+from barnabas.log.compaction.candidates import (
+    Candidate,
+    CleanedGroup,
+    CompactionPlan,
+    CompactionResult,
+    Effort,
+    examine,
+    make_plan,
+)
 from barnabas.log.compaction.cleaner import compact
-from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, CompactionResult
 from barnabas.log.compaction.swap import find_sources, swap_in
 from barnabas.log.log import AppendResult, Log
 from barnabas.records.batch import BatchHeader, iterate_headers

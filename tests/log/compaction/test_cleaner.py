@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.log.compaction.candidates import Effort
-from barnabas.log.compaction.cleaner import CompactionFailed
+from barnabas.log.compaction.cleaner import CompactionFailed, delete_horizon
 from barnabas.log.compaction.keys import BYTES_PER_KEY
-from barnabas.log.compaction.cleaner import delete_horizon
 from barnabas.log.compaction.swap import find_sources
 from barnabas.log.log import Log
 from barnabas.records.compression import Codec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas.log.compaction.choosing import Choice, keep_at, keep_by_key
 from barnabas.log.compaction.keys import (
     BYTES_PER_KEY,
-    LONGEST_OWN_KEY,
+    MAX_OWN_KEY,
     POSITION_BITS,
     POSITION_MASK,
     KeyMap,
@@ -166,8 +166,8 @@ def assert_ends_well_or_in(read: Callable[[], object], *errors: type[Exception])
 
 
 def test_long_keys_are_known_by_something_that_no_key_can_be() -> None:
-    assert stand_in(b"x" * LONGEST_OWN_KEY) == b"x" * LONGEST_OWN_KEY
-    assert len(stand_in(b"x" * 33)) == LONGEST_OWN_KEY + 1
+    assert stand_in(b"x" * MAX_OWN_KEY) == b"x" * MAX_OWN_KEY
+    assert len(stand_in(b"x" * 33)) == MAX_OWN_KEY + 1
     assert stand_in(stand_in(b"x" * 33)) != stand_in(b"x" * 33)
 
 

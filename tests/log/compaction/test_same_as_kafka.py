@@ -12,12 +12,12 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
 from barnabas.common.clock import SystemClock
-from barnabas.config.topic import LogConfig
 from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition
+from barnabas.config.topic import LogConfig
 from barnabas.log.checkpoints import CLEANED_OFFSETS, decode_offsets
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import Record, iterate_records
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.log.compaction.support import clean

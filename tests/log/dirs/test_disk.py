@@ -3,8 +3,8 @@
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import KafkaError
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.disk import CHECK_EVERY_MS, Disk
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed
@@ -23,6 +23,19 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFix
     disk.check(10 * CHECK_EVERY_MS)
     disk.check(20 * CHECK_EVERY_MS)
     assert [record.message for record in caplog.records][1:] == ["/data has room again"]
+
+
+def test_a_refusal_does_not_keep_the_frames_of_those_before() -> None:
+    """An error that is raised again has the frames of all its tracebacks, with the batches in them."""
+    files = FaultyFileSystem(space=100)
+    files.make_folders("/data")
+    disk = Disk(files, "/data", reserve_bytes=500)
+    lengths = set()
+    for _ in range(4):
+        with pytest.raises(KafkaError) as refused:
+            disk.check(1)
+        lengths.add(len(refused.traceback))
+    assert len(lengths) == 1
 
 
 def test_a_clock_that_is_set_back_does_not_keep_an_append_from_looking_at_the_disk() -> None:

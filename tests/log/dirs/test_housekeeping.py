@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from barnabas.common.clock import ManualClock
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.housekeeping import PRODUCERS_AT_ONCE, SEGMENTS_AT_ONCE, Every
@@ -10,7 +11,6 @@ from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed, produced
 
 HOUR = 3_600_000

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.config.broker import BrokerConfig
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.recovery.verification import Stop
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition, Uuid
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 CLUSTER = "cluster-0123456789abcd"

@@ -7,16 +7,16 @@ from contextlib import suppress
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.config.broker import BrokerConfig
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
+from barnabas.common.types import TopicPartition
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import Move, State
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from barnabas.common.types import TopicPartition
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -267,10 +267,22 @@ def test_a_target_that_fails_leaves_the_partition_where_it_was(scene: Scene) -> 
     assert (place(scene.logs), list(scene.logs.offline_dirs)) == ("/a", ["/b"])
 
 
+def test_a_copy_whose_partition_was_lost_stays_where_it_is(scene: Scene) -> None:
+    scene.begin()
+    scene.logs.close()
+    scene.fs.remove_tree("/a/orders-0")
+    logs = started(scene.fs)
+    assert list(logs.damaged) == [PARTITION]
+    assert [name.endswith(names.FUTURE_FOLDER) for name in scene.fs.list("/b") if "orders" in name] == [True]
+
+
 def test_a_copy_without_its_partition_is_set_aside(scene: Scene) -> None:
     scene.begin()
     scene.logs.close()
     scene.fs.remove_tree("/a/orders-0")
+    for folder in ("/a", "/b"):
+        for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            scene.fs.remove(f"{folder}/{checkpoint}")  # nothing says that there were records
     logs = started(scene.fs)
     assert logs.get(PARTITION) is None
     assert [name.endswith(names.STRAY_FOLDER) for name in scene.fs.list("/b") if "orders" in name] == [True]

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
-from barnabas.log.reading import MOST_LISTED, SHORT_SLICE
 from barnabas.log.log import Log
-from barnabas.log.segments.aborted_index import BLOCK, AbortedIndex
-from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
+from barnabas.log.reading import MAX_LISTED, SHORT_SLICE
+from barnabas.log.segments.aborted_index import BLOCK, AbortedIndex, AbortedTransaction, encode_aborted
 from barnabas.records.batch import HEADER, iterate_headers
 from barnabas.records.control import AbortedTransactions
 from barnabas.testing.files import FaultyFileSystem
@@ -121,7 +120,7 @@ def visible(log: Log, size: int = 1 << 20) -> Iterator[bytes]:
         data, aborted = log.read_committed(offset, size)
         read, hidden = content(data), AbortedTransactions(tuple(aborted))
         assert read, "there is something to read"
-        assert len(aborted) <= max(MOST_LISTED, SHORT_SLICE // HEADER.size)
+        assert len(aborted) <= max(MAX_LISTED, SHORT_SLICE // HEADER.size)
         for position, header in iterate_headers(read):
             if not hidden.hide(memoryview(read)[position : position + header.size], header):
                 yield read[position + header.size - 2 : position + header.size - 1]
@@ -170,11 +169,11 @@ def test_transactions_that_span_the_slice_without_a_batch_in_it_are_not_listed(l
 
 
 def test_a_batch_larger_than_a_short_slice_comes_whole(log: Log) -> None:
-    for number in range(MOST_LISTED + 1):
+    for number in range(MAX_LISTED + 1):
         in_transaction(log, number, 0)
     in_transaction(log, 5, 1, b"y" * (2 * SHORT_SLICE))
-    for number in range(MOST_LISTED + 1):
+    for number in range(MAX_LISTED + 1):
         end_transaction(log, marker(number, 0, committed=False))
-    data, aborted = log.read_committed(MOST_LISTED + 1, 1 << 20)
+    data, aborted = log.read_committed(MAX_LISTED + 1, 1 << 20)
     assert len(content(data)) > 2 * SHORT_SLICE
     assert aborted == [(5, 5)]

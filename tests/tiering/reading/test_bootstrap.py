@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from barnabas.log.producer import Producer
 from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
@@ -40,7 +41,7 @@ def snapshot(*producers: Producer) -> bytes:
     return encode_snapshot(producers)
 
 
-async def copy(bench: Bench, base: int, data: bytes, end: int, producers: bytes, **fields: object) -> None:
+async def copy(bench: Bench, base: int, data: bytes, end: int, producers: bytes, **fields: Any) -> None:
     """As `Bench.copy`, with producers of its own."""
     segment = sealed(base, end, data, **fields)._replace(producers=producers)
     await bench.copy_sealed(segment)

@@ -12,8 +12,8 @@ import pytest
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.files import FileSlice, FileSystem, LocalFileSystem
-from barnabas.testing.files import FaultyFileSystem
 from barnabas.common.threads import ThreadBackground
+from barnabas.testing.files import FaultyFileSystem
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles

@@ -12,11 +12,11 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.common.errors import ErrorCode
 from barnabas.common.files import FileSlice, LocalFileSystem
+from barnabas.common.threads import ThreadBackground
 from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.log.tiering.copying import OpenTransaction, SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects import segment_build
 from barnabas.tiering.objects.manifest import Manifest, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest

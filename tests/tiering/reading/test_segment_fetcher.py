@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.common.types import TopicPartition
 from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
@@ -34,7 +35,6 @@ from barnabas.tiering.reading.segment_ranges import (
     offset_for_timestamp,
     segment_ranges,
 )
-from barnabas.common.types import TopicPartition
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 PLACE = TopicPartition("orders", 0)
@@ -132,7 +132,7 @@ def test_committed_reads_leave_aborted_batches_out() -> None:
 def test_pages_of_a_large_manifest_are_read_where_the_range_needs_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 2 * PAGE)
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 2 * PAGE)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", PAGE)
 
     async def test(bench: Bench) -> None:

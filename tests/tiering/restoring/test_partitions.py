@@ -1,6 +1,8 @@
 """Partitions of a lost cluster: looked at without a change, cut where objects are missing, claimed for the new one."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,30 +13,32 @@ from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
 from tests.tiering.support import FOLDER
 
+T = TypeVar("T")
+
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch):
-    monkeypatch.setattr(manifest_changes, "MOST_ENTRIES", 4)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_changes, "MAX_ENTRIES", 4)
     monkeypatch.setattr(manifest_changes, "PAGE_ENTRIES", 2)
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-async def lost(store, records: int = 40, epoch: int = 3) -> Leader:
+async def lost(store: MemoryStore, records: int = 40, epoch: int = 3) -> Leader:
     """Segments of five records each; the old ones are listed in pages."""
     leader = Leader(store, Replica(Truth(), 5), epoch)
     await leader.work(leader.append(records), leader.copy)
     return leader
 
 
-def segments(store) -> list[str]:
+def segments(store: MemoryStore) -> list[str]:
     return [key for key in store.keys if key.endswith(".segment")]
 
 
-def test_a_whole_partition_is_not_cut_and_looking_changes_nothing():
-    async def scenario():
+def test_a_whole_partition_is_not_cut_and_looking_changes_nothing() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         before = {key: store.contents(key) for key in store.keys}
@@ -46,8 +50,8 @@ def test_a_whole_partition_is_not_cut_and_looking_changes_nothing():
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_the_first_missing_object_cuts(number):
-    async def scenario():
+def test_the_first_missing_object_cuts(number: int) -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         await store.delete(segments(store)[number])
@@ -63,8 +67,8 @@ def test_the_first_missing_object_cuts(number):
     run(scenario())
 
 
-def test_an_object_that_is_cut_short_cuts_too():
-    async def scenario():
+def test_an_object_that_is_cut_short_cuts_too() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         key = segments(store)[5]
@@ -74,8 +78,8 @@ def test_an_object_that_is_cut_short_cuts_too():
     run(scenario())
 
 
-def test_a_last_footer_that_is_damaged_cuts():
-    async def scenario():
+def test_a_last_footer_that_is_damaged_cuts() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         key = segments(store)[-1]
@@ -87,8 +91,8 @@ def test_a_last_footer_that_is_damaged_cuts():
     run(scenario())
 
 
-def test_segments_without_a_manifest_get_a_new_one():
-    async def scenario():
+def test_segments_without_a_manifest_get_a_new_one() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store, 15)
         await store.delete(FOLDER.manifest)
@@ -101,8 +105,8 @@ def test_segments_without_a_manifest_get_a_new_one():
     run(scenario())
 
 
-def test_a_damaged_manifest_is_an_error_and_stays():
-    async def scenario():
+def test_a_damaged_manifest_is_an_error_and_stays() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         damaged = store.contents(FOLDER.manifest)[:-9]
@@ -114,8 +118,8 @@ def test_a_damaged_manifest_is_an_error_and_stays():
     run(scenario())
 
 
-def test_the_old_cluster_is_fenced_whatever_its_epochs():
-    async def scenario():
+def test_the_old_cluster_is_fenced_whatever_its_epochs() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         leader = await lost(store)
         await take(store, await look(store, FOLDER), 1)
@@ -129,8 +133,8 @@ def test_the_old_cluster_is_fenced_whatever_its_epochs():
     run(scenario())
 
 
-def test_taking_twice_gives_the_later_incarnation():
-    async def scenario():
+def test_taking_twice_gives_the_later_incarnation() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await lost(store)
         await store.delete(segments(store)[3])

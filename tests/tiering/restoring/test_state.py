@@ -1,14 +1,18 @@
 """What a cluster writes down of itself, which clusters a bucket holds, and who may write."""
 
 import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from barnabas.tiering.objects.layout import PartitionFolder, group_state_key, incarnation_key
-from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
 from barnabas.tiering.restoring.discovery import (
     DamagedStateError,
     begin_incarnation,
+    find_clusters,
+    find_partitions,
     raise_incarnation,
     read_incarnation,
 )
@@ -26,15 +30,17 @@ from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.stores import folder_store
 from tests.tiering.support import NOW
 
+T = TypeVar("T")
+
 OFFSET = GroupOffset("group", "orders", 0, 7, 1, "", NOW, -1, "AAAAAAAAAAAAAAAAAAAAAA")
 
 
-def run(coroutine):
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def test_incarnations_count_up_and_the_first_one_is_nothing():
-    async def scenario():
+def test_incarnations_count_up_and_the_first_one_is_nothing() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         assert await read_incarnation(store, "c") == 0
         await begin_incarnation(store, "c", NOW)
@@ -46,8 +52,8 @@ def test_incarnations_count_up_and_the_first_one_is_nothing():
     run(scenario())
 
 
-def test_an_answer_that_gets_lost_costs_a_number_at_most():
-    async def scenario():
+def test_an_answer_that_gets_lost_costs_a_number_at_most() -> None:
+    async def scenario() -> None:
         store = MemoryStore(lambda number, call, key: Fault.LOST if number == 2 else None)
         number = await raise_incarnation(store, "c", NOW)
         assert number == await read_incarnation(store, "c") > 0
@@ -55,8 +61,8 @@ def test_an_answer_that_gets_lost_costs_a_number_at_most():
     run(scenario())
 
 
-def test_a_damaged_incarnation_is_an_error():
-    async def scenario():
+def test_a_damaged_incarnation_is_an_error() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         store.set_contents(incarnation_key("c"), b'{"crc": 1, "body": {"number": 4}}')
         with pytest.raises(DamagedStateError, match="c/incarnation is damaged"):
@@ -65,8 +71,8 @@ def test_a_damaged_incarnation_is_an_error():
     run(scenario())
 
 
-def test_the_newest_metadata_of_the_latest_incarnation_are_read_and_few_are_kept():
-    async def scenario():
+def test_the_newest_metadata_of_the_latest_incarnation_are_read_and_few_are_kept() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         for offset in (5, 90, 1000):
             await write_cluster_state(store, "c", 0, offset, b"%d" % offset)
@@ -80,8 +86,8 @@ def test_the_newest_metadata_of_the_latest_incarnation_are_read_and_few_are_kept
     run(scenario())
 
 
-def test_offsets_of_a_later_coordinator_are_not_overwritten():
-    async def scenario():
+def test_offsets_of_a_later_coordinator_are_not_overwritten() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         key = group_state_key("c", 0, 3)
         newest = encode_group_state(GroupState(5, 11, ()))
@@ -97,8 +103,8 @@ def test_offsets_of_a_later_coordinator_are_not_overwritten():
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder"])
-def test_clusters_and_topics_are_found_without_listing_every_object(kind, tmp_path):
-    async def scenario():
+def test_clusters_and_topics_are_found_without_listing_every_object(kind: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
         store = MemoryStore() if kind == "memory" else folder_store(tmp_path)()
         ids = {name: bytes([number] * 16) for number, name in enumerate(("a", "b", "b.c", "z"))}
         folders = [PartitionFolder("c1", name, ids[name], index) for name in ids for index in (0, 1, 10)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import image_from_snapshot
-from barnabas.controller.restoring import TIERED, StoredTopic, Topics, sort_topics
+from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries, image_from_snapshot
+from barnabas.common.types import Uuid
+from barnabas.controller.restoring import TIERED, RestoredTopics, StoredTopic, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.restoring.discovery import find_clusters, find_partitions
-from barnabas.tiering.restoring.discovery import DamagedStateError, read_incarnation
+from barnabas.tiering.restoring.discovery import (
+    DamagedStateError,
+    find_clusters,
+    find_partitions,
+    read_incarnation,
+)
 from barnabas.tiering.restoring.partitions import Found, for_each, look
 from barnabas.tiering.restoring.state import (
     ClusterState,
@@ -21,7 +25,6 @@ from barnabas.tiering.restoring.state import (
     read_group_state,
 )
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.common.types import Uuid
 
 PROBLEMS_SHOWN = 10
 
@@ -43,7 +46,7 @@ class Plan(NamedTuple):
     image: MetadataImage
     """As it was written down."""
     found: tuple[Found, ...]
-    topics: Topics
+    topics: RestoredTopics
     offsets: tuple[GroupState, ...]
     """By partition of `__consumer_offsets`."""
 

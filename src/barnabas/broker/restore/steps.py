@@ -11,30 +11,25 @@ Whoever dies in between runs it again: it begins with the next incarnation, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from msgspec.structs import replace
-from barnabas.cluster.image import MetadataImage
-from barnabas.tiering.restoring.state import GroupOffset
-from barnabas.common.types import TopicPartition
-
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from barnabas.broker.restore.planning import Plan, RestoreRefusedError, Tell, stored_topics
 from barnabas.broker.restore.targets import Target
 from barnabas.broker.tiering.recording import encode_image
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.types import TopicPartition
 from barnabas.controller.restoring import restored_image
 from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.restoring.discovery import raise_incarnation
 from barnabas.tiering.restoring.partitions import Found, for_each, look, take
-from barnabas.tiering.restoring.state import GroupState, encode_group_state, write_cluster_state
+from barnabas.tiering.restoring.state import GroupOffset, GroupState, encode_group_state, write_cluster_state
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.common.types import TopicPartition
-
 
 # -- Committed offsets of a restored cluster: no group may stand behind the end of what is there -------
 
@@ -50,8 +45,6 @@ def bounded(
             continue
         end = ends.get(TopicPartition(each.topic, each.partition), 0)
         yield each if each.offset <= end else replace(each, offset=end, leader_epoch=NO_EPOCH)
-
-
 
 
 class Step(StrEnum):

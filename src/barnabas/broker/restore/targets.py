@@ -11,8 +11,8 @@ from typing import Protocol
 from barnabas.broker.restore.planning import RestoreRefusedError
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.files import LocalFileSystem
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs.properties import claim, write_clean_shutdown
 
 UNFINISHED = ".restoring"

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
-from barnabas.cluster.deltas import DelegationTokenRemoved, Delta, ScramCredentialChanged
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.sasl.login import Login, State
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
-from barnabas.cluster.deltas import Delta
+from barnabas.cluster.deltas import ConfigsChanged, DelegationTokenRemoved, Delta, ScramCredentialChanged
 from barnabas.cluster.image import MetadataImage
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.network.socket_server import SocketServer
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.sasl.login import Login, State
+from barnabas.security.authz.standard_authorizer import StandardAuthorizer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.security.authz.standard_authorizer import StandardAuthorizer
-
 
 # -- Credentials that do not count any more: which sessions have begun with them -----------------------
 
@@ -55,8 +50,6 @@ def revoked_by(deltas: Iterable[Delta]) -> Revoked:
     return Revoked(frozenset(users), frozenset(tokens))
 
 
-
-
 class AccessControl(NamedTuple):
     """The parts of a broker that decide about requests, by ACLs and quotas."""
 
@@ -77,9 +70,16 @@ class AccessControl(NamedTuple):
             self._use_quotas(image)
 
     def end_sessions(self, deltas: Iterable[Delta]) -> None:
-        """Of those who came with a credential that is changed or gone."""
+        """Close connections whose credential was changed or removed by an entry of the metadata log."""
+        deltas = list(deltas)
         if revoked := revoked_by(deltas):
             self.sockets.connections.close_sessions(revoked.was_used_in)
+        if any(isinstance(delta, ConfigsChanged) for delta in deltas):
+            self.end_revoked()
+
+    def end_revoked(self) -> None:
+        """Close connections whose credential is not in the settings, or not signed by the keys, of now."""
+        self.sockets.connections.close_sessions(lambda login: login.is_revoked)
 
     def _use_quotas(self, image: MetadataImage) -> None:
         """Requests are charged for as long as there are quotas that they could exceed."""

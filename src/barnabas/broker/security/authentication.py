@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from barnabas.broker.security.mechanisms import Mechanisms
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Clock
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.safe_logging import safe_logger
 from barnabas.network.listener import Listener
+from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Login
+from barnabas.security.authn.sasl.scram_users import StoredTokens, StoredUsers
 from barnabas.security.authz.audit import AuditLog
 from barnabas.security.context import RequestContext
-from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Login, Offer
-from barnabas.security.authn.sasl.scram_users import StoredUsers
-from barnabas.security.authn.sasl.scram_users import StoredTokens
-from barnabas.common.threads import ThreadBackground
 
 T = TypeVar("T")
 
@@ -51,25 +51,36 @@ class Authentication:
         self._mechanisms = Mechanisms(self.users, clock)
         self._config = config
         self._audit = audit
-        self.offers = self._offers(config)
+        self.offers = self._mechanisms.offers(config)
+        self._renewal: asyncio.Task[None] | None = None
+        self._keys_checked = float("-inf")
 
     def use(self, config: BrokerConfig, listeners: Iterable[Listener]) -> None:
         """Take over settings, which may have changed while running. New connections see them."""
         if config is not self._config:
             try:
-                self.offers = self._offers(config)
+                self.offers = self._mechanisms.offers(config)
             except ConfigError as error:
-                log.error("The listeners go on to offer what they did: %s", error)
+                log.error(
+                    "Listeners keep their settings of SASL, because the new ones are invalid: %s", error
+                )
         self._config = config
         for listener in listeners:
             listener.offer = self.offers.get(listener.name, NOTHING_OFFERED)
 
-    def _offers(self, config: BrokerConfig) -> dict[str, Offer]:
-        return {
-            spec.name: self._mechanisms.offer(config, spec.name)
-            for spec in config.listeners
-            if spec.security_protocol.startswith("SASL")
-        }
+    def renew_keys(self, renewed: Callable[[], None]) -> None:
+        """Fetch old keys of identity providers in a thread. `renewed` is called after each fetch, also after one that
+        a login caused."""
+        fetched = self._mechanisms.keys_fetched
+        if fetched > self._keys_checked:
+            self._keys_checked = fetched
+            renewed()
+        if self._mechanisms.has_old_keys and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.ensure_future(self._renew_keys(renewed))
+
+    async def _renew_keys(self, renewed: Callable[[], None]) -> None:
+        await self.in_thread(self._mechanisms.renew_keys)
+        renewed()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await self._threads.call(work)
@@ -81,4 +92,6 @@ class Authentication:
             self._audit.logged_in(context, login.mechanism, principal, succeeded)
 
     def close(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
         self._threads.close(drop_waiting=True)

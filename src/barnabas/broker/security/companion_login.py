@@ -6,8 +6,11 @@ The password is made at every start, stored as SCRAM stores it, and goes to the 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from barnabas.broker.local_requests import answer
 from barnabas.broker.security.offline import Serving, add_user
@@ -17,6 +20,8 @@ from barnabas.config.listeners import ListenerSpec
 from barnabas.config.setting import ConfigError
 from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from barnabas.security.authz.acls import AclBinding
+from barnabas.security.principal import USER, Principal
+from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 
 _PASSWORD_BYTES = 24
 _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
@@ -43,9 +48,26 @@ async def login_of(
     if protocol.startswith("SASL"):
         settings |= await _sasl(broker, listener, name)
     if config["authorizer.class.name"]:
+        principal = _principal(config, listener, settings)
+        if principal is not None:
+            rights = [msgspec.structs.replace(acl, principal=principal) for acl in rights]
         await _allow(broker, rights)
     host = "127.0.0.1" if listener.host in _WILDCARDS else listener.host
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), settings
+
+
+def _principal(config: BrokerConfig, listener: ListenerSpec, settings: Mapping[str, str]) -> str | None:
+    """By which the listener knows the companion's certificate; None where it logs in with its name."""
+    from barnabas.security.tls.mapping_rules import subject_of_pem
+
+    path = settings.get("ssl.keystore.location")
+    if listener.security_protocol != "SSL" or path is None:
+        return None
+    rules = MappingRules.parse(config.of_listener(listener.name, "ssl.principal.mapping.rules"))
+    try:
+        return str(Principal(USER, rules.name_of(subject_of_pem(Path(path).read_text()))))
+    except NoRuleAppliesError as error:
+        raise NoLoginError(f"the listener {listener.name} would not accept the registry: {error}") from None
 
 
 def _trust(config: BrokerConfig, name: str) -> dict[str, str]:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from barnabas.broker.security.tls import tls_settings_from
-from barnabas.client.security.settings import Protocol
-from barnabas.config.broker import BrokerConfig
-from barnabas.security.authz.authorizer import Action, Authorizer, Operation, ResourceType
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import ANONYMOUS, USER
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import own_certificate
-from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
-from barnabas.security.tls.server import ListenerTls
 
+from barnabas.broker.security.tls import tls_settings_from
 from barnabas.client.security.identity import parse_sasl
 from barnabas.client.security.settings import Mechanism, Protocol, Sasl, Security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.authz.authorizer import Action, Authorizer, Operation, ResourceType
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import ANONYMOUS, USER
+from barnabas.security.tls.authority import own_certificate
+from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
+from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import Tls, parse_tls
-
-
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
@@ -88,8 +83,7 @@ def _settings(config: BrokerConfig, listener: str, prefix: str, mechanism: str =
     return {name: text for name, text in texts.items() if text is not None}
 
 
-
-# -- Who is a broker among those that come where brokers are served: by name, by right, or because nobody else comes 
+# -- Who is a broker among those that come where brokers are served: by name, by right, or because nobody else comes
 
 IsBroker = Callable[[RequestContext], bool]
 

@@ -6,35 +6,35 @@ Nothing of a text with passwords is repeated in an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
-from pathlib import Path
-from barnabas.config.properties import parse_properties
-from barnabas.config.setting import ConfigError
-from barnabas.security.authn.sasl.plain import PasswordCheck
-from barnabas.security.authn.credentials import SecuritySettingError
-
-from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.properties import parse_properties
 from barnabas.config.security.sasl_settings import MECHANISMS
 from barnabas.config.setting import ConfigError
-from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.credentials import ScramMechanism, SecuritySettingError
 from barnabas.security.authn.jaas import LoginModule, parse_jaas
-from barnabas.security.jwt.jwks import URL, key_source
-from barnabas.security.jwt.verification import Rules
-from barnabas.security.authn.kerberos_names import parse_rules
-from barnabas.security.authn.sasl.login import ServerExchange
-from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
-from barnabas.security.authn.sasl.login import Offer, Offered
-from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
-from barnabas.security.authn.sasl.plain import ListedUsers, PasswordCheck, PlainExchange, listed_users
+from barnabas.security.authn.sasl.login import Offer, Offered, ServerExchange, message_limit
+from barnabas.security.authn.sasl.plain import (
+    NO_USERS,
+    ListedUsers,
+    PasswordCheck,
+    PlainExchange,
+    listed_users,
+)
 from barnabas.security.authn.sasl.scram import ScramExchange, ScramUsers
-from barnabas.security.authn.credentials import SecuritySettingError
+
+if TYPE_CHECKING:
+    from barnabas.security.authn.sasl.gssapi import Acceptor
+    from barnabas.security.jwt.jwk import PublicKey
+    from barnabas.security.jwt.jwks import KeySource
+    from barnabas.security.jwt.verification import Rules
 
 
-# -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages 
+# -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages
 
 GROUP = "barnabas.authenticators"
 SETTING = "barnabas.plain.authenticator"
@@ -45,6 +45,8 @@ Factory = Callable[[Mapping[str, str]], PasswordCheck]
 
 def load_authenticator(name: str, config: str | None) -> PasswordCheck:
     """ConfigError when there is none of that name, or its options are wrong."""
+    from importlib.metadata import entry_points  # 30 modules, which most brokers do not need
+
     installed = {each.name: each for each in entry_points(group=GROUP)}
     if name not in installed:
         known = ", ".join(sorted(installed)) or "none"
@@ -72,11 +74,12 @@ def _options(config: str | None) -> dict[str, str]:
         ) from None
 
 
-
 _PLAIN_MODULE = "PlainLoginModule"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 NewExchange = Callable[[], ServerExchange]
+
+# Mechanisms are imported when a listener offers them: GSSAPI and OAUTHBEARER bring libraries of their own.
 
 
 class Mechanisms:
@@ -85,6 +88,10 @@ class Mechanisms:
     def __init__(self, users: ScramUsers, clock: Clock) -> None:
         self._users = users
         self._clock = clock
+        self._plain_users: dict[str, ListedUsers] = {}  # by listener
+        self._key_sources: dict[str, KeySource] = {}
+        self._parsed_users: dict[str, ListedUsers] = {}  # of the settings that are being read
+        self._new_sources: dict[str, KeySource] = {}
         self._makers: Mapping[str, Callable[[BrokerConfig, str], NewExchange]] = {
             "PLAIN": self._plain,
             "OAUTHBEARER": self._oauthbearer,
@@ -92,7 +99,39 @@ class Mechanisms:
             **{each.sasl_name: partial(self._scram, each) for each in ScramMechanism},
         }
 
-    def offer(self, config: BrokerConfig, listener: str) -> Offer:
+    def offers(self, config: BrokerConfig) -> dict[str, Offer]:
+        """By listener. After a ConfigError all listeners work as before."""
+        self._parsed_users, self._new_sources = {}, {}
+        offers = {
+            spec.name: self._offer(config, spec.name)
+            for spec in config.listeners
+            if spec.security_protocol.startswith("SASL")
+        }
+        self._use_plain_users()
+        self._key_sources.update(self._new_sources)
+        return offers
+
+    def _use_plain_users(self) -> None:
+        """Connections keep the offer that they found: they must not authenticate again with an old password."""
+        for listener, users in self._plain_users.items():
+            users.replace(self._parsed_users.get(listener, NO_USERS))
+        self._plain_users = {**self._parsed_users, **self._plain_users}
+
+    def renew_keys(self) -> None:
+        """Fetch the keys of identity providers where they are old. Blocks."""
+        for source in self._key_sources.values():
+            source.renew_if_old()
+
+    @property
+    def keys_fetched(self) -> float:
+        """The time of the last fetch of keys, by a login or by `renew_keys`."""
+        return max((source.fetched for source in self._key_sources.values()), default=float("-inf"))
+
+    @property
+    def has_old_keys(self) -> bool:
+        return any(source.is_old for source in self._key_sources.values())
+
+    def _offer(self, config: BrokerConfig, listener: str) -> Offer:
         names: tuple[str, ...] = config.of_listener(listener, "sasl.enabled.mechanisms")
         if not names:
             raise ConfigError(
@@ -102,6 +141,7 @@ class Mechanisms:
             name: Offered(
                 self._new_exchange(config, listener, name),
                 config.of_listener(listener, "connections.max.reauth.ms", name),
+                None if name == "GSSAPI" else config[message_limit(name)],
             )
             for name in names
         }
@@ -120,17 +160,24 @@ class Mechanisms:
     def _plain(self, config: BrokerConfig, listener: str) -> NewExchange:
         name = config.of_listener(listener, "barnabas.plain.authenticator", "PLAIN")
         if name is None:
-            check: PasswordCheck = plain_users(config, listener)
-        else:
-            options = config.of_listener(listener, "barnabas.plain.authenticator.config", "PLAIN")
-            check = load_authenticator(name, options)
+            self._parsed_users[listener] = plain_users(config, listener)
+            return lambda: PlainExchange(self._plain_users[listener])
+
+        options = config.of_listener(listener, "barnabas.plain.authenticator.config", "PLAIN")
+        check = load_authenticator(name, options)
         return lambda: PlainExchange(check)
 
     def _gssapi(self, config: BrokerConfig, listener: str) -> NewExchange:
+        from barnabas.security.authn.sasl.gssapi import GssapiExchange
+
         acceptor = kerberos_acceptor(config, listener)
-        return lambda: GssapiExchange(acceptor)
+        now_ms = self._clock.now_ms if config["barnabas.credential.change.ends.sessions"] else None
+        return lambda: GssapiExchange(acceptor, now_ms)
 
     def _oauthbearer(self, config: BrokerConfig, listener: str) -> NewExchange:
+        from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
+        from barnabas.security.jwt.jwks import URL, key_source  # brings an HTTP client
+
         def setting(name: str) -> object:
             value = config.of_listener(listener, name, "OAUTHBEARER")
             if not value:
@@ -150,13 +197,29 @@ class Mechanisms:
             )
         )
         try:
-            keys = key_source(url, refresh, (first, most), self._clock.monotonic)
+            self._new_sources[listener] = key_source(url, refresh, (first, most), self._clock.monotonic)
         except SecuritySettingError as error:
             raise ConfigError(str(error)) from None
+        keys = _CurrentKeys(self._key_sources, listener)
         return lambda: OAuthBearerExchange(keys, rules, lambda: self._clock.now_ms() / 1000)
 
 
+class _CurrentKeys(NamedTuple):
+    """The keys of a listener's identity provider, by the settings of now."""
+
+    sources: Mapping[str, KeySource]
+    listener: str
+
+    def find(self, key_id: str | None) -> PublicKey | None:
+        return self.sources[self.listener].find(key_id)
+
+    def holds(self, key: PublicKey) -> bool:
+        return self.sources[self.listener].holds(key)
+
+
 def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], object]) -> Rules:
+    from barnabas.security.jwt.verification import Rules
+
     def setting(name: str) -> object:
         return config.of_listener(listener, name, "OAUTHBEARER")
 
@@ -180,6 +243,9 @@ def plain_users(config: BrokerConfig, listener: str) -> ListedUsers:
 
 
 def kerberos_acceptor(config: BrokerConfig, listener: str) -> Acceptor:
+    from barnabas.security.authn.kerberos_names import parse_rules
+    from barnabas.security.authn.sasl.gssapi import Acceptor
+
     example = (
         f'{_KERBEROS_MODULE} required useKeyTab=true keyTab="/etc/kafka.keytab" principal="kafka/host@REALM";'
     )

@@ -6,41 +6,36 @@ does, and decide for a moment; where a broker is the controller, it is the one t
 
 from __future__ import annotations
 
-import secrets
-from typing import Protocol
-from barnabas.broker.local_requests import answer
-from barnabas.client.access.users import raise_refusals, setting_password
-from barnabas.cluster.image import MetadataImage
-from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
-from barnabas.security.authn.credentials import ScramMechanism
-
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from barnabas.broker.cluster_connection import connection_from, found_cluster
-from barnabas.common.clock import SystemClock
+from barnabas.broker.local_requests import answer
+from barnabas.client.access.users import raise_refusals, setting_password
 from barnabas.cluster.features import SUPPORTED_FEATURES, initial_features
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import Membership
 from barnabas.cluster.zookeeper.settings import check_hides_secrets
+from barnabas.common.clock import SystemClock
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.brokers import create_cluster
 from barnabas.controller.controller import Controller
 from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.scram_credentials import Alteration, Deletion, Upsertion, alter_credentials
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.files import LocalFileSystem
 from barnabas.log.dirs.manager import LogManager
+from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import new_credential
-from barnabas.common.types import new_uuid, uuid_to_text
 
-
-# -- Users that a running broker creates itself: the first one of `serve --users`, and those of an embedded broker 
+# -- Users that a running broker creates itself: the first one of `serve --users`, and those of an embedded broker
 
 FIRST_USER = "admin"
 _PASSWORD_BYTES = 18  # 144 bits: nobody guesses it, however fast
@@ -70,7 +65,6 @@ async def add_user(broker: Serving, name: str, password: str) -> None:
         response = await answer(broker, request)
         assert isinstance(response, AlterUserScramCredentialsResponse)
         raise_refusals(response)
-
 
 
 T = TypeVar("T")

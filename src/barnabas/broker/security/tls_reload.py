@@ -7,18 +7,6 @@ once.
 
 from __future__ import annotations
 
-import ssl
-from typing import NamedTuple
-from barnabas.broker.security.inter_broker import peer_tls
-from barnabas.client.security.guard import Guard
-from barnabas.client.security.settings import Security
-from barnabas.client.security.tls import tls_context
-from barnabas.config.broker import BrokerConfig
-from barnabas.config.setting import ConfigError
-from barnabas.network.tls_listeners import Fingerprint, fingerprint
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.settings import Tls
-
 import asyncio
 import ssl
 import time
@@ -26,16 +14,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
+from barnabas.broker.security.inter_broker import peer_tls
 from barnabas.broker.security.tls import tls_settings_from
+from barnabas.client.security.guard import Guard
+from barnabas.client.security.settings import Security
+from barnabas.client.security.tls import tls_context
+from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.safe_logging import safe_logger
 from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import OwnCertificate
 from barnabas.security.tls.server import ListenerTls
+from barnabas.security.tls.settings import Tls
 
+# -- TLS of the connections to other brokers: key stores may change while the broker runs, as those of listeners may
 
-# -- TLS of the connections to other brokers: key stores may change while the broker runs, as those of listeners may 
 
 class Renewed(NamedTuple):
     tls: Tls
@@ -64,7 +58,6 @@ class PeerTls:
     def use(self, renewed: Renewed) -> None:
         self._files = renewed.files
         self.guard.renew(renewed.tls, renewed.context)
-
 
 
 T = TypeVar("T")

@@ -12,61 +12,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
-from barnabas.common.clock import Clock
-from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.config.remote_origin import origin_of
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.broker.tiering.untiered import Host, awaits_store, unfinished
+from barnabas.cluster.image import PartitionState
+from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid, uuid_from_text
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.offsets import Committed
 from barnabas.groups.records import offset_record
-from barnabas.log import names
 from barnabas.log.failures import LogDirError
 from barnabas.log.log import Log, Origin
-from barnabas.log.tiering.markers import lost_markers, write_lost_markers
-from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.log.replacing import ReplaceableLog
 from barnabas.log.tiering.copying import stays_whole
-from barnabas.common.safe_logging import safe_logger
+from barnabas.log.tiering.markers import write_lost_markers
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.builder import build_batch_at
 from barnabas.replication.partition import Partition
-from barnabas.common.cooperative import pieces
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.restoring.state import GroupOffset, GroupState
 from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing.pacing import Backoff
-from barnabas.common.types import TopicPartition, uuid_from_text
 
 RECORDS_IN_BATCH = 1000
-LONGEST_WAIT_SECONDS = 10.0
+MAX_WAIT_SECONDS = 10.0
 
 logger = safe_logger(__name__)
-
-
-class Host(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def image(self) -> MetadataImage: ...
-
-
-def awaits_store(image: MetadataImage, partition: Partition) -> bool:
-    """Must its leader look into the store first?"""
-    log = partition.log
-    if lost_markers(log):
-        return True
-    origin = origin_of(image.topic_configs(partition.topic))
-    return origin is not None and partition.index < origin.partitions and _has_not_begun(partition.topic, log)
-
-
-def _has_not_begun(topic: str, log: Log) -> bool:
-    is_empty = log.log_end_offset == 0 and not log.is_tiered
-    return is_empty or is_unfinished(log) or (topic == CONSUMER_OFFSETS and log.fs.exists(_unfinished(log)))
-
-
-def _unfinished(log: Log) -> str:
-    return f"{log.folder}/{names.BEGINNING}"
 
 
 class Beginnings:
@@ -110,7 +82,7 @@ class Beginnings:
                 return
             except KafkaError as error:
                 logger.warning("%s is not led before it has begun: %s", partition.topic_partition, error)
-                await asyncio.sleep(min(backoff.after(error), LONGEST_WAIT_SECONDS))
+                await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
             else:
                 if awaits_store(self._host.image, partition):
                     self._empty[partition.topic_partition] = partition.log
@@ -135,7 +107,10 @@ class Beginnings:
                 await self._take_back(partition, state.leader_epoch, lambda: self._is_ours(partition, state))
             return
         if log.log_end_offset == 0 and found.tiered_end:
-            log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+            log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
+            await settled(log)
+            if not self._is_ours(partition, state):
+                return
         ended = write_lost_markers(
             log, found.open_transactions, state.leader_epoch, self._host.clock.now_ms()
         )
@@ -161,9 +136,66 @@ class Beginnings:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class MissingLogs:
+    """Partitions without a folder of which the log dir notes records: does the object store hold all of them?
+
+    The store is asked until it answers. If it holds fewer, a replica that cannot be elected may have the rest, or an
+    operator a copy of the folder: the partition stays offline.
+    """
+
+    def __init__(
+        self,
+        tiered_end: Callable[[TopicPartition, Uuid], Awaitable[int]],
+        settle: Callable[[TopicPartition], None],
+    ) -> None:
+        self._tiered_end = tiered_end
+        self._settle = settle
+        self._known: dict[tuple[TopicPartition, Uuid], int] = {}
+        self._asking: dict[tuple[TopicPartition, Uuid], asyncio.Task[None]] = {}
+
+    def store_covers(self, tp: TopicPartition, topic_id: Uuid, end: int) -> bool | None:
+        """None: not known yet; `settle` is called when it is."""
+        key = tp, topic_id
+        known = self._known.get(key)
+        if known is not None:
+            return known >= end
+        if key not in self._asking:
+            task = self._asking[key] = asyncio.create_task(self._ask(tp, topic_id, end))
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        return None
+
+    async def _ask(self, tp: TopicPartition, topic_id: Uuid, end: int) -> None:
+        backoff = Backoff()
+        while (tp, topic_id) not in self._known:
+            try:
+                found = self._known[tp, topic_id] = await self._tiered_end(tp, topic_id)
+            except KafkaError as error:
+                logger.warning("%s has lost its folder, and its remote part cannot be read: %s", tp, error)
+                await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
+        if found < end:
+            logger.error(
+                "%s has lost its folder: of offsets below %d the store has those below %d", tp, end, found
+            )
+        self._settle(tp)
+
+    async def stop(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def settled(log: ReplaceableLog) -> None:
+    """Wait until the files of the log are those that it works with."""
+    if not log.is_settled:
+        done = asyncio.Event()
+        log.when_settled(done.set)
+        await done.wait()
+
+
 def write_offsets(log: Log, offsets: Iterable[GroupOffset], leader_epoch: int, now_ms: int) -> None:
     """All or none: an interrupted beginning is repeated."""
-    fs, mark = log.fs, _unfinished(log)
+    fs, mark = log.fs, unfinished(log)
     if log.log_end_offset:
         log.truncate_fully_and_start_at(0)
     fs.write_atomic(mark, b"")

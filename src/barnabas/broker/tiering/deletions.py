@@ -13,18 +13,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage, RemoteDeletion
-from barnabas.controller.controller import Controller
-from barnabas.controller.restoring import end_deletion
+from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import Uuid
+from barnabas.controller.controller import Controller
+from barnabas.controller.restoring import end_deletion
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.expiration import delete_partition
 from barnabas.tiering.writing.pacing import Backoff
-from barnabas.common.types import Uuid
 
 SOON_SECONDS = 5.0
 LINGER_SECONDS = 600.0

@@ -18,10 +18,12 @@ from typing import Protocol
 
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
-from barnabas.config.broker import BrokerConfig
+from barnabas.common.cooperative import pieces
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.tiering.copying import stays_whole
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
+from barnabas.config.broker import BrokerConfig
+from barnabas.log.tiering.copying import stays_whole
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -30,10 +32,8 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from barnabas.replication.partition import Partition
-from barnabas.common.cooperative import pieces
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.common.types import TopicPartition
 
 EARLIEST_LOCAL = -4  # KIP-405
 LATEST_TIERED = -5  # KIP-1005
@@ -180,5 +180,7 @@ def _start_at(partition: Partition, found: Bootstrap) -> None:
         partition.topic_partition,
         found.tiered_end,
     )
-    log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+    log.start_at(
+        found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True
+    )  # nothing is fetched before that is done
     partition.followed_to(found.tiered_end)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from barnabas.broker.tiering.beginnings import settled
 from barnabas.broker.tiering.taking_back import take_back
 from barnabas.common.clock import Clock
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log.log import Log
+from barnabas.log.offsets import NOTHING_TIERED
 from barnabas.log.segments.scan import BadBatch
+from barnabas.log.tiering.copying import CompactedSegment, SealedSegment, is_still_there, to_copy, whole_parts
 from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.log.tiering.rebuilding import is_lost as is_lost_log
 from barnabas.log.tiering.retention import RemoteSegment
-from barnabas.log.tiering.copying import SealedSegment
-from barnabas.log.tiering.copying import CompactedSegment, is_still_there, to_copy, whole_parts
-from barnabas.common.safe_logging import safe_logger
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.objects.segment_build import InThread
@@ -91,7 +92,11 @@ class TieredLeaderLog:
             raise StoreError(
                 f"{self._partition.topic_partition} has taken records while its remote part was looked at"
             )
-        log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers)
+        epoch = self._partition.leader_epoch
+        log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
+        await settled(log)
+        if self._partition.leader_epoch != epoch or self._partition.is_retired:
+            raise StoreError(f"{self._partition.topic_partition} is not led here any more")
         self._partition.begin_again()
 
     async def _end_transactions(self) -> None:
@@ -168,6 +173,15 @@ class ManifestSegments:
 
     def __init__(self, manifest: Callable[[], Manifest | None]) -> None:
         self._manifest = manifest
+
+    @property
+    def is_known(self) -> bool:
+        return self._manifest() is not None
+
+    @property
+    def end(self) -> int:
+        manifest = self._manifest()
+        return manifest.tiered_end if manifest is not None else NOTHING_TIERED
 
     @property
     def size_bytes(self) -> int:

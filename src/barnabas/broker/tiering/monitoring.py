@@ -8,8 +8,7 @@ from typing import NamedTuple
 from barnabas.broker.tiering.status import count_segments, pending_sizes
 from barnabas.log.log import Log
 from barnabas.metrics import tiering_catalogue
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Histogram, Registry, Sample
+from barnabas.metrics.registry import Histogram, Metric, Registry, Sample
 from barnabas.metrics.requests import QUANTILES
 from barnabas.replication.remote_reads import TieredReads
 from barnabas.tiering.reading.remote_log import ReadingParts

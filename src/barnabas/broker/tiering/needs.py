@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from barnabas.broker.tiering import recording
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Peers
+from barnabas.common.clock import Clock
+from barnabas.common.files import FileSystem
+from barnabas.common.threads import ThreadBackground
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
-from barnabas.common.files import FileSystem
 from barnabas.metrics.registry import Registry
 from barnabas.replication.manager import ReplicaManager
-from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.stores.store import ObjectStore
 
 
@@ -38,6 +39,7 @@ class Host(recording.Host, Protocol):
     @property
     def broker_epoch(self) -> int: ...
     def follow_leadership(self) -> None: ...
+    def settle(self, tp: TopicPartition) -> None: ...
     @property
     def peers(self) -> Peers: ...
     @property
@@ -46,6 +48,6 @@ class Host(recording.Host, Protocol):
 
 class Platform(Protocol):
     @property
-    def probe_rounds(self) -> int: ...
+    def probe_rounds(self) -> int | None: ...
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore: ...
     def threads(self, count: int, name: str) -> ThreadBackground: ...

@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.coordinators import Coordinators
-from barnabas.common.clock import Clock
-from barnabas.cluster.snapshots import Entry, encode_entry
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import snapshot_of
+from barnabas.cluster.snapshots import Entry, encode_entry, snapshot_of
+from barnabas.common.clock import Clock
+from barnabas.common.cooperative import pieces
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
 from barnabas.groups.offsets import Offsets, OffsetStore
-from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.replication.manager import ReplicaManager
-from barnabas.common.cooperative import pieces
 from barnabas.tiering.objects.layout import group_state_key
 from barnabas.tiering.restoring.discovery import begin_incarnation, read_incarnation
 from barnabas.tiering.restoring.state import (
@@ -33,7 +33,6 @@ from barnabas.tiering.restoring.state import (
     write_group_state,
 )
 from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.common.types import uuid_to_text
 
 T = TypeVar("T")
 GROUPS_IN_A_STEP = 200

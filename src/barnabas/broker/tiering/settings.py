@@ -20,10 +20,8 @@ class TieringSettings(NamedTuple):
     reader_threads: int
 
 
-def tiering_settings(config: BrokerConfig) -> TieringSettings | None:
-    """None without tiered storage."""
-    if not config["remote.log.storage.system.enable"]:
-        return None
+def tiering_settings(config: BrokerConfig) -> TieringSettings:
+    """Of a broker with tiered storage."""
     return TieringSettings(
         url=config["barnabas.remote.storage.url"],
         options=config.store_options,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas.log.log import Log
-from barnabas.log.tiering.copying import replica_bytes, uncopied_sizes
-from barnabas.log.tiering.copying import stays_whole
+from barnabas.log.tiering.copying import replica_bytes, stays_whole, uncopied_sizes
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.tiering.objects.manifest import Manifest
-from barnabas.tiering.reading.remote_log import ReadingParts
-from barnabas.tiering.writing.pacing import UploadLimiter
-from barnabas.tiering.writing.remote_writer import RemoteWriter
+
+if TYPE_CHECKING:
+    from barnabas.tiering.objects.manifest import Manifest
+    from barnabas.tiering.reading.remote_log import ReadingParts
+    from barnabas.tiering.writing.pacing import UploadLimiter
+    from barnabas.tiering.writing.remote_writer import RemoteWriter
 
 
 class Problem:

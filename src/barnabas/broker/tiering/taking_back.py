@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.common.clock import Clock
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log.log import Log
 from barnabas.log.tiering import rebuilding
 from barnabas.log.tiering.markers import write_lost_markers
-from barnabas.common.safe_logging import safe_logger
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.follower import pieces
 from barnabas.tiering.reading.remote_log import RemoteLog

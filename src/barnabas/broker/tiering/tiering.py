@@ -13,39 +13,40 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from barnabas.broker.tiering import recording
-from barnabas.broker.tiering.beginnings import Beginnings
+from barnabas.broker.tiering.beginnings import Beginnings, MissingLogs
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
-from barnabas.broker.tiering.led_log import TieredLeaderLog, ManifestSegments, WholeLedLog
+from barnabas.broker.tiering.led_log import ManifestSegments, TieredLeaderLog, WholeLedLog
 from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
-from barnabas.broker.tiering.needs import Host, Platform
+from barnabas.broker.tiering.needs import Host
 from barnabas.broker.tiering.settings import (
     TieringSettings,
     copying_limits,
     remote_limits,
-    tiering_settings,
     writer_settings,
 )
 from barnabas.broker.tiering.status import Problem, describe_broker, describe_partition
 from barnabas.broker.tiering.taking_back import take_back
-from barnabas.broker.tiering.untiered import Untiered, end_tiering, tell_recovering
-from barnabas.common.clock import Timers
+from barnabas.broker.tiering.untiered import end_tiering, tell_recovering
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import NO_LEADER
+from barnabas.common.clock import Timers
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.threads import ThreadBackground
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.log import Log
-from barnabas.log.tiering.rebuilding import forget, is_unfinished
 from barnabas.log.tiering.copying import stays_whole
-from barnabas.common.safe_logging import safe_logger
+from barnabas.log.tiering.rebuilding import forget, is_unfinished
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import Partition
 from barnabas.replication.remote_reads import TieredReads
-from barnabas.common.threads import ThreadBackground
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
@@ -56,10 +57,8 @@ from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
-from barnabas.tiering.writing.pacing import At, nowhere
-from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
+from barnabas.tiering.writing.pacing import At, Backoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.remote_writer import RemoteWriter
-from barnabas.common.types import TopicPartition
 
 CACHE_FOLDER = "barnabas-remote-cache"
 PROBE_SECONDS = 10.0
@@ -79,15 +78,6 @@ class Led(NamedTuple):
     task: asyncio.Task[None]
 
 
-def tiering_from(host: Host, platform: Platform, config: BrokerConfig) -> Tiering | Untiered:
-    settings = tiering_settings(config)
-    if settings is None:
-        return Untiered(host)
-    store = platform.object_store(settings.url, settings.options)
-    threads = platform.threads(THREADS, "barnabas-remote")
-    return Tiering(host, store, threads, settings, platform.probe_rounds)
-
-
 class Tiering:
     """`RemoteParts` of the page cache. Belongs to the loop."""
 
@@ -97,10 +87,10 @@ class Tiering:
         store: ObjectStore,
         threads: ThreadBackground,
         settings: TieringSettings,
-        probe_rounds: int = ROUNDS,
+        probe_rounds: int | None = None,
     ) -> None:
         self._host = host
-        self._probe_rounds = probe_rounds
+        self._probe_rounds = probe_rounds or ROUNDS
         self.at: At = nowhere
         """Told of each step of every writer: the simulator kills brokers there."""
         self._threads = threads
@@ -132,6 +122,8 @@ class Tiering:
         self.waits_for_tiers = self._followers.waits_for_tiers
         self._beginnings = Beginnings(host, self._bootstrap, self._take_back, self._group_state, self._begun)
         self.may_lead = self._beginnings.may_lead
+        self._missing = MissingLogs(self._tiered_end, host.settle)
+        self.store_covers = self._missing.store_covers
         self._is_sound = self._is_stopped = False
         self.problem = Problem()
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
@@ -210,6 +202,7 @@ class Tiering:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._followers.stop()
         await self._beginnings.stop()
+        await self._missing.stop()
         if self._reads is not None:
             await self._reads.close()
         for _, remote in self.remote.values():
@@ -304,6 +297,11 @@ class Tiering:
         self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
         if partition.topic in INTERNAL_TOPICS:
             self._host.follow_leadership()
+
+    async def _tiered_end(self, tp: TopicPartition, topic_id: Uuid) -> int:
+        folder = PartitionFolder(self._host.image.cluster_id, tp.topic, topic_id, tp.partition)
+        seen = await read_manifest(self.store, folder)
+        return seen.manifest.tiered_end if seen is not None else 0
 
     async def _group_state(self, index: int) -> GroupState | None:
         image = self._host.image

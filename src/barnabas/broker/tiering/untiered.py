@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.tiering.beginnings import Host, awaits_store
 from barnabas.broker.tiering.status import Problem, describe_partition
-from barnabas.common.clock import Timers
 from barnabas.cluster.deltas import Delta
-from barnabas.cluster.image import PartitionState
-from barnabas.config.broker import BrokerConfig
-from barnabas.log.log import Log
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.common.clock import Clock, Timers
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.remote_origin import origin_of
+from barnabas.log import names
+from barnabas.log.log import Log
+from barnabas.log.tiering.markers import lost_markers
+from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 from barnabas.replication.flusher import Background
 from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import Partition
-from barnabas.common.types import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.tiering import needs
+    from barnabas.broker.tiering.tiering import Tiering
 
 logger = safe_logger(__name__)
+
+
+def tiering_from(host: needs.Host, platform: needs.Platform, config: BrokerConfig) -> Tiering | Untiered:
+    if not config["remote.log.storage.system.enable"]:
+        return Untiered(host)
+    # With these come fifty modules that other brokers do not need.
+    from barnabas.broker.tiering.settings import tiering_settings
+    from barnabas.broker.tiering.tiering import THREADS, Tiering
+
+    settings = tiering_settings(config)
+    store = platform.object_store(settings.url, settings.options)
+    threads = platform.threads(THREADS, "barnabas-remote")
+    return Tiering(host, store, threads, settings, platform.probe_rounds)
 
 
 def end_tiering(partition: Partition) -> None:
@@ -40,6 +62,31 @@ def tell_recovering(partition: Partition) -> None:
         "has lost its log" if partition.has_lost_log else "was elected uncleanly",
         partition.topic,
     )
+
+
+class Host(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def awaits_store(image: MetadataImage, partition: Partition) -> bool:
+    """Must its leader look into the store first?"""
+    log = partition.log
+    if lost_markers(log):
+        return True
+    origin = origin_of(image.topic_configs(partition.topic))
+    return origin is not None and partition.index < origin.partitions and _has_not_begun(partition.topic, log)
+
+
+def _has_not_begun(topic: str, log: Log) -> bool:
+    is_empty = log.log_end_offset == 0 and not log.is_tiered
+    return is_empty or is_unfinished(log) or (topic == CONSUMER_OFFSETS and log.fs.exists(unfinished(log)))
+
+
+def unfinished(log: Log) -> str:
+    return f"{log.folder}/{names.BEGINNING}"
 
 
 class Untiered:
@@ -89,4 +136,7 @@ class Untiered:
         return False
 
     def waits_for_tiers(self, partition: Partition) -> bool:
+        return False
+
+    def store_covers(self, tp: TopicPartition, topic_id: Uuid, end: int) -> bool | None:
         return False

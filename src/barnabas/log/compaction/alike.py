@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.records.varints import read_varint, varint
 
-SHORTEST_RUN = 8  # for fewer records it does not pay
+MIN_RUN = 8  # for fewer records it does not pay
 
 
 class Shape(NamedTuple):
@@ -80,7 +80,7 @@ def note_run(
     found = reader.run.match(data, position, min(len(data), position + most * size))
     assert found is not None
     count = (found.end() - position) // size
-    if count < SHORTEST_RUN:
+    if count < MIN_RUN:
         return 0
     keys = chain.from_iterable(reader.key.iter_unpack(memoryview(data)[position : found.end()]))
     for key, where in zip(keys, range(place, place + count * (step + size), step + size), strict=True):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-import msgspec
-from barnabas.log.segments.segment import MAX_SEGMENT_BYTES
-from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
-from barnabas.log.segments.aborted_index import AbortedTransaction
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.log.log import Log
-from barnabas.log.segments.segment import Segment
-from barnabas.common.safe_logging import safe_logger
+import msgspec
 
+from barnabas.common.safe_logging import safe_logger
+from barnabas.log.log import Log
+from barnabas.log.segments.aborted_index import AbortedTransaction
+from barnabas.log.segments.segment import MAX_SEGMENT_BYTES, Segment
+from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 
 # -- What the loop asks of the worker process, and what it hears back ----------------------------------
 
@@ -88,7 +85,6 @@ class CompactionResult(msgspec.Struct, frozen=True, tag="compacted"):
     memory_used: float  # part of key_memory_bytes
 
 
-
 logger = safe_logger(__name__)
 
 
@@ -158,7 +154,7 @@ def _upper_bound(log: Log, first_dirty: int, now_ms: int) -> int:
 
     Above the recovery point recovery takes a gap for a loss, so what is not yet on the disk must wait.
     """
-    limit = min(log.last_stable_offset, log.recovery_point, log.active.base_offset)
+    limit = min(log.decided_offset, log.recovery_point, log.active.base_offset)
     upper = log.segments[log.segments.number_of(limit)].base_offset
     lag = log.config.min_compaction_lag_ms
     if lag > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.log.compaction.keys import LONGEST_OWN_KEY, NULL, POSITION_BITS, KeyMap, stand_in
+from barnabas.log.compaction.keys import MAX_OWN_KEY, NULL, POSITION_BITS, KeyMap, stand_in
 from barnabas.records.varints import read_varint
 
 SMALLEST = -(1 << 63)
@@ -111,7 +111,7 @@ def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Ke
             if (
                 byte == NULL
                 or (is_tombstone and not keeps_tombstones)
-                or find(key if len(key) <= LONGEST_OWN_KEY else stand_in(key), SMALLEST)
+                or find(key if len(key) <= MAX_OWN_KEY else stand_in(key), SMALLEST)
                 >= (offset + 1 - origin) << POSITION_BITS
             ):
                 if start != run_start:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from barnabas.log.compaction.choosing import Kept
+import time
+from collections.abc import Callable, Iterator
+
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import Bytes, FileSystem
+from barnabas.log import names
+from barnabas.log.compaction.candidates import NO_DATA, CleanedGroup, CompactionPlan, CompactionResult, Source
+from barnabas.log.compaction.choosing import Choice, Kept, keep_at, keep_by_key
+from barnabas.log.compaction.keys import KeyMap
+from barnabas.log.compaction.transactions import Transactions
+from barnabas.log.compaction.writing import CleanedSegment
+from barnabas.log.segments.aborted_index import AbortedTransaction, TransactionIndexError, decode_aborted
+from barnabas.log.segments.scan import BadBatch, walk_batches
 from barnabas.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -12,24 +24,8 @@ from barnabas.records.batch import (
     BatchHeader,
 )
 from barnabas.records.builder import assemble_batch
-from barnabas.records.varints import read_varint, varint
-
-import time
-from collections.abc import Callable, Iterator
-
-from barnabas.common.errors import KafkaError
-from barnabas.common.files import Bytes, FileSystem
-from barnabas.log import names
-from barnabas.log.compaction.choosing import Choice, Kept, keep_at, keep_by_key
-from barnabas.log.compaction.keys import KeyMap
-from barnabas.log.compaction.candidates import NO_DATA, CleanedGroup, CompactionPlan, CompactionResult, Source
-from barnabas.log.compaction.transactions import Transactions
-from barnabas.log.compaction.writing import CleanedSegment
-from barnabas.log.segments.scan import BadBatch, walk_batches
-from barnabas.log.segments.aborted_index import AbortedTransaction, TransactionIndexError, decode_aborted
-from barnabas.records.batch import BatchHeader
 from barnabas.records.record import record_data
-
+from barnabas.records.varints import read_varint, varint
 
 # -- A batch after some of its records were taken out --------------------------------------------------
 
@@ -77,7 +73,6 @@ def _with_other_base(run: bytes, shift: int) -> bytes:
         body = run[start : start + 1] + varint(_fitting(timestamp + shift)) + run[rest:position]
         records += varint(len(body)) + body
     return bytes(records)
-
 
 
 PAUSE_EVERY = 1 << 20

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from barnabas.log.compaction.alike import note_run, shape_at
 from barnabas.records.varints import read_varint
 
-LONGEST_OWN_KEY = 32
+MAX_OWN_KEY = 32
 """A longer key is stood for by a digest. That is one byte longer, so that no key equals another's digest."""
 BYTES_PER_KEY = 200
 """Of a dictionary entry with its key and place, measured while the dictionary grows (tests/log/compaction)."""
@@ -27,14 +27,14 @@ OFFSET_RANGE = 1 << 63 - POSITION_BITS
 _NEXT_OFFSET = 1 << POSITION_BITS
 
 NULL = 1  # the length -1, as one byte
-_LONGEST_PLAIN_LENGTH = 2 * LONGEST_OWN_KEY  # as it is written
+_MAX_PLAIN_LENGTH = 2 * MAX_OWN_KEY  # as it is written
 
 
 def stand_in(key: bytes) -> bytes:
     """What a key is known by."""
-    if len(key) <= LONGEST_OWN_KEY:
+    if len(key) <= MAX_OWN_KEY:
         return key
-    return blake2b(key, digest_size=LONGEST_OWN_KEY + 1).digest()
+    return blake2b(key, digest_size=MAX_OWN_KEY + 1).digest()
 
 
 class KeyMap:
@@ -107,7 +107,7 @@ def _note_alike(
     data: bytes, position: int, most: int, width: int, place: int, latest: dict[bytes, int]
 ) -> tuple[int, int]:
     """Those at the start of a part of a batch that look alike: how many there are, and where they end."""
-    shape = shape_at(data, position, width, LONGEST_OWN_KEY)
+    shape = shape_at(data, position, width, MAX_OWN_KEY)
     if shape is None:
         return 0, position
     count = note_run(data, position, most, shape, place + position, _NEXT_OFFSET, latest)
@@ -140,7 +140,7 @@ def _note_each(
         position += width + 1
         byte = data[position]
         position += 1
-        if NULL < byte <= _LONGEST_PLAIN_LENGTH:
+        if NULL < byte <= _MAX_PLAIN_LENGTH:
             key_end = position + (byte >> 1)
             latest[data[position:key_end]] = here
             if data[key_end] == NULL:

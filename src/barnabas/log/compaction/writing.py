@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
+from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.segment import MAX_SEGMENT_BYTES
-from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader, read_header
 
 WRITE_SIZE = 1 << 20

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log.dirs.slow_writes import Background, PendingWrites, TimedWrites
 from barnabas.log.failures import LogDirError
-from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 
@@ -55,11 +55,11 @@ class Disk:
     def check(self, now_ms: int) -> None:
         """Raises when nothing may be written; asks the disk at most once a second."""
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # or it would keep the frames of every refused append
         if not 0 < self._look_at_ms - now_ms <= CHECK_EVERY_MS:
             self._look(now_ms)
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal.with_traceback(None)
 
     def notice(self, now_ms: int) -> None:
         """Called about once a second: if the clock was set back, the hot path must not wait until it has caught up."""
@@ -89,15 +89,22 @@ class Disk:
         """It has shown itself slow."""
         if self._new_thread is None or isinstance(self.writes, PendingWrites):
             return
-        if self._thread is None:
-            self._thread = self._new_thread()
-        self.writes = PendingWrites(self, self._monotonic, self._thread)
+        thread = self.background()
+        if thread is None:
+            return
+        self.writes = PendingWrites(self, self._monotonic, thread)
         logger.warning(
             "%s is slow: writes took longer than %d ms (barnabas.log.dir.slow.write.ms); a thread writes to it from "
             "now on, and its producers wait for that",
             self.folder,
             self.slow_seconds * 1000,
         )
+
+    def background(self) -> Background | None:
+        """The thread that writes to this disk; None where there is none, and after a failure."""
+        if self._thread is None and self._new_thread is not None and self.error is None:
+            self._thread = self._new_thread()
+        return self._thread
 
     def _write_directly(self) -> None:
         if isinstance(self.writes, PendingWrites):

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.config.broker import BrokerConfig
 from barnabas.log.failures import DiskFull
 from barnabas.log.retention import ages_to_learn
 from barnabas.log.segments.scan import BadBatch
 from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.retention import is_due_for_copying
-from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.manager import LogManager
@@ -51,7 +51,7 @@ class Every:
 
 SEGMENTS_AT_ONCE = 16  # removed in one step: some four renames each, about a millisecond
 PRODUCERS_AT_ONCE = 1000  # looked at in one step, about a millisecond
-LONGEST_ROLL_CHECK_MS = 60_000
+MAX_ROLL_CHECK_MS = 60_000
 LOGS_AT_ONCE = 64  # where little is done to each
 
 
@@ -75,7 +75,7 @@ class Housekeeping:
             delay_ms,
         )
         self._remote_roll_ms: int = config["barnabas.remote.roll.ms"]
-        self._remote_roll = Every(min(self._remote_roll_ms, LONGEST_ROLL_CHECK_MS), delay_ms)
+        self._remote_roll = Every(min(self._remote_roll_ms, MAX_ROLL_CHECK_MS), delay_ms)
         self._last_ms = 0
         self._removals: list[tuple[int, str]] = []
         self._wanting_flush: dict[Log, None] = {}
@@ -83,14 +83,16 @@ class Housekeeping:
     def steps(self, now_ms: int) -> Iterator[list[Log]]:
         """Everything that is due; each step gives the logs that want a flush now, mostly none."""
         self._notice_clock(now_ms)
+        clock = self._logs.clock
+        expiry_ms = now_ms - (clock.now_ms() - clock.expiry_ms())
         if self._retention.is_due(now_ms):
             for log in self._each():
-                yield from self._retain(log, now_ms)
+                yield from self._retain(log, expiry_ms)
         if self._remote_roll.is_due(now_ms):
             yield from self._seal_for_copying(now_ms)
         if self._expiry.is_due(now_ms):
             for log in self._each():
-                yield from self._expire_producers(log, now_ms)
+                yield from self._expire_producers(log, expiry_ms)
         yield from self._collect_garbage()
         self._remove(now_ms)
         if self._checkpoint.is_due(now_ms):
@@ -181,10 +183,15 @@ class Housekeeping:
         due = [path for when, path in self._removals if when <= now_ms]
         if due:
             self._removals = [entry for entry in self._removals if entry[0] > now_ms]
-            self.background(lambda: self._remove_now(due))
+            # A folder goes after what the checkpoint notes of it: a note without a folder would look like a loss.
+            is_noted = any(log_dir.unwritten_deletions for log_dir in self._logs.dirs)
+            jobs = list(self._checkpoint_jobs()) if is_noted else []
+            self.background(lambda: self._remove_now(due, jobs))
 
-    def _remove_now(self, paths: list[str]) -> None:
+    def _remove_now(self, paths: list[str], jobs: list[Callable[[], None]]) -> None:
         fs = self._logs.fs
+        for job in jobs:
+            _write_if_there_is_room(job)
         for path in paths:
             try:
                 if fs.is_folder(path):

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from barnabas.log.dirs.log_dir import LogDir
-from barnabas.log.dirs.properties import write_clean_shutdown
-from barnabas.log.flushing import FlushJob
-from barnabas.log.log import Log
-
 import random
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
-from barnabas.log.dirs.log_dir import Checkpoints, LogDir
-from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id
-from barnabas.log.failures import DamagedLog
-from barnabas.log.log import Log
+from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, DAMAGED_PARTITIONS, Checkpoints, LogDir
+from barnabas.log.dirs.missing import noted_without_folder
+from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id, write_clean_shutdown
+from barnabas.log.failures import DamagedLog, MissingLog
+from barnabas.log.flushing import FlushJob
 from barnabas.log.local_log import LogState
+from barnabas.log.log import Log
 from barnabas.log.recovery.recovery import Recovery
 from barnabas.log.recovery.verification import RecoveryReport, Stop
 from barnabas.log.segments.segment_file import OpenSegments
-from barnabas.common.safe_logging import safe_logger
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-
 
 # -- A clean end of all logs of a log dir --------------------------------------------------------------
+
 
 def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int) -> None:
     """Write and sync everything, then mark the dir clean. Nothing may be appended any more."""
@@ -52,7 +48,6 @@ def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(FlushJob.run, busy))
-
 
 
 KRAFT_METADATA = "__cluster_metadata-0"
@@ -94,12 +89,15 @@ class Loader:
         """Folders of partitions that were deleted before the stop."""
         self.futures: dict[TopicPartition, tuple[Log, LogDir]] = {}
         """Copies of partitions that were on their way to another log dir."""
+        self._noted: dict[tuple[LogDir, TopicPartition], int] = {}
+        """Ends of logs that a dir notes and does not hold."""
 
     def load(self, log_dir: LogDir, boot_id: str | None) -> None:
         """OSError when the disk fails; KafkaError when a partition is in two places."""
         stop = self.report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
         checkpoints = log_dir.read_checkpoints()
-        known_damage = log_dir.read_damaged()
+        known_damage = log_dir.read_partitions(DAMAGED_PARTITIONS)
+        self._keep_notes(log_dir, checkpoints, stop, known_damage)
         for partition in self._partitions(log_dir):
             how = Stop.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, how, checkpoints)
@@ -118,6 +116,37 @@ class Loader:
                 self.report.cut_bytes,
             )
 
+    def _keep_notes(
+        self, log_dir: LogDir, checkpoints: Checkpoints, stop: Stop, known_damage: set[TopicPartition]
+    ) -> None:
+        """Of partitions without a folder here, until all dirs have been looked at."""
+        names_in_dir = set(self._fs.list(log_dir.folder))
+        noted = noted_without_folder(
+            checkpoints, names_in_dir, lambda each: stop is Stop.CRASHED and each not in known_damage
+        )
+        for partition, (_, end) in noted.items():
+            if self._expected(partition, None) is not None:
+                log_dir.keep(partition, checkpoints)
+                self._noted[log_dir, partition] = end
+
+    def find_missing(self, dirs: Iterable[LogDir]) -> None:
+        """All dirs have been loaded, and none is offline: what one of them notes must be in one of them."""
+        for log_dir in dirs:
+            noted = {partition: end for (where, partition), end in self._noted.items() if where is log_dir}
+            accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
+            for partition, end in noted.items():
+                if self.dir_of.setdefault(partition, log_dir) is not log_dir:
+                    log_dir.forget(partition)  # it has moved
+                    continue
+                self.report.damaged[partition] = MissingLog(
+                    f"{log_dir.folder}/{partition}", partition.topic, end, is_accepted=partition in accepted
+                )
+            if noted:
+                self._write_damaged(log_dir)
+            # An acceptance counts for one loss: not if the folder is back, or the topic gone.
+            if not accepted <= noted.keys():
+                log_dir.write_partitions(ACCEPTED_LOSSES, accepted & noted.keys())
+
     def _partitions(self, log_dir: LogDir) -> Iterable[TopicPartition]:
         for name in self._fs.list(log_dir.folder):
             folder = f"{log_dir.folder}/{name}"
@@ -132,12 +161,16 @@ class Loader:
         """Note what was found. In this order: a crash in between must not make the next start believe too much."""
         here = [partition for partition, place in self.dir_of.items() if place is log_dir]
         log_dir.read_cleaned(here)
-        log_dir.write_damaged(partition for partition in here if partition in self.report.damaged)
+        self._write_damaged(log_dir)
         logs = [self.logs[partition] for partition in here if partition in self.logs]
         log_dir.write_checkpoint(log_dir.checkpoint(logs))
         remove_clean_shutdown(self._fs, log_dir.folder)
         if boot_id is not None:
             write_boot_id(self._fs, log_dir.folder, boot_id)
+
+    def _write_damaged(self, log_dir: LogDir) -> None:
+        damaged = [each for each in self.report.damaged if self.dir_of[each] is log_dir]
+        log_dir.write_partitions(DAMAGED_PARTITIONS, damaged)
 
     def _load_partition(
         self, log_dir: LogDir, partition: TopicPartition, stop: Stop, checkpoints: Checkpoints

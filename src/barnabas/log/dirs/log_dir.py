@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.common.files import File, FileSystem
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.log.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -27,11 +28,12 @@ from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
 from barnabas.log.recovery.verification import Stop
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK = ".lock"
 DAMAGED_PARTITIONS = ".barnabas-damaged"
 """Partitions that were found damaged: they are checked fully at every start until they are sound."""
+ACCEPTED_LOSSES = ".barnabas-accepted-losses"
+"""Partitions whose folder is gone, and that may begin again with empty logs (log/dirs/missing.py)."""
 
 
 class FolderInUseError(RuntimeError):
@@ -127,8 +129,9 @@ class LogDir:
         noted = self._read_offsets(CLEANED_OFFSETS)
         self.cleaned = {partition: noted[partition] for partition in known if partition in noted}
 
-    def read_damaged(self) -> set[TopicPartition]:
-        data = read_if_there(self.fs, f"{self.folder}/{DAMAGED_PARTITIONS}")
+    def read_partitions(self, name: str) -> set[TopicPartition]:
+        """The partitions that a file of ours lists."""
+        data = read_if_there(self.fs, f"{self.folder}/{name}")
         if data is None:
             return set()
         try:
@@ -136,8 +139,8 @@ class LogDir:
         except ValueError:
             return set()
 
-    def write_damaged(self, partitions: Iterable[TopicPartition]) -> None:
-        path = f"{self.folder}/{DAMAGED_PARTITIONS}"
+    def write_partitions(self, name: str, partitions: Iterable[TopicPartition]) -> None:
+        path = f"{self.folder}/{name}"
         lines = [f"{topic} {index}" for topic, index in sorted(partitions)]
         if lines:
             self.fs.write_atomic(path, encode_lines(lines))
@@ -156,6 +159,9 @@ class LogDir:
             if log.log_start_offset > log.segments.base_offset or log.is_tiered
         }
         marks = {log.topic_partition: log.high_watermark for log in logs}
+        unsettled = {log.topic_partition: at for log in logs if (at := log.noted_from) is not None}
+        starts |= unsettled
+        marks |= unsettled
         self._newest += 1
         offsets = {
             RECOVERY_POINTS: _added(self.kept.recovery_points, points),
@@ -178,9 +184,10 @@ class LogDir:
             kept.pop(partition, None)
 
     def write_checkpoint(self, job: CheckpointJob) -> None:
-        """Write what has changed. A job that a newer one has overtaken has nothing to say any more."""
+        """Write what has changed, unless a newer job is written. One that a newer job has overtaken is written all the
+        same: its caller may rely on it before the newer one is run."""
         with self._writing:
-            if job.number < self._newest:
+            if job.number < self._newest_written:
                 return
             for name, offsets in job.offsets.items():
                 # As text only here, perhaps in a thread: that takes milliseconds for a thousand partitions.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.common.files import FileSystem
+from barnabas.common.types import TopicPartition, uuid_to_text
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.properties import MetaProperties, read_identity
 from barnabas.log.log import Log
-from barnabas.common.types import TopicPartition, uuid_to_text
 
 
 class LogsByDir:

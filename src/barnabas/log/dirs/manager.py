@@ -9,32 +9,30 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from barnabas.common.clock import Clock
-from barnabas.config.broker import BrokerConfig
-from barnabas.config.topic import LogConfig
 from barnabas.common.descriptors import room_for_segments
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.topic import LogConfig
 from barnabas.log import names
-from barnabas.log.dirs.loading import close_dir
-from barnabas.log.dirs.placement import create_log, make_files
 from barnabas.log.dirs.housekeeping import Housekeeping
-from barnabas.log.dirs.loading import Expected, Loader, LoadReport
-from barnabas.log.dirs.log_dir import CheckpointJob, LogDir
+from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir
+from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, CheckpointJob, LogDir
 from barnabas.log.dirs.logs_by_dir import LogsByDir
 from barnabas.log.dirs.moves import Moves
-from barnabas.log.dirs.placement import Placement
+from barnabas.log.dirs.placement import Placement, create_log, make_files
 from barnabas.log.dirs.properties import (
     claim,
     kernel_boot_id,
     write_boot_id,
 )
 from barnabas.log.dirs.slow_writes import Background
-from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
+from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError, MissingLog
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
 from barnabas.log.segments.segment_file import OpenSegments
-from barnabas.common.safe_logging import safe_logger
-from barnabas.common.types import TopicPartition, Uuid
 
 CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
 
@@ -108,6 +106,8 @@ class LogManager(LogsByDir):
                 loader.load(log_dir, self._boot_id())
             except OSError as error:
                 self._give_up(log_dir, error)
+        if not self.offline_dirs:  # else what is missing may be in there
+            loader.find_missing(self.dirs)
         self._dir_of.update(loader.dir_of)
         for log in loader.logs.values():
             self._adopt(log)
@@ -213,8 +213,28 @@ class LogManager(LogsByDir):
         self._dir_of[partition] = log_dir
         return self._adopt(log)
 
+    def missing(self, partition: TopicPartition) -> MissingLog | None:
+        """A partition whose folder is gone (log/dirs/missing.py)."""
+        damage = self.damaged.get(partition)
+        return damage if isinstance(damage, MissingLog) else None
+
+    def give_up_missing(self, partition: TopicPartition) -> None:
+        """What was noted of a missing partition counts no more: it may be created again, empty."""
+        del self.damaged[partition]
+        log_dir = self._dir_of.pop(partition)
+        log_dir.forget(partition)
+        try:
+            accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
+            if partition in accepted:
+                log_dir.write_partitions(ACCEPTED_LOSSES, accepted - {partition})
+        except OSError as error:
+            raise self._storage_error(log_dir, error) from error
+
     def delete(self, partition: TopicPartition) -> None:
         """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""
+        if self.missing(partition) is not None:
+            self.give_up_missing(partition)
+            return
         self.moves.drop(partition)
         log = self._logs.pop(partition, None)
         log_dir = self._dir_of.pop(partition, None)
@@ -280,15 +300,24 @@ class LogManager(LogsByDir):
 
     def checkpoint_dir(self, log_dir: LogDir) -> None:
         """Note what is known of a dir now and here; KafkaError if its disk fails."""
-        self._checkpoint(log_dir)
-        if log_dir.disk.error is not None:
-            raise log_dir.disk.error
+        self.checkpoint_step(log_dir)()
 
     def _files_of(self, log_dir: LogDir) -> list[Log]:
         """Everything that a dir holds: logs in use, and copies that are being made."""
         return self.in_folder(log_dir.folder) + self.moves.futures_in(log_dir)
 
-    def _before_truncation(self, log: Log, log_end: int) -> None:
+    def checkpoint_step(self, log_dir: LogDir) -> Callable[[], None]:
+        """As `checkpoint_dir`, of what is known now, in any thread."""
+        job = self.checkpoint_job_of(log_dir)
+
+        def run() -> None:
+            job.run()
+            if log_dir.disk.error is not None:
+                raise log_dir.disk.error
+
+        return run
+
+    def _before_truncation(self, log: Log, log_end: int) -> Callable[[], None] | None:
         self.on_truncation(log.folder)
         if (move := self.moves.get(log.topic_partition)) is not None:
             move.is_cut(log_end)
@@ -296,8 +325,9 @@ class LogManager(LogsByDir):
         cleaned = log_dir.cleaned.get(log.topic_partition, 0)
         if cleaned > log.recovery_point:
             log_dir.cleaned[log.topic_partition] = log.recovery_point
-        if not log_dir.notes_nothing_beyond(log_end, log.topic_partition):
-            self.checkpoint_dir(log_dir)
+        if log_dir.notes_nothing_beyond(log_end, log.topic_partition):
+            return None
+        return self.checkpoint_step(log_dir)
 
     def checkpoint_job(self, log: Log) -> CheckpointJob:
         """What writes the checkpoints of the log's dir, in any thread."""

@@ -23,13 +23,13 @@ from enum import Enum
 
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid, uuid_to_text
 from barnabas.log import names
 from barnabas.log.checkpoints import read_if_there
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import safe_logger
 from barnabas.records.batch import Walked
-from barnabas.common.types import TopicPartition, Uuid, uuid_to_text
 
 logger = safe_logger(__name__)
 
@@ -69,21 +69,27 @@ class Move:
             return False
         return self.lag == 0 and self.future.recovery_point >= self.log.recovery_point
 
-    def align(self) -> None:
+    def align(self, *, in_background: bool = True) -> None:
         """Use the settings of the log, and go on where it still has records."""
         log, future = self.log, self.future
         if future.config is not log.config:
             future.update_config(log.config)
         if not log.local_start_offset <= future.log_end_offset <= log.log_end_offset:
-            self._start_again()
+            self._start_again(in_background=in_background)
 
-    def _start_again(self) -> None:
+    def _start_again(self, *, in_background: bool) -> None:
         """Begin with what is on the log's disk. What is remote stays so, and the copy knows of it."""
         log, start = self.log, self.log.local_start_offset
         if log.remote_part is None:
-            self.future.truncate_fully_and_start_at(start)
+            self.future.truncate_fully_and_start_at(start, in_background=in_background)
         else:
-            self.future.start_at(start, log.log_start_offset, log.epochs.entries, log.snapshots.at(start))
+            self.future.start_at(
+                start,
+                log.log_start_offset,
+                log.epochs.entries,
+                log.snapshots.at(start),
+                in_background=in_background,
+            )
 
     def take(self, batches: memoryview, now_ms: int, walked: Walked | None = None) -> None:
         """Append what was read from the log at the end of the copy, or those batches of it that are named."""
@@ -107,11 +113,11 @@ class Move:
         known = {epoch for epoch, _ in log.epochs.entries}
         common = next((epoch for epoch, _ in reversed(future.epochs.entries) if epoch in known), None)
         if common is None:
-            self._start_again()
+            self._start_again(in_background=False)
         else:
             ends = log.epoch_end_offset(common)[1], future.epoch_end_offset(common)[1]
             future.truncate_to(min(ends))
-        self.align()
+        self.align(in_background=False)
 
 
 # -- the note ---------------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log import names
-from barnabas.log.dirs.placement import create_log
-from barnabas.log.dirs.log_dir import Checkpoints, LogDir
-from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
-from barnabas.log.log import Log
-from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, uuid_to_text
+from barnabas.log import names
+from barnabas.log.dirs.log_dir import Checkpoints, LogDir
+from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
+from barnabas.log.dirs.placement import create_log
+from barnabas.log.log import Log
+from barnabas.log.segments.segment_file import OpenSegments
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.manager import LogManager
@@ -93,7 +93,7 @@ class Moves:
     def _add(self, log: Log, future: Log, target: LogDir) -> Move:
         move = Move(log, future, self._dir_of[log.topic_partition], target)
         self._moves[log.topic_partition] = move
-        future.connect(before_truncation=lambda end: self._logs.checkpoint_dir(target))
+        future.connect(before_truncation=lambda end: self._logs.checkpoint_step(target))
         return move
 
     def drop(self, partition: TopicPartition) -> None:

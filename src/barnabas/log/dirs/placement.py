@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import os
-from barnabas.config.topic import LogConfig
-from barnabas.common.files import FileSystem
-from barnabas.log import names
-from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
-from barnabas.log.dirs.disk import Disk
-from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.flushing import Unsynced
-from barnabas.log.log import Log
-from barnabas.log.local_log import LogState
-from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.snapshots import SnapshotFiles
-from barnabas.log.segments.segment_file import OpenSegments
-from barnabas.log.segments.segment import Segment
-from barnabas.common.types import TopicPartition, Uuid
-
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import FileSystem
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.topic import LogConfig
+from barnabas.log import names
+from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
+from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.log_dir import LogDir
-from barnabas.common.types import TopicPartition
-
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.flushing import Unsynced
+from barnabas.log.local_log import LogState
+from barnabas.log.log import Log
+from barnabas.log.producers import ProducerStates
+from barnabas.log.recovery.snapshots import SnapshotFiles
+from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.segment_file import OpenSegments
 
 # -- A new, empty log ----------------------------------------------------------------------------------
+
 
 def make_files(fs: FileSystem, folder: str, topic_id: Uuid) -> None:
     """The slow part of a creation, new names on the disk. Done twice it changes nothing; safe in a thread."""
@@ -79,8 +76,7 @@ def create_log(
     )
 
 
-
-MOST_PREFERRED = 10_000  # partitions that an operator has asked for and that may never come
+MAX_PREFERRED = 10_000  # partitions that an operator has asked for and that may never come
 
 
 class Placement:
@@ -115,7 +111,7 @@ class Placement:
 
     def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
         """Put a partition that is not here yet into this dir when it is created, as Kafka does."""
-        while len(self._preferred) >= MOST_PREFERRED:
+        while len(self._preferred) >= MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[partition] = log_dir
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from barnabas.common.files import FileSystem
-from barnabas.log import names
-from barnabas.common.safe_logging import safe_logger
-
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
-from barnabas.log.checkpoints import name_value_pairs, read_if_there
+from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
-
+from barnabas.log import names
+from barnabas.log.checkpoints import name_value_pairs, read_if_there
 
 # -- What is in a log dir is for the broker's account alone --------------------------------------------
 
@@ -51,7 +48,6 @@ def _make_dir_private(fs: FileSystem, folder: str) -> None:
             logger.info("%s and what is in it can be read by this account alone now", folder)
     except OSError as error:
         logger.warning("other accounts of this machine may be able to read %s: %s", folder, error)
-
 
 
 META_PROPERTIES = "meta.properties"

@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log.failures import DiskBusy
 from barnabas.log.pending import PendingAppends, WriteStep
-from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.log.dirs.disk import Disk
@@ -30,7 +30,7 @@ SLOW_WRITES = 3
 """Once may be chance."""
 CALM_SECONDS = 10.0
 """Page caches are written back every five seconds: a dir that is slow only then must not change with it."""
-MOST_PENDING_BYTES = 64 << 20
+MAX_PENDING_BYTES = 64 << 20
 """What a slow dir may hold in memory. A client that cannot be served is told so and tries again."""
 
 
@@ -99,7 +99,7 @@ class PendingWrites:
         now_ms: int,
     ) -> None:
         size = len(batch)
-        if self.bytes and self.bytes + size > MOST_PENDING_BYTES:
+        if self.bytes and self.bytes + size > MAX_PENDING_BYTES:
             raise DiskBusy(self._disk.folder, self.bytes)
         pending = log.begin_pending(self)
         pending.add(batch, last_offset, max_timestamp, producer_id, now_ms)
@@ -132,25 +132,38 @@ class PendingWrites:
                 self.last_trouble = now
 
     def _end(self, steps: list[WriteStep]) -> None:
-        self._under_way = []
+        """The round stays under way until all its steps have ended: what callbacks append waits for the next one."""
+        failures = []
         for step in steps:
-            self._end_step(step)
+            try:
+                self._end_step(step)
+            except (
+                Exception
+            ) as failure:  # of a callback; the other logs must hear of their steps all the same
+                failures.append(failure)
+        self._under_way = []
         if self._disk.error is not None:
             for pending in list(self._waiting):
                 self._drop(pending)
         self._begin()
+        if failures:
+            raise failures[0]
 
     def _end_step(self, step: WriteStep) -> None:
         if step.is_over:
             return
-        pending, before = step.pending, step.pending.bytes
-        if pending.log.is_abandoned:
-            pending.undo()
-        else:
-            pending.end_step(step)
-        self.bytes -= before - pending.bytes
-        if pending.is_waiting:
-            self._waiting[pending] = None
+        step.is_over = True
+        pending = step.pending
+        is_void = step.error is not None or pending.log.is_abandoned
+        self.bytes -= pending.bytes if is_void else step.size  # before callbacks, which may append
+        try:
+            if pending.log.is_abandoned:
+                pending.undo()
+            else:
+                pending.end_step(step)
+        finally:
+            if pending.is_waiting:
+                self._waiting[pending] = None
 
     def drop(self, pending: PendingAppends) -> None:
         """Wait for what is being written of a log, and undo the rest."""
@@ -164,7 +177,7 @@ class PendingWrites:
 
     def _drop(self, pending: PendingAppends) -> None:
         self._waiting.pop(pending, None)
-        if pending.log.has_pending:
+        if not pending.is_over:
             self.bytes -= pending.bytes
             pending.undo()
 

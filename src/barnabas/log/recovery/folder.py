@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
-
-from barnabas.common.files import FileSystem
-from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
-
+from barnabas.log.segments.segment_file import OpenSegments
 
 # -- Files that an interrupted step left in a partition's folder, resolved before anything is read -----
 
@@ -73,8 +68,6 @@ def _next_offset(fs: FileSystem, path: str, first: int) -> int:
     finally:
         file.close()
     return end
-
-
 
 
 def offsets_of(present: list[str], suffix: str) -> list[int]:

@@ -17,24 +17,28 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.config.topic import LogConfig
 from barnabas.common.files import FileSystem
+from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.flushing import Unsynced
 from barnabas.log.local_log import LogState
 from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.folder import find_segments, offsets_of, read_epochs, remove_orphans
+from barnabas.log.recovery.folder import (
+    find_segments,
+    offsets_of,
+    read_epochs,
+    remove_orphans,
+    resolve_unfinished,
+)
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
-from barnabas.log.recovery.verification import RecoveryReport, Stop
 from barnabas.log.recovery.snapshots import SnapshotFiles, encode_snapshot
-from barnabas.log.recovery.folder import resolve_unfinished
-from barnabas.log.segments.aborted_index import NOTHING_ABORTED
-from barnabas.log.segments.segment_file import OpenSegments
+from barnabas.log.recovery.verification import RecoveryReport, Stop
+from barnabas.log.segments.aborted_index import NOTHING_ABORTED, TransactionIndexError
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segments.segment import Segment
-from barnabas.log.segments.aborted_index import TransactionIndexError
+from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, all_epochs, read_tiered
 from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right

@@ -15,10 +15,10 @@ from struct import error as struct_error
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
 from barnabas.log import names
 from barnabas.log.producer import Producer, RememberedBatch
 from barnabas.log.producers import ProducerStates
-from barnabas.common.safe_logging import safe_logger
 from barnabas.records.batch import NO_SEQUENCE
 
 _HEAD = Struct(">hIi")  # version, CRC of all that follows the CRC, number of entries
@@ -136,6 +136,13 @@ class SnapshotFiles:
         keep = set(wanted)
         for offset in [offset for offset in self.offsets if offset not in keep]:
             self._remove(offset)
+
+    def forget_all(self) -> list[str]:
+        """Their paths, which are the caller's business."""
+        paths = [self.path(offset) for offset in self.offsets]
+        self.offsets.clear()
+        self._unsynced.clear()
+        return paths
 
     def remove_from(self, offset: int) -> None:
         """Remove the snapshots above `offset`, of a part of the log that was cut."""

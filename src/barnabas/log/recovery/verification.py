@@ -6,12 +6,10 @@ broker puts right by itself at its next start, such as an index that does not fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from barnabas.common.files import File, FileSystem
@@ -22,8 +20,8 @@ from barnabas.log.segments.scan import BadBatch, plausible_header, walk_batches
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, crc_is_right
 from barnabas.records.record import InvalidRecords, iterate_records
 
-
 # -- How a broker stopped, and what the recovery of a log did about it ---------------------------------
+
 
 class Stop(Enum):
     """How the broker stopped the last time."""
@@ -41,7 +39,6 @@ class RecoveryReport:
     cut_bytes: int = 0
     cut_batches: int = 0  # those that could still be told apart
     cut_reason: str = ""
-
 
 
 SEARCH_CHUNK = 1 << 20

@@ -7,16 +7,14 @@ ones that do not matter; blocks of entries that begin too late are skipped by th
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import NamedTuple
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from struct import Struct
+from typing import NamedTuple
 
 from barnabas.log.segments.indexes import big_endian
-
 
 # -- Aborted transactions and the file `.txnindex`: what a reader of committed data must skip ----------
 
@@ -56,7 +54,6 @@ def decode_aborted(data: bytes) -> list[AbortedTransaction]:
             raise TransactionIndexError(f"an entry of version {version}")
         entries.append(AbortedTransaction._make(fields))
     return entries
-
 
 
 BLOCK = 512

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 
 from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
-from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
+from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex, AbortedTransaction
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex, read_last_time_entry
-from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
-from barnabas.log.segments.segment_file import SegmentFile
-from barnabas.log.segments.aborted_index import AbortedTransaction
+from barnabas.log.segments.segment_file import OpenSegments, SegmentFile
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_SEGMENT_BYTES = 0x7FFFFFFF

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
-
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.common.files import File, FileSystem
 from barnabas.log import names
-
 
 # -- A bound on the number of segments whose files and indexes are held open ---------------------------
 
@@ -48,7 +45,6 @@ class OpenSegments:
             self._ring.remove(segment)
         except ValueError:
             return
-
 
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF  # an index entry holds it in a signed int of Java

@@ -6,17 +6,13 @@ start and `base_offset` is elsewhere.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import Final
-
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 from barnabas.common.files import FileSystem
 from barnabas.log.segments.segment import Segment
-
 
 # -- Where the last few batches of the active segment start, so that readers at the tail need no index -
 
@@ -55,7 +51,6 @@ class Tail:
         following = entry + 1
         end = self._positions[following] if following < len(self._positions) else segment_size
         return position, end - position
-
 
 
 _base_offset = attrgetter("base_offset")
@@ -155,10 +150,13 @@ class Segments:
             last.truncate(cut.position)
         self._settle(cut.log_end)
 
-    def remove_all(self, fs: FileSystem) -> None:
-        """The log starts over: `roll` follows."""
-        while self._segments:
-            _remove_files(self._segments.pop(), fs)
+    def replace_all(self, fresh: Segment) -> list[Segment]:
+        """The log starts over with one segment; those that it had, whose files are the caller's business."""
+        before, self._segments = self._segments, []
+        for segment in before:
+            segment.forget()
+        self.roll(fresh)
+        return before
 
     def _settle(self, log_end: int) -> None:
         self.active = self._segments[-1]

@@ -18,7 +18,8 @@ The log start in the file may be behind: the larger of this one and `log-start-o
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
@@ -26,6 +27,9 @@ from barnabas.log.checkpoints import CheckpointError, decode_epochs, encode_epoc
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.offsets import NOTHING_TIERED
+
+Epochs: TypeAlias = Sequence[tuple[int, int]]
+"""(leader epoch, start offset)"""
 
 
 class TieredPart(NamedTuple):
@@ -76,6 +80,12 @@ class TieredCheckpoint:
     def write(self, folder: str, part: TieredPart) -> None:
         """Here and now."""
         self.prepare(folder, part).run()
+
+    def cut(self, folder: str, log_end: int) -> None:
+        """Before the log is cut there the file must not say more."""
+        noted = self.on_disk
+        if noted is not None and noted.covers > log_end:
+            self.write(folder, noted.cut(log_end))
 
     def remove(self, folder: str) -> None:
         self._newest += 1

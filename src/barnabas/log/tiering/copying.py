@@ -1,7 +1,7 @@
 """What a copier needs of a log: the next sealed segment from the tiered end on, and all that a reader must know of it.
 
 In two steps. `next_to_copy` is taken on the loop and only looks: it chooses. `SegmentToCopy.read` runs in a thread and
-asks the disk. Nothing above min(high watermark, last stable offset, recovery point) is given away: it could be cut, or
+asks the disk. Nothing above min(high watermark, decided offset, recovery point) is given away: it could be cut, or
 be lost here, or belong to a transaction whose end is unknown.
 
 An object starts exactly where the last one ended. If an earlier leader had other boundaries, the first batches of a
@@ -10,27 +10,20 @@ segment are left out, and the indexes are rebuilt for what remains.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
-from barnabas.log.segments.segment import Segment
-from barnabas.log.tiering.checkpoint import epochs_below
-
-from typing import NamedTuple
-import msgspec
-from barnabas.common.files import FileSlice
-
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from barnabas.common.files import FileSlice, FileSystem
 from barnabas.log import names
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotError, SnapshotFiles, decode_snapshot, encode_snapshot
-from barnabas.log.segments.aborted_index import AbortedIndex
+from barnabas.log.segments.aborted_index import AbortedIndex, AbortedTransaction
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
-from barnabas.log.segments.aborted_index import AbortedTransaction
 from barnabas.log.tiering.checkpoint import epochs_below
 from barnabas.log.tiering.retention import above_tiered_end, copies, expired_upto
 from barnabas.log.truncation import rebuild_producers
@@ -38,12 +31,10 @@ from barnabas.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
-    from barnabas.log.durable_log import DurableLog
 
 
+# -- What a log gives to be copied to an object store: a sealed segment, and all that a reader must know of it
 
-
-# -- What a log gives to be copied to an object store: a sealed segment, and all that a reader must know of it 
 
 class OpenTransaction(msgspec.Struct, frozen=True, array_like=True):
     """A transaction with a part below the end of a segment, whose marker lies at or above it. In the footer of the
@@ -70,8 +61,6 @@ class SealedSegment(NamedTuple):
     open_transactions: tuple[OpenTransaction, ...] = ()
 
 
-
-
 class CopiedLog(Protocol):
     """A log, as its copier sees it."""
 
@@ -92,7 +81,7 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
     if len(segments) < 2 or not copies(log.config):
         return None
     end = segments[1].base_offset
-    if end > log.last_stable_offset or end <= base:
+    if end > log.decided_offset or end <= base:
         return None
     if end > offsets.recovery_point:
         log.want_flush()  # sealed before the last start: nobody else would ask for that
@@ -212,8 +201,8 @@ def _open_at_end(producers: bytes, aborted: list[AbortedTransaction]) -> tuple[O
     )
 
 
+# -- A compacted log whose copy lies in an object store: it stays on this disk as a whole, and does not know of the copy
 
-# -- A compacted log whose copy lies in an object store: it stays on this disk as a whole, and does not know of the copy 
 
 class CompactedSegment(NamedTuple):
     """A sealed segment with what it stands for. A compaction puts another one in its place, which is never equal."""
@@ -230,7 +219,7 @@ def stays_whole(log: DurableLog) -> bool:
 
 def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
     """See `WholeLog.parts`. Compaction may leave nothing of a segment: its neighbour stands for its offsets, too."""
-    limit = min(log.last_stable_offset, log.offsets.recovery_point)
+    limit = min(log.decided_offset, log.offsets.recovery_point)
     segments = log.segments.since(log.offsets.start)
     parts: list[CompactedSegment] = []
     base = segments[0].base_offset

@@ -7,46 +7,64 @@ its folder says that it is not whole: a leader that finds it begins anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-from barnabas.log.recovery.snapshots import decode_snapshot
-from barnabas.log.segments.segment import Segment
-from barnabas.log.tiering.checkpoint import TieredPart, epochs_below
-
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.log import names
+from barnabas.log.recovery.snapshots import decode_snapshot
+from barnabas.log.replacing import Replacement, Step
+from barnabas.log.tiering.checkpoint import TieredPart, epochs_below
+from barnabas.log.truncation import FreshSegment, remove_files
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
     from barnabas.log.durable_log import DurableLog
+    from barnabas.log.log import Log
 
 
-# -- A log that begins at the tiered end: what a follower does that has nothing, or whose next record has left the disk of 
+# -- Logs restored from tiered storage ----------------------------------------------------------
+
 
 def start_at(
     log: DurableLog, offset: int, log_start: int, epochs: Sequence[tuple[int, int]], producers: bytes
-) -> None:
-    """See `DurableLog.start_at`. Raises SnapshotError, with nothing changed, if `producers` is no snapshot."""
-    created_ms = log.segments.active.created_ms
-    known = decode_snapshot(producers, created_ms)
-    log.begin_truncation(min(log_start, log.offsets.start))
-    log.tiered_checkpoint.remove(log.folder)
-    log.segments.remove_all(log.fs)
-    log.fs.sync_folder(log.folder)  # or segments would come back above the tiered end, and be believed
-    log.snapshots.keep_only(())
-    log.snapshots.put(offset, producers, sync=True)
+) -> Replacement:
+    """See `DurableLog.start_at`. Raises SnapshotError, with nothing changed, if `producers` is not a snapshot.
+
+    The steps on the disk (log/replacing.py), in an order that a crash may interrupt anywhere:
+
+        1.  recovery point and log start on disk are lowered; the log is no longer tiered: its file is removed
+        2.  all segments go, the last one first: a crash leaves an older log, which its leader sends here again
+        3.  the producer snapshot, synced; without segments a recovery drops it
+        4.  `tiered-offset-checkpoint`, with log start and epochs: from here on a recovery begins at the tiered end
+        5.  the first segment
+    """
+    known = decode_snapshot(producers, log.segments.active.created_ms)
+    noted_from = min(log_start, log.offsets.start)
     part = TieredPart(log_start, offset, epochs_below(tuple(epochs), offset))
-    log.tiered_checkpoint.write(log.folder, part)
-    fresh = Segment.create(log.fs, log.folder, offset, log.open_segments, created_ms)
-    log.fs.sync_folder(log.folder)
-    log.segments.roll(fresh)
+    first_steps = log.begin_truncation(noted_from)
+    fresh = FreshSegment(log, offset)
+    sync = partial(log.fs.sync_folder, log.folder)
+    steps: list[Step] = [
+        *first_steps,
+        partial(log.tiered_checkpoint.remove, log.folder),
+        fresh.remove_old,
+        sync,  # or segments would come back above the tiered end, and be believed
+        partial(remove_files, log.fs, log.snapshots.forget_all()),
+        partial(log.fs.write_atomic, log.snapshots.path(offset), producers),
+        partial(log.tiered_checkpoint.write, log.folder, part),
+        fresh.create,
+        sync,
+    ]
     log.offsets.restart(offset, log_start, offset)
     log.epochs.replace(part.epochs)
     log.producers.restore(known)
+    log.producers.log_start_moved(log_start)
     log.producers.known_since = offset
-    log.unsynced.add(log.folder)
 
+    def complete() -> None:
+        log.snapshots.note(offset)
+        fresh.use()
 
+    return Replacement(steps, noted_from, complete)
 
 
 def is_unfinished(log: Log) -> bool:

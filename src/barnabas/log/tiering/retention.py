@@ -2,7 +2,8 @@
 
 Total retention (`retention.ms`, `retention.bytes`) counts both tiers once: remote segments, and what this disk holds
 above the tiered end. It moves the log start, and the owner of the remote segments removes those below it. Only a log
-that is told of its remote segments (a leader's) does that; others follow the log start of their leader.
+that knows its remote segments (a leader's) does that; others follow the log start of their leader. Until a new leader
+has read its manifest nothing expires: records are backfilled, so what is on the disk may be older than what is remote.
 
 Local retention (`local.retention.*`) moves the local start. It takes only sealed segments that lie below the high
 watermark and below the tiered end, as the disk remembers it: see tiers/checkpoint.py.
@@ -15,6 +16,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.config.topic import LogConfig
+from barnabas.log.offsets import NOTHING_TIERED
 from barnabas.log.segments.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
@@ -34,6 +36,16 @@ class RemoteSegment(NamedTuple):
 
 class RemoteSegments(Protocol):
     """What a log wants to know of its remote segments. They lie in memory: nothing here waits."""
+
+    @property
+    def is_known(self) -> bool:
+        """Has the manifest been read? If not, there may be others than those listed here."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Where the last one ends. The log's own tiered end may be below it, as its high watermark may."""
+        ...
 
     @property
     def size_bytes(self) -> int:
@@ -75,6 +87,8 @@ def copies(config: LogConfig) -> bool:
 def expired_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
     """The log start that total retention asks for, looking at `most` segments of this disk."""
     config, start = log.config, log.offsets.start
+    if log.remote is not None and not log.remote.is_known:
+        return start
     excess = _total_bytes(log) - config.retention_bytes
     for end, size, timestamp in _pieces(log, now_ms, most):
         excess -= size
@@ -102,9 +116,13 @@ def _total_bytes(log: DurableLog) -> int:
     return remote + sum(size for _, size in above_tiered_end(log))
 
 
+def _tiered_end(log: DurableLog) -> int:
+    return max(log.offsets.tiered_end, log.remote.end if log.remote is not None else NOTHING_TIERED)
+
+
 def above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
     """Segments of this disk with the bytes of each that are not remote."""
-    tiered_end = log.offsets.tiered_end
+    tiered_end = _tiered_end(log)
     for segment in log.segments.since(tiered_end):
         copied = 0
         if segment.base_offset < tiered_end:  # an earlier leader's boundary: about so much
@@ -123,7 +141,7 @@ def _pieces(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_Piece]:
 def _end_of(log: DurableLog, segment: Segment) -> int:
     """Where it ends; 0 for one that has nothing to give."""
     if segment is log.active:
-        return log.log_end_offset if segment.size and log.log_end_offset > log.offsets.tiered_end else 0
+        return log.log_end_offset if segment.size and log.log_end_offset > _tiered_end(log) else 0
     return log.segments[log.segments.number_of(segment.base_offset) + 1].base_offset
 
 

@@ -1,1 +1,1 @@
-"""What lies in the store: keys, manifests, and one object per segment."""
+"""Formats of stored objects: keys, manifests, and one object per segment."""

@@ -9,23 +9,21 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import re
+from typing import Any, NamedTuple, TypeVar
+
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
-import re
-from typing import NamedTuple
-
 from barnabas.common.types import Uuid, uuid_from_text, uuid_to_text
 
-
-# -- JSON with its own checksum: {"crc": CRC-32C of the body's bytes, "body": ...}. A flipped digit is noticed 
+# -- JSON with its own checksum: {"crc": CRC-32C of the body's bytes, "body": ...} ------------------
 
 T = TypeVar("T")
 
 
 class DamagedError(ValueError):
-    """The bytes are not what was written."""
+    """Checksum or format error."""
 
 
 class _Envelope(msgspec.Struct):
@@ -39,7 +37,7 @@ def seal(value: Any) -> bytes:
 
 
 def unseal(data: bytes, kind: type[T]) -> T:
-    """DamagedError if the bytes are not what `seal` made of such a value."""
+    """Decode the output of `seal`; DamagedError if it is damaged."""
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
         if crc32c(bytes(envelope.body)) != envelope.crc:
@@ -49,7 +47,6 @@ def unseal(data: bytes, kind: type[T]) -> T:
         raise DamagedError(str(error)) from error
 
 
-
 MANIFEST = "manifest"
 SEGMENT_SUFFIX = ".segment"
 PAGE_SUFFIX = ".page"
@@ -57,7 +54,7 @@ _OBJECT = re.compile(r"(\d{20})-(\d{10})-([0-9a-f]{8})(\.segment|\.page)")
 
 
 class PartitionFolder(NamedTuple):
-    """Where the objects of one partition lie."""
+    """Folder of the objects of one partition."""
 
     cluster_id: str
     topic: str
@@ -101,7 +98,7 @@ def group_state_key(cluster_id: str, incarnation: int, partition: int) -> str:
 
 
 def behind(prefix: str) -> str:
-    """Above all keys that begin with this prefix (which ends with `/`), below all others that are above it."""
+    """Smallest key above all keys with this prefix (which ends with `/`)."""
     return prefix.removesuffix("/") + chr(ord("/") + 1)
 
 
@@ -123,13 +120,13 @@ def parse_segment_name(name: str) -> SegmentName | None:
 
 
 def parse_object_name(name: str) -> SegmentName | None:
-    """A segment or a page; None for the manifest, and for what is not ours."""
+    """Parse the name of a segment or page; None for other objects."""
     found = _OBJECT.fullmatch(name)
     return SegmentName(int(found[1]), int(found[2]), found[3], found[4]) if found else None
 
 
 def first_name_from(offset: int) -> str:
-    """Below all names of objects that begin at `offset` or later, above all others."""
+    """Smallest possible name of an object that begins at `offset`."""
     return f"{offset:020}-"
 
 

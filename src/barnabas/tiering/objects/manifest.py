@@ -1,4 +1,4 @@
-"""The manifest of a partition: the list of its remote segments, and the only thing that says which of them exist.
+"""The manifest of a partition: the authoritative list of its remote segments.
 
 It is one small JSON object, replaced by compare-and-swap. These are the values; `manifest_changes` has the changes,
 which are pure functions, and `manifest_file` reads and replaces the object.
@@ -7,12 +7,13 @@ which are pure functions, and `manifest_file` reads and replaces the object.
     tiered end (T)   the first offset that is not in a remote segment
     pages            the oldest entries, a thousand in one immutable object each, once there are more than 2,000
     entries          the others; each begins where the one before it ended
-    garbage          was listed, and is deleted when the readers of older manifests and all older pins are gone
+    garbage          was listed; deleted when no reader of an older manifest and no older pin needs it. Pinned garbage
+                     moves to pages, too, a thousand segments in each
     quarantine       was cut by an unclean election; only an operator deletes it
     pins             snapshots and clones that read the entries of an earlier version
     sources          manifests of other topics whose objects a clone reads
-    sweep            objects below this offset that nobody lists were removed by an earlier sweep
-    swept_ms         when all objects were last listed, and compared with what is named here
+    sweep            unlisted objects below this offset were removed by an earlier sweep
+    swept_ms         time of the last full sweep
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.tiering.objects.layout import DamagedError, seal, unseal
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.stores.store import StoreError
 from barnabas.common.types import uuid_to_text
+from barnabas.tiering.objects.layout import DamagedError, PartitionFolder, seal, unseal
+from barnabas.tiering.stores.store import StoreError
 
 FORMAT = 1
 
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a removed name stands for."""
+    """Type of a removed object."""
 
     SEGMENT = "segment"
     PAGE = "page"  # the page, and the segments in it that end above `base`
@@ -54,11 +54,11 @@ class BadManifestError(StoreError):
 
 
 class ForeignManifestError(BadManifestError):
-    """It is sound, but another partition's, or of a later Barnabas: a repair must not touch it either."""
+    """Intact, but of another partition or a later Barnabas version: a repair must not touch it either."""
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One remote segment. After an unclean election `end` may lie below the end of the object's records."""
+    """One remote segment. After an unclean election `end` may be below the end of the object's records."""
 
     base: int
     end: int  # exclusive
@@ -68,7 +68,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
     total: int  # bytes of the object
     largest_timestamp: int
     crc: int  # CRC-32C of the footer's bytes
-    epochs: Epochs  # those of its records; the first one's start may lie below `base`
+    epochs: Epochs  # those of its records; the first one may start below `base`
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
@@ -97,7 +97,7 @@ class Removed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pin(msgspec.Struct, frozen=True, array_like=True):
-    """What a manifest of this version lists of [start, end) is kept."""
+    """Keeps what the manifest of this version lists in [start, end)."""
 
     name: str
     version: int
@@ -114,11 +114,11 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Writer(NamedTuple):
-    """Who may change a manifest: one start of one broker, as the leader of one epoch."""
+    """Writer of a manifest: one start of a broker, as leader of one epoch."""
 
     incarnation: int
     leader_epoch: int
-    name: str  # no two starts of a broker have the same
+    name: str  # unique per broker start
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +144,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fence(self) -> tuple[int, int]:
-        """The later of two writers has the larger one."""
+        """Fencing token: larger for a later writer."""
         return self.incarnation, self.leader_epoch
 
     @property
@@ -167,7 +167,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def latest_epoch(self) -> int:
-        """A leader that goes on behind the segments needs a higher one."""
+        """Latest epoch in the segments; a leader that continues after them needs a higher one."""
         epochs = self.epochs
         return max(self.leader_epoch, epochs[-1][0] if epochs else -1)
 
@@ -206,7 +206,7 @@ def whole_key(prefix: str, key: str) -> str:
 
 
 def entry_key(folder: PartitionFolder, part: SegmentEntry | Page | Removed) -> str:
-    """The key that a store knows."""
+    """Full key in the store."""
     return whole_key(folder.prefix, part.key)
 
 
@@ -222,7 +222,7 @@ def merge_epochs(lists: Iterable[Epochs]) -> Epochs:
 
 
 def epochs_within(epochs: Epochs, base: int, end: int) -> Epochs:
-    """Those that records of [base, end) have."""
+    """Epochs of the records in [base, end)."""
     first = max(bisect_right(epochs, base, key=_start_of) - 1, 0)
     return tuple(each for each in epochs[first:] if each[1] < end)
 
@@ -283,7 +283,7 @@ def decode_page(data: bytes, key: str) -> tuple[SegmentEntry, ...]:
 
 
 def check(manifest: Manifest) -> None:
-    """ValueError if it says what cannot be."""
+    """ValueError if it is inconsistent."""
     parts = manifest.parts
     _check_contiguous(parts)
     if parts and not parts[0].base <= manifest.log_start < parts[-1].end:

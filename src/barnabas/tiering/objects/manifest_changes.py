@@ -1,7 +1,7 @@
-"""Every change of a manifest, as a pure function: the manifest before in, the one after out.
+"""Changes of a manifest as pure functions from the old to the new one.
 
-Each checks what must hold. Each may be applied again to a manifest that it has already changed, and then returns just
-that: a change whose answer got lost is repeated on what is found.
+Each checks its preconditions and is idempotent: applied to a manifest that it has already changed, it returns
+that manifest, so a change without a response can be repeated.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from fastcrc.crc32 import iscsi as crc32c
 from msgspec.structs import replace
 
+from barnabas.common.types import uuid_to_text
 from barnabas.tiering.objects.layout import PAGE_SUFFIX, PartitionFolder, SegmentName
 from barnabas.tiering.objects.manifest import (
     Kind,
@@ -29,9 +30,8 @@ from barnabas.tiering.objects.manifest import (
     is_foreign,
     merge_epochs,
 )
-from barnabas.common.types import uuid_to_text
 
-MOST_ENTRIES = 2000
+MAX_ENTRIES = 2000
 """More of them go into pages: a manifest of this many has some 250 KB, and is written with every segment."""
 
 PAGE_ENTRIES = 1000
@@ -40,7 +40,7 @@ PageEntries = tuple[SegmentEntry, ...]
 
 
 class ImpossibleChangeError(ValueError):
-    """The change does not fit this manifest: a mistake of the caller, who writes nothing then."""
+    """The change is invalid for this manifest (a bug of the caller); nothing is written."""
 
 
 def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms: int = 0) -> Manifest:
@@ -59,7 +59,7 @@ def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms
 
 
 def claim(manifest: Manifest, writer: Writer) -> Manifest:
-    """From now on only this writer adds and removes."""
+    """Claim the manifest for this writer."""
     if (manifest.incarnation, manifest.leader_epoch, manifest.writer) == writer:
         return manifest
     if (writer.incarnation, writer.leader_epoch) <= manifest.fence:
@@ -105,7 +105,7 @@ def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, n
 def raise_log_start(
     manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None
 ) -> Manifest:
-    """What ends at or below the log start becomes garbage. `page`: the entries of `manifest.page_at(offset)`."""
+    """Turn segments that end at or below the log start into garbage. `page`: entries of `manifest.page_at(offset)`."""
     if offset <= manifest.log_start:
         return manifest
     partly = manifest.page_at(offset)
@@ -124,20 +124,20 @@ def raise_log_start(
 
 
 def collect(manifest: Manifest, keys: Collection[str]) -> Manifest:
-    """The objects of this garbage are deleted."""
+    """Remove garbage whose objects were deleted."""
     left = tuple(each for each in manifest.garbage if each.key not in keys)
     return manifest if left == manifest.garbage else _changed(manifest, garbage=left)
 
 
 def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None = None) -> Manifest:
-    """After an unclean election the log went on otherwise at `offset`: what lies behind is put into quarantine, and
+    """Truncate at `offset`, where the log diverged after an unclean election: later segments go to quarantine, and
     the segment that holds the offset ends there. `page`: the entries of `manifest.page_at(offset)`."""
     if offset >= manifest.tiered_end:
         return manifest
     partly = manifest.page_at(offset)
     if (partly is None) != (page is None):
         raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
-    limit = offset if offset > manifest.log_start else -1  # nothing live would be left
+    limit = offset if offset > manifest.log_start else -1  # no live segment would remain
     is_split = partly is not None and partly.base < limit
     listed_again = [each for each in page or () if is_split and each.end > manifest.log_start]
     entries = [*listed_again, *manifest.entries]
@@ -154,7 +154,7 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
 
 
 def drop_quarantine(manifest: Manifest, now_ms: int) -> Manifest:
-    """By command only: what was cut becomes garbage."""
+    """Turn quarantined segments into garbage; only by an operator's command."""
     if not manifest.quarantine:
         return manifest
     moved = tuple(replace(each, since_ms=now_ms) for each in manifest.quarantine)
@@ -162,7 +162,7 @@ def drop_quarantine(manifest: Manifest, now_ms: int) -> Manifest:
 
 
 def pin(manifest: Manifest, name: str, now_ms: int) -> Manifest:
-    """Keep what is listed now."""
+    """Pin the listed segments."""
     if find_pin(manifest, name):
         return manifest
     wanted = Pin(name, manifest.version, manifest.log_start, manifest.tiered_end, now_ms)
@@ -170,7 +170,7 @@ def pin(manifest: Manifest, name: str, now_ms: int) -> Manifest:
 
 
 def pin_as(manifest: Manifest, name: str, other: str, now_ms: int) -> Manifest:
-    """Keep what another pin keeps."""
+    """Add a pin with the range of another pin."""
     if find_pin(manifest, name):
         return manifest
     kept = find_pin(manifest, other)
@@ -189,7 +189,7 @@ def unpin(manifest: Manifest, name: str) -> Manifest:
 
 
 def touch(manifest: Manifest) -> Manifest:
-    """The same as a new version: whatever was sent before fails."""
+    """Increment the version only, so that earlier CAS requests fail."""
     return _changed(manifest)
 
 
@@ -200,22 +200,22 @@ def forget_source(manifest: Manifest, source: Source) -> Manifest:
 
 
 def note_sweep(manifest: Manifest, offset: int) -> Manifest:
-    """There is nothing unlisted below `offset`."""
+    """Record that no orphan exists below `offset`."""
     return manifest if offset <= manifest.sweep else _changed(manifest, sweep=offset)
 
 
 def note_full_sweep(manifest: Manifest, now_ms: int) -> Manifest:
-    """All objects were listed."""
+    """Record a full sweep."""
     return manifest if now_ms <= manifest.swept_ms else _changed(manifest, swept_ms=now_ms)
 
 
 def mark_deleted(manifest: Manifest) -> Manifest:
-    """The topic is deleted: nobody adds any more."""
+    """Mark the topic as deleted: no more segments are added."""
     return manifest if manifest.state is State.DELETED else _changed(manifest, state=State.DELETED)
 
 
 def needs_page(manifest: Manifest) -> bool:
-    return len(manifest.entries) >= MOST_ENTRIES
+    return len(manifest.entries) >= MAX_ENTRIES
 
 
 def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, bytes]:
@@ -227,6 +227,37 @@ def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, 
     name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
     after = _changed(manifest, pages=(*manifest.pages, page_of(name, moved, data)), entries=kept)
     return after, name, data
+
+
+def pinned_run(manifest: Manifest) -> tuple[Removed, ...]:
+    """The first removed segments that pins keep, each beginning where the one before ends, if too many are listed."""
+    run: list[Removed] = []
+    for each in manifest.garbage if len(manifest.garbage) >= MAX_ENTRIES else ():
+        if each.kind is not Kind.SEGMENT or may_be_deleted(manifest, each):
+            continue
+        if run and run[-1].end != each.base:
+            run = []
+        run.append(each)
+        if len(run) == PAGE_ENTRIES:
+            return tuple(run)
+    return ()
+
+
+def garbage_to_page(
+    manifest: Manifest, run: tuple[Removed, ...], leader_epoch: int
+) -> tuple[Manifest, str, bytes]:
+    """As `move_to_page`, for removed segments that pins keep: they are deleted together, when no pin keeps any of
+    them. Readers never use this page, so only names and offsets in it are meaningful."""
+    data = encode_page(
+        tuple(SegmentEntry(each.base, each.end, each.key, each.size, 0, each.size, -1, 0, ()) for each in run)
+    )
+    name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
+    since_ms, version = max(each.since_ms for each in run), max(each.version for each in run)
+    size = sum(each.size for each in run)
+    page = Removed(name, run[0].base, run[-1].end, size, since_ms, version, Kind.PAGE)
+    moved = {each.key for each in run}
+    left = tuple(each for each in manifest.garbage if each.key not in moved)
+    return _changed(manifest, garbage=(*left, page)), name, data
 
 
 def page_of(name: str, entries: PageEntries, data: bytes) -> Page:
@@ -243,7 +274,7 @@ def page_of(name: str, entries: PageEntries, data: bytes) -> Page:
 
 
 def may_be_deleted(manifest: Manifest, removed: Removed) -> bool:
-    """No pin keeps it: a pin keeps what was listed at its version and lies in its range."""
+    """True if no pin keeps it: a pin keeps objects listed at its version and within its range."""
     return not any(
         each.version < removed.version and removed.base < each.end and removed.end > each.start
         for each in manifest.pins
@@ -272,7 +303,7 @@ def _whole_page(manifest: Manifest, page: Page) -> Removed:
 
 
 def _live(page: Page, log_start: int, entries: PageEntries) -> Page:
-    """Size and count are those of what is live in it."""
+    """The page with size and count of its live entries."""
     if page.base >= log_start:
         return page
     live = [entry for entry in entries if entry.end > log_start]
@@ -284,7 +315,7 @@ def _page_alone(page: Page) -> Removed:
 
 
 def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:
-    """Stamped. Objects of another folder are not ours to delete."""
+    """Removed objects with a timestamp, without those of other folders, which are not ours to delete."""
     version = manifest.version + 1
     return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
 

@@ -1,7 +1,7 @@
-"""Reading the manifest, and replacing it by compare-and-swap (CAS).
+"""Reads the manifest and replaces it by compare-and-swap (CAS).
 
-A CAS without an answer may have had its effect, or may still have it. So one looks before repeating: what was wanted is
-there; or another writer was faster, and the change is made again from what is there; or nothing has changed, and the
+A CAS without a response may have succeeded or may succeed later. So the manifest is read before a retry: the change is
+there; or another writer was faster, and the change is applied to its version; or nothing has changed, and the
 same CAS is sent again, of which at most one succeeds. Versions are counted, so no manifest ever equals an earlier one.
 """
 
@@ -46,7 +46,7 @@ class FencedError(StoreError):
 
 
 class ReplacedError(FencedError):
-    """The manifest was made anew, by a repair: the leader may claim it again."""
+    """The manifest was rebuilt by a repair: the leader may claim it again."""
 
 
 class Seen(NamedTuple):
@@ -87,7 +87,7 @@ async def read_page(store: ObjectReader, folder: PartitionFolder, page: Page) ->
 async def listed_entries(
     store: ObjectReader, folder: PartitionFolder, manifest: Manifest
 ) -> tuple[SegmentEntry, ...]:
-    """All, those in pages included; some of these may lie below the log start."""
+    """All entries, including those in pages; some of these may be below the log start."""
     paged = [entry for page in manifest.pages for entry in await read_page(store, folder, page)]
     return (*paged, *manifest.entries)
 
@@ -102,7 +102,7 @@ async def read_page_at(
 async def change_manifest(
     store: ObjectStore, folder: PartitionFolder, change: Change, check: Check, seen: Seen | None = None
 ) -> Seen:
-    """Make the change from what was `seen`, or from what is there. `check` raises if it must not be made."""
+    """Apply the change to `seen` or to the current manifest. `check` raises if it is not allowed."""
     for _ in range(ATTEMPTS):
         if seen is None:
             seen = await read_manifest(store, folder)
@@ -124,7 +124,7 @@ async def change_manifest(
 
 
 class ManifestFile:
-    """The manifest in the hands of the one writer of a leader epoch. Changes are made one after the other."""
+    """The manifest as used by the writer of a leader epoch. Changes are sequential."""
 
     def __init__(self, store: ObjectStore, folder: PartitionFolder, writer: Writer, seen: Seen) -> None:
         self._store = store
@@ -143,7 +143,7 @@ class ManifestFile:
         return seen.manifest
 
     async def look(self) -> None:
-        """Has somebody changed it: a snapshot, a repair? FencedError as for a change."""
+        """Read changes by others (snapshot, repair). FencedError as for a change."""
         seen = await read_manifest(self._store, self.folder)
         if seen is None:
             raise FencedError(f"{self.folder.manifest} is gone: the topic is deleted")

@@ -1,4 +1,4 @@
-"""Making the object of one segment, piece by piece: never the whole segment is in memory."""
+"""Builds the object of one segment piece by piece, without loading the whole segment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from barnabas.common.types import uuid_to_text
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.log.tiering.copying import SealedSegment
@@ -26,7 +27,6 @@ from barnabas.tiering.objects.segment_object import (
     Section,
     entry_of,
 )
-from barnabas.common.types import uuid_to_text
 
 PIECE_BYTES = CHUNK_BYTES
 """Read from the disk at once: so much of a segment is in memory. Each piece is a visit to a thread, and one to the
@@ -42,7 +42,7 @@ class InThread(Protocol):
 
 
 async def at_once(work: Callable[[], T]) -> T:
-    """Where nothing blocks: in simulations."""
+    """Run the work inline, for simulations."""
     return work()
 
 
@@ -80,12 +80,12 @@ class SegmentBuild:
     # -- in a thread --------------------------------------------------------------------------------
 
     def _begin_chunk(self, start: int) -> tuple[int, int, bytes, int]:
-        """Where the chunk ends that begins at `start`, its first offset, its first piece, and the CRC of that."""
+        """End of the chunk that begins at `start`, its first offset, its first piece and the CRC of that piece."""
         end, base = self._find_chunk(start)
         return end, base, *self._read(start, min(start + PIECE_BYTES, end), 0)
 
     def _find_chunk(self, start: int) -> tuple[int, int]:
-        """Where the chunk ends that begins at `start`, and its first offset."""
+        """End of the chunk that begins at `start`, and its first offset."""
         segment, size = self._segment, len(self._segment.data)
         try:
             base = self._check_start(start)
@@ -99,7 +99,7 @@ class SegmentBuild:
         segment = self._segment
         file, origin = segment.data.file, segment.data.position
         _, header = next(walk_headers(file, origin + start, origin + len(segment.data)))
-        # The very first segment begins at the log start, which may lie in a batch.
+        # The very first segment begins at the log start, which may be inside a batch.
         first = header.last_offset if start == 0 else header.base_offset
         if not segment.base <= first < segment.end:
             raise BadObjectError(f"{file.path} has offset {header.base_offset} at position {origin + start}")
@@ -115,7 +115,7 @@ class SegmentBuild:
         return size
 
     def _last_boundary(self, start: int, limit: int) -> int:
-        """The last place up to `limit` where a batch begins; behind the first batch if that is larger."""
+        """The last batch boundary up to `limit`; after the first batch if that is larger."""
         segment = self._segment
         origin, size = segment.data.position, len(segment.data)
         boundary = start
@@ -128,7 +128,7 @@ class SegmentBuild:
         return boundary if boundary > start else size
 
     def _indexed(self, start: int, limit: int) -> int:
-        """A place in [start, limit] where a batch begins, as near to `limit` as the index knows."""
+        """A batch boundary in [start, limit], as near to `limit` as the index allows."""
         if self._index is None:
             try:
                 self._index = OffsetIndex.from_bytes(self._segment.offset_index, len(self._segment.data))

@@ -1,4 +1,4 @@
-"""One object per segment: what is in it, how it is made, and how a reader gets at it.
+"""Format of a segment object.
 
     bytes of the .log, whole batches, from position 0
     sections: offset_index, time_index, aborted, producers (Kafka's file formats)
@@ -6,7 +6,7 @@
     trailer of 8 bytes: length of the footer, and MAGIC
 
 `segment_build` makes it. The indexes are relative to the base offset and to position 0. A chunk is about 4 MiB of whole
-batches: what a reader downloads at once, with a checksum of its own.
+batches with a checksum: the unit of download.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return footer
 
     def check(self) -> None:
-        """ValueError if it says what cannot be."""
+        """ValueError if it is inconsistent."""
         if not self.base < self.end or not self.chunks or self.chunks[0].position:
             raise ValueError(f"[{self.base}, {self.end}) in {len(self.chunks)} chunks")
         ends = [chunk.position for chunk in self.chunks] + [self.size]
@@ -189,7 +189,7 @@ async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int)
 
 
 def check_chunk(key: str, footer: Footer, number: int, data: Bytes) -> None:
-    """BadObjectError if these are not the bytes of the chunk. A few milliseconds: for a thread."""
+    """BadObjectError if these are not the bytes of the chunk. Takes milliseconds: run in a thread."""
     start, end = footer.chunk_range(number)
     if len(data) != end - start or crc32c(data) != footer.chunks[number].crc:
         raise BadObjectError(f"{key}: the chunk at position {start} has a wrong checksum")

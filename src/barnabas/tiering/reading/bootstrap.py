@@ -1,7 +1,7 @@
-"""What a log needs to begin behind a remote segment: leader epochs, producers, open transactions.
+"""State for a log restored from tiered storage: leader epochs, producers, open transactions.
 
-The footer of a segment tells that for its end. A segment that was cut by an unclean election ends earlier: there the
-producers at its base are taken, and its batches up to the cut are replayed.
+The footer of a segment holds the state at its end. A segment truncated by an unclean election ends earlier: then the
+producers at its base are loaded, and its batches up to the new end are replayed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Bootstrap(NamedTuple):
 
 
 async def bootstrap(log: RemoteLog, parts: ReadingParts, manifest: Manifest, wanted: int | None) -> Bootstrap:
-    """Behind the segment that holds the record before `wanted`; without that, behind the last one."""
+    """State after the segment that holds the record before `wanted`; by default, after the last segment."""
     end = manifest.tiered_end if wanted is None else min(wanted, manifest.tiered_end)
     if not manifest.parts or end <= manifest.parts[0].base:
         return Bootstrap(manifest.log_start, manifest.tiered_end, (), encode_snapshot(()), ())

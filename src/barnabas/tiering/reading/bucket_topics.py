@@ -1,4 +1,4 @@
-"""Which clusters, topics and partitions a bucket has, for those who read it without a broker.
+"""Clusters, topics and partitions of a bucket, for readers without a broker.
 
 Nothing but folders and manifests is asked for: with the names of a topic's partitions, one request for each of them.
 """
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from barnabas.common.types import Uuid, uuid_to_text
 from barnabas.tiering.objects.layout import (
     PartitionFolder,
     parse_partition_prefix,
@@ -18,13 +19,12 @@ from barnabas.tiering.objects.layout import (
 from barnabas.tiering.objects.manifest import Manifest, State
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.stores.store import BrowsableStore, ObjectReader, StoreError
-from barnabas.common.types import Uuid, uuid_to_text
 
 TOPICS, PROBE = "topics", "probe"
 
 
 class BucketError(StoreError):
-    """The bucket has not what is asked for, or has it twice. The text says what there is."""
+    """Unknown or ambiguous name; the message lists the candidates."""
 
 
 class TopicFolder(NamedTuple):
@@ -48,7 +48,7 @@ class BucketPartition(NamedTuple):
 
 
 async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
-    """The cluster that is wanted, or the only one that there is."""
+    """The given cluster, or the only one in the bucket."""
     names = [name for name in await store.folders("") if name != PROBE]
     inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
     found = [name for name, below in zip(names, inside, strict=True) if TOPICS in below]
@@ -99,7 +99,7 @@ def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, li
 
 
 def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFolder]:
-    """Those with one of the names, with or without the id. BucketError if there is none of a name."""
+    """Those with one of the names, with or without the id. BucketError if a name is unknown."""
     found: list[TopicFolder] = []
     for name in names:
         some = [topic for topic in topics if name in (topic.topic, topic.name)]

@@ -1,18 +1,18 @@
-"""Chunks of segment objects here, in memory or on the disk: downloaded once for all that wait.
+"""Cache of segment chunks in memory and on disk; one download serves all waiters.
 
-    load(chunk)    wait until it is here. A waiter that gives up does not end the download
-    ahead(chunk)   download it when nobody waits for anything else
-    find(chunk)    its file, if it is here
-    note_end(chunk)   somebody has read it to its end
+    load(chunk)    wait for the chunk. Cancelling a waiter does not cancel the download
+    ahead(chunk)   prefetch with low priority
+    find(chunk)    its file, if cached
+    note_end(chunk)   a reader has read it to the end
 
 A chunk comes into memory if there is room, and is sent from there; else to a file, which is sent by `sendfile`. Chunks
 of logs that are read more than once come to files (`chunk_memory.Reuse`).
 
 Bounds, reserved before a download begins. Memory: ten chunks; those that were read to their end make room. Disk:
-`limit` bytes; the chunks that were not used for longest make room, except those whose file somebody is reading. If
+`limit` bytes; the least recently used chunks are evicted, except those being read. If
 neither has room, downloads wait. Downloads: `most_downloads` at once, and each that goes to a file holds its bytes in
 memory until they are there. Rate: downloads wait while the quota is used up. Chunks that were read ahead and not used
-yet take at most half of the cache: many readers do not throw out what others are about to read.
+yet take at most half of the cache, so that readers do not evict each other's prefetched chunks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Threads(Protocol):
 
 
 class Room(NamedTuple):
-    """What was reserved for a download."""
+    """Space reserved for a download."""
 
     on_disk: bool
     removed: list[str]
@@ -59,7 +59,7 @@ class Room(NamedTuple):
 
 
 class Download:
-    """One chunk on its way here."""
+    """Download of one chunk."""
 
     __slots__ = ("chunk", "done", "task")
 
@@ -71,13 +71,13 @@ class Download:
 
 
 def _look_at(done: asyncio.Future[ReadableFile]) -> None:
-    """Nobody may wait for it any more: asyncio would complain of an error that nobody has looked at."""
+    """Mark the error as retrieved: without a waiter asyncio would log it."""
     if not done.cancelled():
         done.exception()
 
 
 class ChunkCache:
-    """Belongs to one loop. `get_range` tries again by itself where that helps."""
+    """Belongs to one loop. `get_range` retries internally."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class ChunkCache:
         self._later: asyncio.TimerHandle | None = None
         self._here: OrderedDict[RemoteChunk, ChunkFile] = OrderedDict()  # by last use
         self._downloads: dict[RemoteChunk, Download] = {}
-        self._wanted: dict[RemoteChunk, Download] = {}  # of those: not begun, and somebody waits
-        self._ahead: dict[RemoteChunk, Download] = {}  # not begun, and nobody waits
+        self._wanted: dict[RemoteChunk, Download] = {}  # queued, with waiters
+        self._ahead: dict[RemoteChunk, Download] = {}  # queued, without waiters
         self._unread: set[RemoteChunk] = set()  # read ahead, and not used yet
         self._unread_bytes = 0
         self.used = 0
@@ -116,7 +116,7 @@ class ChunkCache:
     # -- what readers ask ---------------------------------------------------------------------------
 
     def find(self, chunk: RemoteChunk) -> ReadableFile | None:
-        """Its file, which stays as it is while somebody refers to it."""
+        """The chunk's file, which stays valid while referenced."""
         in_memory = self.find_in_memory(chunk)
         if in_memory is not None:
             return in_memory
@@ -143,7 +143,7 @@ class ChunkCache:
         return file
 
     def note_end(self, chunk: RemoteChunk) -> None:
-        """Somebody has read it to its end."""
+        """Record that a reader has read the chunk to the end."""
         self.memory.note_end(chunk)
         if (found := self._here.get(chunk)) is not None:
             found.is_read = True
@@ -166,7 +166,7 @@ class ChunkCache:
         return await asyncio.shield(download.done)
 
     def ahead(self, chunk: RemoteChunk) -> bool:
-        """Somebody will ask for it soon. False if there is no room for more of these."""
+        """Prefetch a chunk. False if the prefetch limit is reached."""
         if chunk in self.memory or chunk in self._here or chunk in self._downloads:
             return True
         if self._unread_bytes + chunk.size > self.limit // 2:
@@ -184,7 +184,7 @@ class ChunkCache:
         return len(self._wanted) + len(self._ahead)
 
     async def close(self) -> None:
-        """End the downloads; those who wait for one are cancelled."""
+        """Cancel the downloads and their waiters."""
         downloads = list(self._downloads.values())
         self._wanted.clear()
         self._ahead.clear()
@@ -202,7 +202,7 @@ class ChunkCache:
     # -- downloads ----------------------------------------------------------------------------------
 
     def _start_downloads(self) -> None:
-        """As many as may run: first those that somebody waits for."""
+        """Start downloads up to the limit, those with waiters first."""
         while self.running < self.most_downloads and (queue := self._wanted or self._ahead):
             if (wait := self.quota.wait()) > 0:
                 self._start_later(wait)
@@ -227,7 +227,7 @@ class ChunkCache:
         return None
 
     def _start_later(self, seconds: float) -> None:
-        """So much was read of late that the quota is used up: whoever waits goes on waiting."""
+        """Retry later: the read quota is used up."""
         if self._later is None:
             self.quota.traffic.held_back(seconds)
             self._later = asyncio.get_running_loop().call_later(seconds, self._start_now)
@@ -275,7 +275,7 @@ class ChunkCache:
         return self.memory.keep(chunk, data)
 
     async def _write(self, chunk: RemoteChunk, data: Bytes) -> ReadableFile | None:
-        """None if the disk is full. A function of its own: an error may live for a while, and refers to its frame."""
+        """None if the disk is full. Separate function: a stored exception keeps its frame alive."""
         path = self._files.new_path()
         try:
             file = await self._threads.call(lambda: self._files.create(path, data))
@@ -319,7 +319,7 @@ class ChunkCache:
         self.used -= kept.size
 
     def _dropped(self, chunk: RemoteChunk, is_read: bool) -> None:
-        """It is not in memory any more."""
+        """Called when a chunk was evicted from memory."""
         self._note_read(chunk)
         if is_read:
             self._reuse.note_gone(chunk)
@@ -331,7 +331,7 @@ class ChunkCache:
 
 
 def _check(chunk: RemoteChunk, data: Bytes) -> None:
-    """In a thread, in pieces: the loop goes on in between."""
+    """Verify the CRC piecewise in a thread, so that the loop can run in between."""
     view, checksum = memoryview(data), None
     for start in range(0, len(data), CHECKED_AT_ONCE):
         checksum = crc32c(view[start : start + CHECKED_AT_ONCE], checksum)

@@ -1,6 +1,6 @@
 """The files of the chunk cache: one for each chunk, in one folder that is emptied at every start.
 
-A file is open while somebody refers to it, and the most recently used ones stay open besides. Names are numbers: what a
+A file is open while referenced, and the most recently used ones stay open in addition. Names are numbers: what a
 file holds is known in memory only, so nothing is found by scanning.
 """
 
@@ -13,8 +13,8 @@ from weakref import ReferenceType, ref
 
 from barnabas.common.files import Bytes, File, FileSystem
 
-MOST_OPEN = 256
-"""Files that stay open although nobody reads them."""
+MAX_OPEN = 256
+"""Unreferenced files that stay open."""
 
 
 class ChunkFile:
@@ -39,7 +39,7 @@ class ChunkFiles:
         self._kept_open: OrderedDict[ChunkFile, File] = OrderedDict()
 
     def empty(self) -> None:
-        """What an earlier process has left is of no use: nobody knows what it was."""
+        """Remove files of an earlier process: their contents are unknown."""
         if self._fs.exists(self._folder):
             self._fs.remove_tree(self._folder)
         self._fs.make_folders(self._folder)
@@ -59,11 +59,11 @@ class ChunkFiles:
 
     def remove(self, paths: list[str]) -> None:
         for path in paths:
-            with suppress(FileNotFoundError):  # somebody has tidied up
+            with suppress(FileNotFoundError):  # removed externally
                 self._fs.remove(path)
 
     def open(self, chunk: ChunkFile) -> File | None:
-        """None if the file has gone."""
+        """None if the file was removed."""
         file = chunk.reference()
         if file is None:
             try:
@@ -77,11 +77,11 @@ class ChunkFiles:
     def keep_open(self, chunk: ChunkFile, file: File) -> None:
         self._kept_open[chunk] = file
         self._kept_open.move_to_end(chunk)
-        if len(self._kept_open) > MOST_OPEN:
+        if len(self._kept_open) > MAX_OPEN:
             self._kept_open.popitem(last=False)
 
     def is_in_use(self, chunk: ChunkFile) -> bool:
-        """Does anybody else refer to its file: a slice that is being sent, a reader that has waited for it?"""
+        """True if its file is referenced elsewhere: by a slice being sent or by a reader."""
         self._kept_open.pop(chunk, None)
         return chunk.reference() is not None
 

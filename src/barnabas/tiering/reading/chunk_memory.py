@@ -1,8 +1,8 @@
-"""Chunks in memory, and which logs are worth the disk.
+"""Chunks in memory, and the choice of logs to cache on disk.
 
-Most chunks are read once, from beginning to end, by one reader that comes from the chunk before and goes on to the
-next. Writing those to a file costs more CPU than all else that is done with them. So a chunk comes into memory, and
-goes when it was read to its end and others need the room. If it is asked for again, its log is read more than once:
+Most chunks are read once, from beginning to end, by one sequential reader.
+Writing those to a file costs more CPU than all else that is done with them. So a chunk comes into memory, and
+is evicted when it was read to its end and others need the room. If it is read again, its log is read more than once:
 from then on the chunks of that log come to the disk (`Reuse`).
 """
 
@@ -16,7 +16,7 @@ from weakref import ref
 from barnabas.common.files import Bytes, MemoryFile
 
 STALE = 64
-"""Downloads since a chunk was used last: its reader has gone, or is very slow."""
+"""Downloads since the last use of a chunk, after which its reader counts as disconnected or very slow."""
 
 
 class RemoteChunk(NamedTuple):
@@ -34,11 +34,11 @@ class RemoteChunk(NamedTuple):
 
 
 class ChunkMemory:
-    """At most `limit` bytes, those included for which room is reserved. A chunk that somebody refers to stays."""
+    """At most `limit` bytes, those included for which room is reserved. Referenced chunks are not evicted."""
 
     def __init__(self, limit: int, dropped: Callable[[RemoteChunk, bool], None]) -> None:
         self.limit = limit
-        self._dropped = dropped  # told of a chunk that has gone, and whether it was read to its end
+        self._dropped = dropped  # called with an evicted chunk and whether it was read to its end
         self._files: OrderedDict[RemoteChunk, MemoryFile] = OrderedDict()  # by last use
         self._used_at: dict[RemoteChunk, int] = {}
         self._read: set[RemoteChunk] = set()  # to the end
@@ -85,7 +85,7 @@ class ChunkMemory:
         return file
 
     def note_end(self, chunk: RemoteChunk) -> None:
-        """Somebody has read it to its end."""
+        """Record that a reader has read the chunk to the end."""
         if chunk in self._files:
             self._read.add(chunk)
 
@@ -97,7 +97,7 @@ class ChunkMemory:
         return taken == 0 or taken + size <= self.limit
 
     def _drop(self, chunk: RemoteChunk) -> None:
-        """Unless it is being sent."""
+        """Evict a chunk unless it is being sent."""
         reference = ref(self._files.pop(chunk))
         if (file := reference()) is not None:
             self._files[chunk] = file
@@ -109,7 +109,7 @@ class ChunkMemory:
 
 
 class Reuse:
-    """Which logs are read more than once, as far as `limit` bytes of disk could have held what was read before."""
+    """Tracks logs that are read repeatedly within a window of `limit` bytes, the size of the disk cache."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
@@ -118,14 +118,14 @@ class Reuse:
         self._kept: dict[str, int] = {}  # folder of a log -> bytes to come that are kept
 
     def keeps(self, chunk: RemoteChunk) -> bool:
-        """Does it belong on the disk? Asked once for each download."""
+        """True if the chunk should be cached on disk. Called once per download."""
         left = self._kept.pop(chunk.folder, 0)
         if left > chunk.size:
             self._kept[chunk.folder] = left - chunk.size
         return left > 0
 
     def note_gone(self, chunk: RemoteChunk) -> None:
-        """It was read once, and is not here any more."""
+        """Record the eviction of a chunk that was read once."""
         self._gone[chunk] = None
         self._gone_bytes += chunk.size
         while self._gone_bytes > self._limit():
@@ -133,12 +133,12 @@ class Reuse:
             self._gone_bytes -= oldest.size
 
     def note_missed(self, chunk: RemoteChunk) -> None:
-        """Somebody asks for what is not here: was it, a while ago?"""
+        """Record a cache miss; a recently evicted chunk counts as a repeated read."""
         if chunk in self._gone:
             del self._gone[chunk]
             self._gone_bytes -= chunk.size
             self.note_again(chunk)
 
     def note_again(self, chunk: RemoteChunk) -> None:
-        """It was read to its end, and is asked for again."""
+        """Record another read of a chunk that was read to its end."""
         self._kept[chunk.folder] = self._limit()

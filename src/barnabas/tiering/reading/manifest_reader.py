@@ -1,6 +1,6 @@
 """The manifest of a partition, for readers: which segment holds an offset.
 
-A leader's writer gives the manifest (`use`); others read it from the store, and everybody reads it again when an offset
+A leader's writer provides the manifest (`use`); others read it from the store. All read it again when an offset
 is not listed, or an object is missing or damaged. It is valid for one leader epoch.
 """
 
@@ -28,7 +28,7 @@ class ManifestReader:
         """The newest that is known."""
 
     def use(self, manifest: Manifest | None) -> None:
-        """The newest manifest; None when the leader is another, and nobody has read it since: what is being read
+        """Set the newest manifest; None after a leader change, until it is read again: what is being read
         now may be older."""
         self.current = manifest
         if manifest is None:
@@ -90,7 +90,7 @@ class ManifestReader:
         return find_entry(self._pages.get(entry_key(self._folder, page), ()), offset)
 
     async def entries_of(self, part: Page | SegmentEntry) -> tuple[SegmentEntry, ...]:
-        """Those of a page; a segment's entry stands for itself."""
+        """Entries of a page; a segment's entry is returned as is."""
         if isinstance(part, SegmentEntry):
             return (part,)
         key = entry_key(self._folder, part)

@@ -1,7 +1,7 @@
-"""Reading ahead: who reads chunk after chunk finds the next ones here.
+"""Read-ahead for sequential readers.
 
-A reader that goes on from one chunk to the next has one chunk read ahead of it, then two, four, eight. A single read,
-as of one who looks for a place, costs nothing more. Readers are told apart by the offset that each wants next.
+A reader that continues from one chunk to the next has one chunk prefetched, then two, four, eight. A single read,
+such as a seek, prefetches nothing. Readers are distinguished by their next offset.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from barnabas.common.errors import KafkaError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.remote_index_cache import SegmentIndexes
 
-MOST_CHUNKS = 8
-MOST_READERS = 64
+MAX_CHUNKS = 8
+MAX_READERS = 64
 """Of one partition; those that have not read for longest are forgotten."""
 
 
@@ -32,7 +32,7 @@ class ReadAhead:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def note_read(self, segment: SegmentIndexes, number: int) -> None:
-        """Somebody reads this chunk."""
+        """Record a read of this chunk."""
         here, following = segment.footer.chunks[number].base_offset, segment.offset_behind(number)
         if number == 0:
             here = segment.entry.base
@@ -41,7 +41,7 @@ class ReadAhead:
             if following not in self._windows:  # or it is still the reader who came here before
                 self._note(following, 1)
             return
-        self._note(following, min(2 * window, MOST_CHUNKS))
+        self._note(following, min(2 * window, MAX_CHUNKS))
         last = segment.footer.chunk_at(segment.entry.end - 1)
         numbers = range(number + 1, min(number + window, last) + 1)
         if not all(self._chunks.ahead(segment.chunk(each)) for each in numbers):
@@ -53,7 +53,7 @@ class ReadAhead:
 
     def _note(self, following: int, window: int) -> None:
         self._windows[following] = window
-        if len(self._windows) > MOST_READERS:
+        if len(self._windows) > MAX_READERS:
             self._windows.popitem(last=False)
 
     async def _go_ahead(self, offset: int, count: int) -> None:

@@ -1,4 +1,4 @@
-"""What is known of remote segments: footers with their indexes, in memory, the most recently used ones.
+"""LRU cache of footers and indexes of remote segments.
 
 Everything behind the records of an object is read by one GET if it is not large. Kafka keeps these in files; here they
 are arrays, some 5 MB for a segment of 1 GiB.
@@ -10,10 +10,9 @@ import asyncio
 from collections import OrderedDict
 
 from barnabas.common.files import Bytes, ReadableFile
-from barnabas.log.segments.aborted_index import AbortedIndex
+from barnabas.log.segments.aborted_index import AbortedIndex, TransactionIndexError
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.log.segments.aborted_index import TransactionIndexError
 from barnabas.records.batch import BatchHeader
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (
@@ -58,7 +57,7 @@ class SegmentIndexes:
         return RemoteChunk(self.key, start, end - start, self.footer.chunks[number].crc)
 
     def offset_behind(self, number: int) -> int:
-        """Where the next chunk begins; the end of the segment behind the last one."""
+        """First offset of the next chunk; after the last one, the end of the segment."""
         chunks = self.footer.chunks
         following = chunks[number + 1].base_offset if number + 1 < len(chunks) else self.entry.end
         return min(following, self.entry.end)
@@ -78,7 +77,7 @@ class SegmentIndexes:
         return None
 
     def end_position(self, number: int, file: ReadableFile) -> int:
-        """Where the readable part of a chunk's file ends."""
+        """End position of the readable part of a chunk's file."""
         start, end = self.footer.chunk_range(number)
         if self.entry.end >= self.footer.end:
             return end - start
@@ -147,7 +146,7 @@ class RemoteIndexCache:
 
 
 def _from_end(key: str, entry: SegmentEntry, end: Bytes) -> SegmentIndexes:
-    """From all that stands behind the records. In a thread."""
+    """Decode everything after the records. Runs in a thread."""
     footer = footer_of(bytes(end[entry.footer - entry.size :]), key, entry)
     sections = {}
     for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):

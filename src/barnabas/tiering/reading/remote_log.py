@@ -5,7 +5,7 @@
     log.read_prepared(offset, ...)       # at once: a slice of the chunk's file; None if it is not here
     await log.read(offset, ...)          # both
 
-What cannot be had is an error for a second; until then readers are told at once.
+Failures are cached for a second: reads of the same offset fail at once meanwhile.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from barnabas.common.clock import Clock
 from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
-from barnabas.log.reading import MOST_LISTED, SHORT_SLICE, aborted_in
-from barnabas.log.reading import FoundRecord, first_in_file
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.log.reading import MAX_LISTED, SHORT_SLICE, FoundRecord, aborted_in, first_in_file
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
 from barnabas.tiering.objects.segment_object import BadObjectError
@@ -31,7 +30,7 @@ from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreError
 
 FAILURE_SECONDS = 1.0
-MOST_FAILURES = 1_000
+MAX_FAILURES = 1_000
 
 logger = rate_limited_logger(__name__)
 
@@ -43,7 +42,7 @@ class RemoteRead(NamedTuple):
 
 
 class ReadingParts(NamedTuple):
-    """What all remote logs of a broker share."""
+    """Parts shared by all remote logs of a broker."""
 
     store: StoreReader
     indexes: RemoteIndexCache
@@ -53,7 +52,7 @@ class ReadingParts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A batch in a chunk that is here."""
+    """Batch in a cached chunk."""
 
     segment: SegmentIndexes
     number: int
@@ -99,7 +98,7 @@ class RemoteLog:
         return file
 
     def is_in_memory(self, offset: int) -> bool:
-        """Will `read_prepared` give something, without reading from the disk?"""
+        """True if `read_prepared` returns data without reading from disk."""
         try:
             found = self._find(offset, self._parts.chunks.find_in_memory)
         except BadObjectError:  # `prepare` will say it
@@ -119,7 +118,7 @@ class RemoteLog:
             else:  # what was cached long ago may have to be read from the disk
                 found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
             self._ahead.note_read(segment, number)
-            wanted = segment.offset_behind(number)  # there was no batch: offsets have gaps
+            wanted = segment.offset_behind(number)  # no batch there: offsets have gaps
         return file
 
     async def segment_at(self, offset: int) -> SegmentIndexes:
@@ -134,7 +133,7 @@ class RemoteLog:
     def read_prepared(
         self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
     ) -> RemoteRead | None:
-        """What is here already; None if that is not the offset. Raises what kept it from coming here."""
+        """Read from cached chunks; None if the offset is not cached. Raises the error of a failed download."""
         found = self._find(offset, self._parts.chunks.find)
         if found is None:
             self._raise_failure(offset)
@@ -166,7 +165,7 @@ class RemoteLog:
         """With what a reader of committed data must skip; shortened if that is much, as on the local disk."""
         between = found.segment.aborted.between
         aborted = list(between(offset, found.segment.offset_behind(found.number)))
-        if len(aborted) > MOST_LISTED:
+        if len(aborted) > MAX_LISTED:
             shorter = self._slice(found, short, at_least_one)
             aborted = aborted_in(between, offset, shorter) if isinstance(shorter, FileSlice) else []
             return RemoteRead(shorter, sorted(aborted, key=_first_offset))
@@ -186,7 +185,7 @@ class RemoteLog:
 
     def _note_failure(self, offset: int, error: StoreError) -> None:
         logger.error("offset %d of %s cannot be read: %s", offset, self.folder.prefix, error.message)
-        if len(self._failures) >= MOST_FAILURES:
+        if len(self._failures) >= MAX_FAILURES:
             self._failures.clear()
         self._failures[offset] = self._parts.clock.monotonic() + FAILURE_SECONDS, error
 
@@ -246,7 +245,7 @@ class RemoteLog:
                         )
 
     async def bootstrap(self, wanted: int | None = None) -> Bootstrap:
-        """What a log needs that begins at the tiered end, by the newest manifest; or, if something below is `wanted`,
+        """State of a log that begins at the tiered end of the newest manifest; or, if an offset below is `wanted`,
         behind the segment that holds the record before."""
         manifest = await self.manifest.refresh()
         return await bootstrap(self, self._parts, manifest, wanted)

@@ -1,6 +1,6 @@
-"""Ranges of offsets out of an object store: whole chunks at a time, the next ones under way while the caller decodes.
+"""Fetches ranges of offsets from an object store by chunks, with prefetch while the caller decodes.
 
-For readers without a broker. Who has read the manifests knows the segments (`segment_ranges`); of each, this reads the
+For readers without a broker. The manifests list the segments (`segment_ranges`); of each, this reads the
 footer, for readers of committed records what was aborted, and the chunks that hold the range.
 """
 
@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeVar
 from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import Bytes
-from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex
-from barnabas.log.segments.aborted_index import TransactionIndexError
+from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex, TransactionIndexError
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.tiering.objects.segment_object import (
     ABORTED,
@@ -58,7 +57,7 @@ class _Chunk(NamedTuple):
 
 
 class SegmentFetcher:
-    """A BatchSource. `on_loss` is called when an object is gone: it raises, or the fetcher goes on behind it."""
+    """A BatchSource. `on_loss` is called when an object was deleted: it raises, or the fetcher skips it."""
 
     def __init__(
         self,
@@ -109,7 +108,7 @@ class SegmentFetcher:
     # -- asking ---------------------------------------------------------------------------------------
 
     async def _ask(self) -> None:
-        """Have so many chunks under way. The footer of the next segment is under way before it is needed."""
+        """Keep enough chunk requests in flight. The footer of the next segment is prefetched."""
         while len(self._under_way) < self._ahead:
             if not self._wanted and not await self._open_next():
                 return
@@ -119,7 +118,7 @@ class SegmentFetcher:
                 self._under_way.append(_Chunk(segment, number, loading))
 
     async def _open_next(self) -> bool:
-        """False if there is no further segment, or if chunks should be taken first because its footer is not here."""
+        """False after the last segment, or if chunks should be taken first because its footer is not here."""
         self._begin_opening()
         if self._opening is None or (self._under_way and not self._opening.done()):
             return False
@@ -150,7 +149,7 @@ class SegmentFetcher:
     async def _load(self, segment: _Segment, number: int) -> Bytes:
         return await _twice(lambda: read_chunk(self._store, segment.part.key, segment.footer, number))
 
-    # -- what is gone -----------------------------------------------------------------------------------
+    # -- deleted objects --------------------------------------------------------------------------------
 
     async def _skip(self, segment: _Segment) -> None:
         """The object has been deleted since its footer was read."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.files import Bytes
+from barnabas.common.types import TopicPartition
 from barnabas.log.segments.indexes import IndexFileError, TimeIndex
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import InvalidRecords, iterate_times
@@ -21,7 +22,6 @@ from barnabas.tiering.objects.segment_object import (
 )
 from barnabas.tiering.reading.bucket_topics import BucketPartition
 from barnabas.tiering.stores.store import ObjectReader
-from barnabas.common.types import TopicPartition
 
 
 class SegmentRange(NamedTuple):

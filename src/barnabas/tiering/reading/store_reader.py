@@ -1,4 +1,4 @@
-"""Reading from the store, with patience: each call is tried again for a while, and a store that is down is left alone.
+"""Reads from the store with retries and a circuit breaker.
 
 Three attempts of ten seconds, thirty seconds in all. After that the store counts as down: one call a second tries, all
 others fail at once, until one succeeds. A missing object or a refusal is an answer, so the store is not down.
@@ -49,7 +49,7 @@ class StoreReader:
         self.failures = 0
 
     def allow(self, most_at_once: int) -> None:
-        """From now on so many requests at once; those that are under way count no more."""
+        """Set the number of concurrent requests; requests in progress do not count against the new limit."""
         self._slots = asyncio.Semaphore(most_at_once)
 
     @property

@@ -1,7 +1,6 @@
-"""What a cluster writes down of itself in the object store, and how it comes back from there.
+"""Cluster state in the object store, and restore of a lost cluster from it.
 
-incarnation    how often a cluster was restored: what earlier incarnations write is refused
-state          metadata (`cluster/`) and committed offsets (`groups/`), written down by a cluster that runs
-discovery      which clusters and partitions a bucket holds
-partitions     looking at the manifests of all partitions, and claiming them for the restored cluster
+state          metadata (`cluster/`) and committed offsets (`groups/`) of a running cluster
+discovery      clusters and partitions of a bucket; incarnations
+partitions     checks the manifests of all partitions and claims them for the restored cluster
 """

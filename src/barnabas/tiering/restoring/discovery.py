@@ -1,4 +1,4 @@
-"""Which clusters a bucket holds, and which partitions a cluster has there.
+"""Clusters of a bucket, and their partitions.
 
 A list can begin behind any key, so what is known is jumped over: there is one request for each cluster or topic, not
 one for each thousand objects.
@@ -6,9 +6,22 @@ one for each thousand objects.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
+
 import msgspec
-from barnabas.tiering.objects.layout import DamagedError, seal, unseal
-from barnabas.tiering.objects.layout import incarnation_key
+
+from barnabas.common.types import Uuid
+from barnabas.tiering.objects.layout import (
+    DamagedError,
+    PartitionFolder,
+    behind,
+    incarnation_key,
+    parse_partition_prefix,
+    seal,
+    topic_prefix,
+    topics_prefix,
+    unseal,
+)
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     ObjectExistsError,
@@ -17,19 +30,6 @@ from barnabas.tiering.stores.store import (
     StoreError,
     StoreUnavailableError,
 )
-
-from collections.abc import AsyncIterator, Iterable
-
-from barnabas.tiering.objects.layout import (
-    PartitionFolder,
-    behind,
-    parse_partition_prefix,
-    topic_prefix,
-    topics_prefix,
-)
-from barnabas.tiering.stores.store import ObjectStore
-from barnabas.common.types import Uuid
-
 
 # -- The incarnation of a cluster: 0, and one more with each restore -----------------------------------
 
@@ -42,16 +42,16 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 class DamagedStateError(StoreError):
-    """What a cluster has written down of itself cannot be read. It is never overwritten."""
+    """The stored state of a cluster cannot be read. It is never overwritten."""
 
 
 async def read_incarnation(store: ObjectStore, cluster_id: str) -> int:
-    """The one that may write; 0 if nothing was written down yet."""
+    """The incarnation that may write; 0 if none is stored."""
     return (await _read(store, cluster_id))[0]
 
 
 async def begin_incarnation(store: ObjectStore, cluster_id: str, now_ms: int) -> None:
-    """A cluster that runs for the first time says so; it must be there before anything depends on it."""
+    """Store the first incarnation of a new cluster, before anything depends on it."""
     try:
         await store.create(incarnation_key(cluster_id), seal(Incarnation(0, now_ms)))
     except ObjectExistsError:
@@ -82,7 +82,6 @@ async def _read(store: ObjectStore, cluster_id: str) -> tuple[int, str | None]:
         return 0, None
     except DamagedError as error:
         raise DamagedStateError(f"{key} is damaged: {error}") from error
-
 
 
 OF_A_CLUSTER = frozenset(("topics", "cluster", "groups", "snapshots", "incarnation"))

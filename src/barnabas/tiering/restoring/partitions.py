@@ -1,4 +1,4 @@
-"""The partitions of a lost cluster: looking at each, and claiming it for the restored one.
+"""Partitions of a lost cluster: checks each and claims it for the restored one.
 
 `look` changes nothing. A bucket that is replicated elsewhere arrives in any order: a manifest may list objects that are
 not there yet. The first that is missing, or not whole, cuts the partition there; what was listed behind goes into
@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 
 class Found(NamedTuple):
-    """A partition as it was looked at. Without a manifest: nothing of it was copied, or only segments have come."""
+    """Checked partition. Without a manifest: nothing was copied, or only segments have arrived."""
 
     folder: PartitionFolder
     manifest: Manifest
@@ -98,7 +98,7 @@ async def _cut(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, 
 async def _first_missing(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest
 ) -> tuple[int, str] | None:
-    """Where the first object is missing or not whole, and which."""
+    """Offset and description of the first missing or incomplete object."""
     there = _There(store)
     last: SegmentEntry | None = None
     for part in manifest.parts:
@@ -136,7 +136,7 @@ async def _entries(
 
 
 class _There:
-    """What is in the folders of a partition and of its sources: each is listed once."""
+    """Objects in the folders of a partition and of its sources; each folder is listed once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What a running cluster writes down of itself, at most once a minute: its metadata, and the offsets of its groups.
+"""State that a running cluster stores at most once a minute: its metadata and committed offsets.
 
     <cluster id>/cluster/<incarnation:010>-<metadata offset:020>     the newest few are kept
                 /groups/<incarnation:010>-<partition>                of `__consumer_offsets`, each replaced
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.tiering.objects.layout import DamagedError, seal, unseal
-from barnabas.tiering.objects.layout import cluster_state_prefix, group_state_key
+from barnabas.tiering.objects.layout import DamagedError, cluster_state_prefix, group_state_key, seal, unseal
 from barnabas.tiering.restoring.discovery import DamagedStateError
 from barnabas.tiering.stores.store import (
     MissingObjectError,
@@ -82,7 +81,7 @@ async def read_cluster_state(store: ObjectStore, cluster_id: str) -> ClusterStat
 
 
 def encode_group_state(state: GroupState) -> bytes:
-    """May take long: for a thread."""
+    """Encode the state. Slow: run in a thread."""
     return seal(state)
 
 

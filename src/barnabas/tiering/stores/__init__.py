@@ -1,1 +1,1 @@
-"""Object stores: what Barnabas asks of a bucket, and the kinds of stores that answer."""
+"""Object stores: the interface `ObjectStore`, its implementations, and `open_store`."""

@@ -42,7 +42,7 @@ Condition: TypeAlias = Callable[[str, os.stat_result | None], None]
 
 
 class Writing(LocalFile):
-    """An object that has no key yet. If nobody finishes it, its file goes with it."""
+    """An object that has no key yet. If it is never finished, its file is removed with it."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class FolderFiles:
     # -- writing --------------------------------------------------------------------------------------
 
     def write(self, key: str, data: bytes, condition: Condition) -> str:
-        condition(key, _status(self._path(key)))  # most losers are told here, before they write
+        condition(key, _status(self._path(key)))  # most conflicts are detected here, before writing
         file = self.begin(key)
         try:
             file.append(data)
@@ -147,7 +147,7 @@ class FolderFiles:
             self._files.sync_folder(folder)
 
     def remove_leftovers(self) -> int:
-        """What killed processes were writing. It is done before the first write."""
+        """Remove unfinished files of killed processes. Runs before the first write."""
         with self._locked(), suppress(FileNotFoundError):
             names = os.listdir(f"{self.root}/{WRITING}")
             return sum(_removed_if_dead(f"{self.root}/{WRITING}/{name}") for name in names)
@@ -170,7 +170,7 @@ class FolderFiles:
         return f"{self.root}/{key}"
 
     def described(self, error: OSError, key: str) -> StoreError:
-        """What an error of the file system means for a caller, and what to do about it."""
+        """Translate a file system error into a StoreError with advice."""
         if not os.path.isdir(self.root):
             return StoreUnavailableError(f"The folder {self.root} is not there: is its disk mounted?")
         if isinstance(error, FileNotFoundError):

@@ -88,7 +88,7 @@ class FolderStore:
         return await self._do(key, partial(self._files.write, key, data, condition))
 
     def _discard(self, file: Writing) -> None:
-        """Nobody waits for that: the caller may have been cancelled. A thread that still writes has the file open."""
+        """Discard without waiting: the caller may have been cancelled. A thread that still writes has the file open."""
         self._background().run(file.discard, lambda _: None)
 
     async def _do(self, key: str, work: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
-"""Buckets of S3, Google and Azure, by obstore. Nobody else imports it.
+"""Buckets of S3, Google and Azure, by obstore. No other module imports it.
 
 Three clients for one bucket: reads and unconditional writes are repeated; conditional writes are not, because a
-repeated one could find its own effect and tell its caller that another one has won; uploads have more time.
+repeated one could see its own effect and report a conflict; uploads have longer timeouts.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ PART_BYTES = 16 << 20  # S3 takes 10,000 parts: 156 GiB
 PARTS_AT_ONCE = 2
 LARGE = (
     1 << 20
-)  # bytes that are not copied: new memory for 4 MiB takes 2 to 7 ms in a virtual machine, and holds the loop up
-MOST_REQUESTS = 128
+)  # bytes that are not copied: new memory for 4 MiB takes 2 to 7 ms in a virtual machine and blocks the loop
+MAX_REQUESTS = 128
 """At once. Leaders of thousands of partitions claim their manifests at the same moment, each with a connection."""
 
 RAISED = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
@@ -100,7 +100,7 @@ class ObstoreStore:
     ) -> None:
         self._bucket = bucket
         self._patience = without_progress_seconds
-        self._slots = asyncio.Semaphore(MOST_REQUESTS)
+        self._slots = asyncio.Semaphore(MAX_REQUESTS)
         self._store = _client(bucket, options, REQUEST_SECONDS, REPEATED)
         self._conditional = _client(bucket, options, REQUEST_SECONDS, ONCE)
         self._uploading = _client(bucket, _for_uploads(bucket, options), without_progress_seconds, REPEATED)
@@ -183,7 +183,7 @@ class ObstoreStore:
         except BaseException as error:
             with suppress(
                 Exception
-            ):  # what has gone wrong is more telling; parts are left to the bucket's rule
+            ):  # the original error matters more; parts are left to the bucket's lifecycle rule
                 await writer.__aexit__(type(error), error, None)
             raise
 
@@ -212,7 +212,7 @@ class ObstoreStore:
         lost: StoreError | None = None,
         missing: StoreError | None = None,
     ) -> T:
-        """`lost`: what it means that the condition of a write does not hold; `missing`: that there is no object.
+        """`lost`: error if the condition of a write fails; `missing`: error if the object does not exist.
         obstore begins when it is called, not when it is awaited: hence a function."""
         try:
             async with self._slots:
@@ -259,8 +259,8 @@ def _end_quietly() -> None:
 
 
 def _for_uploads(bucket: Bucket, options: Mapping[str, str]) -> Mapping[str, str]:
-    """S3 wants a SHA-256 of each part, which is half of the CPU of an upload, or to be told that there is none: TLS
-    sees to it that what comes is what was sent. Without TLS it is computed. An option says otherwise."""
+    """S3 requires a SHA-256 of each part (half the CPU of an upload) unless it is declared unsigned: TLS
+    protects integrity. Without TLS it is computed. An option overrides this."""
     may_be_plain = _is_plain(options) or "allow_http" in options
     if bucket.scheme != "s3" or may_be_plain or any(name in options for name in UNSIGNED):
         return options

@@ -1,7 +1,7 @@
-"""Does a store keep what it says of conditional writes? Manifests depend on it: of several writers exactly one may win.
+"""Verifies conditional writes of a store. Manifests depend on them: exactly one of several writers may win.
 
-Some S3-compatible stores take the condition and ignore it, others look and then write. The first are found by one write
-in vain, the second only by races, and not by every race: hence several rounds.
+Some S3-compatible stores ignore the condition, others check and then write. One conflicting write detects the first
+kind; the second shows only in some races: hence several rounds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 
 from barnabas.tiering.stores.store import (
     MissingObjectError,
@@ -31,17 +32,25 @@ class UnsoundStoreError(StoreError):
 
 
 async def probe(store: ObjectStore, rounds: int = ROUNDS) -> None:
-    """Raises UnsoundStoreError; a store that cannot be asked raises what it raises. Leaves nothing behind."""
+    """Raises UnsoundStoreError; a store that cannot be asked raises what it raises.
+
+    Leaves nothing behind, unless it is cancelled: a store that has not answered in time may not answer a delete either.
+    """
     key = f"{FOLDER}{uuid.uuid4().hex}"
     try:
         for _ in range(rounds):
             key = f"{FOLDER}{uuid.uuid4().hex}"
             try:
                 await _round(store, key)
-            finally:
+            except Exception:
                 await store.delete(key)
+                raise
+            await store.delete(key)
     except StoreUnavailableError:
-        await _expect_none(store, key)  # some close the connection of a PUT without rights; a GET says why
+        # Some close the connection of a PUT without rights; a GET returns the reason. The object may remain: it is
+        # unknown whether the delete request has arrived.
+        with suppress(MissingObjectError):
+            await store.get(key)
         raise
     await _expect_none(store, key)
 

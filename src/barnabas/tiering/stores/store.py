@@ -1,10 +1,10 @@
-"""The object store as a seam: everything Barnabas asks of a bucket goes through here.
+"""Interface of object stores: all access to a bucket goes through here.
 
 Kinds: a folder (`folder_store`), and S3, Google and Azure (`obstore_store`). The twin in memory,
 `barnabas.testing.objects.MemoryObjectStore`, can fail before the effect, lose the answer, delay, cut and corrupt.
 
-A conditional write is only asked of small objects (manifests). Large objects are written under keys that nobody else
-uses, and nobody sees them before a manifest names them.
+Conditional writes are used for small objects only (manifests). Large objects are written under unique keys and are
+invisible until a manifest names them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from barnabas.common.files import Bytes
 
 
 class StoreError(KafkaError):
-    """The store did not do what it was asked. The text names the key and says what to look at."""
+    """A store operation failed. The message names the key and what to check."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class MissingObjectError(StoreError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class ObjectExistsError(StoreError):
-    """`create`: somebody has made it before."""
+    """`create`: the object exists already."""
 
 
 class StaleVersionError(StoreError):
-    """`replace`: somebody has replaced or removed it since it was read."""
+    """`replace`: the object was replaced or removed since it was read."""
 
 
 class StoreUnavailableError(StoreError):
@@ -44,9 +44,9 @@ class StoreDeniedError(StoreError):
 
 
 class Versioned(NamedTuple):
-    """An object's bytes, and what `replace` wants to know of them (an ETag, or a generation).
+    """An object's bytes and its version for `replace` (an ETag or a generation).
 
-    On S3 equal bytes have equal versions: who needs to tell two writes apart puts a number into them."""
+    On S3 equal bytes have equal versions: put a number into the bytes to distinguish two writes."""
 
     data: bytes
     version: str
@@ -108,5 +108,5 @@ class BrowsableStore(ObjectStore, Protocol):
 
     async def folders(self, prefix: str) -> Sequence[str]:
         """The names between `prefix` (which ends with `/`, or is empty) and the next `/`, sorted: one request for a
-        thousand of them, however many objects lie below."""
+        thousand of them, however many objects are below."""
         ...

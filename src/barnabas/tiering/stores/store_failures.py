@@ -1,4 +1,4 @@
-"""What the errors of a bucket mean, in a sentence that says what to do.
+"""Translates errors of a bucket into messages with advice.
 
 obstore has one class for most of them; the rest is in its texts: the HTTP status, the store's own code, and what went
 wrong with the connection. Nothing else of a text is passed on: addresses in it may carry signatures.
@@ -26,7 +26,7 @@ TRY_LATER = frozenset({408, 409, 425, 429})
 
 
 class Answer(NamedTuple):
-    """What can be known of an error."""
+    """Facts extracted from an obstore error."""
 
     status: int
     """0: none came."""

@@ -1,4 +1,4 @@
-"""How much a broker moves to and from its store, and how much it may read."""
+"""Traffic between a broker and its store, and the read quota."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, Sampled
 
 
 class Traffic:
-    """How much goes to or comes from the store, and how long it was held back (Kafka's RLMQuotaMetrics)."""
+    """Bytes to or from the store, and throttle time (Kafka's RLMQuotaMetrics)."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -1,11 +1,11 @@
-"""Claiming a manifest: what a new leader does before it writes to the store.
+"""Claiming a manifest: the first step of a new leader before it writes to the store.
 
 One writer per leader epoch. The claim is a CAS that puts the leader's own epoch into the manifest; whatever an earlier
 leader has sent, its CAS fails from then on, because it names an older version. A restored cluster has a higher
 incarnation, which counts before the epochs.
 
 The claim also compares the log with the manifest. After a clean election the log has everything that was copied; after
-an unclean one it may be behind, or have gone on otherwise:
+an unclean one it may be behind or have diverged:
 
 | the log                               | decision                                                   |
 |---------------------------------------|------------------------------------------------------------|
@@ -42,13 +42,13 @@ from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore, StoreU
 
 
 class LogView(NamedTuple):
-    """What a claim needs to know of the leader's log."""
+    """The leader's log as a claim sees it."""
 
     start: int
     local_start: int
     end: int
     epochs: Epochs  # from the log start on
-    is_lost: bool = False  # a compacted one that has to be rebuilt, and that nobody writes to
+    is_lost: bool = False  # a compacted one that has to be rebuilt and accepts no writes
 
 
 class Decision(Enum):
@@ -109,7 +109,7 @@ async def claim_manifest(
 async def _create(
     store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView, now_ms: int
 ) -> Seen:
-    """What is there then; somebody else may be faster."""
+    """Create the manifest and return the stored one, which may be another writer's."""
     if log.local_start > log.start:
         raise BadManifestError(
             f"{folder.manifest} is missing, though records from offset {log.start} to {log.local_start} are only "
@@ -137,7 +137,7 @@ def _check_fence(manifest: Manifest, writer: Writer, folder: PartitionFolder) ->
 
 
 def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int | None:
-    """Where a compacted log ends that lacks something; None if it has all that is listed."""
+    """End of a compacted log that lacks listed records; None if it has all of them."""
     if log.end >= manifest.tiered_end or log.is_lost:
         return None
     if log.end <= manifest.log_start:

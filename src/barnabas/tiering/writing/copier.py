@@ -1,8 +1,8 @@
 """Copying the sealed segments of one led partition, each exactly once.
 
 U1  chosen         the next segment, which begins exactly at T
-U2  first part     a part of the object is with the store; nobody sees it
-U3  object whole   its end was read back; still nobody sees it: an orphan if the leader dies now
+U2  first part     a part of the object is in the store, not visible
+U3  object whole   its end was read back; not listed yet: an orphan if the leader dies now
 U4  CAS sent       the manifest with the segment
 U5  answered       from here on it is copied
 U6  T noted        local retention may remove the local one
@@ -23,8 +23,7 @@ from barnabas.tiering.objects.manifest_changes import add, needs_page
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
-from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import UploadLimiter
+from barnabas.tiering.writing.pacing import At, Step, UploadLimiter, nowhere
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,
     SegmentUploads,
@@ -35,10 +34,10 @@ from barnabas.tiering.writing.uploading import (
 
 
 class LocalSegments(Protocol):
-    """What a copier asks of the leader's log."""
+    """The leader's log as the copier uses it."""
 
     async def next_sealed(self, start: int) -> SealedSegment | None:
-        """The batches from `start` on of the segment that holds it, if that is sealed and all of it lies below high
+        """The batches from `start` on of the segment that holds it, if that is sealed and all of it is below high
         watermark, last stable offset and recovery point. They begin with the batch that holds `start`, if nothing is
         copied yet; else exactly at `start`."""
         ...
@@ -85,7 +84,7 @@ class SegmentCopier:
         return self._uploads.under_way
 
     async def copy_next(self) -> SegmentEntry | None:
-        """Copy one segment; None if there is none to copy. After an error it is called again, and goes on."""
+        """Copy one segment; None if there is none to copy. After an error, call it again to resume."""
         planned = await self._choose()
         if planned is None:
             return None
@@ -102,7 +101,7 @@ class SegmentCopier:
         return planned.entry
 
     def note_tiered_end(self) -> None:
-        """What the manifest says is copied, by this leader or an earlier one."""
+        """Pass the manifest's tiered end to the log."""
         self._log.note_tiered_end(self._file.manifest.tiered_end)
 
     async def _choose(self) -> _Planned | None:
@@ -119,8 +118,8 @@ class SegmentCopier:
         return self._planned
 
     async def _abandon(self) -> None:
-        """T has moved since a segment was planned: it was listed, though no answer came, or it expired. Then nobody
-        will list it: a CAS that names it is older than the one that moved T, and fails."""
+        """T has moved since a segment was planned: it was listed without a response, or it expired. Then it is
+        never listed: a CAS that names it is older than the one that moved T, and fails."""
         planned = self._planned
         if planned is not None:
             await self._remove_unlisted(planned.name, planned.segment.base)

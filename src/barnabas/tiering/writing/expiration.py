@@ -1,9 +1,9 @@
 """Removing what has expired, and deleting topics. Only the log start causes a deletion, never an epoch.
 
 D1  log start raised     by retention or DeleteRecords: in the log, before all else
-D2  listed as garbage    CAS: nobody who reads the manifest finds the segment any more
+D2  listed as garbage    CAS: readers of the manifest no longer find the segment
 D3  objects deleted      after `barnabas.remote.delete.delay.ms`, for those who read an older manifest; not while a
-                         pin keeps them. An object that is gone already is as good as deleted
+                         pin keeps them. A missing object counts as deleted
 D4  garbage collected    CAS
 """
 
@@ -34,9 +34,10 @@ from barnabas.tiering.objects.manifest_file import (
 )
 from barnabas.tiering.stores.store import MissingObjectError, ObjectStore
 from barnabas.tiering.writing.pacing import At, Step, nowhere
+from barnabas.tiering.writing.uploading import page_pinned_garbage
 
 DELETES_AT_ONCE = 16
-MOST_IN_A_ROUND = 1000
+MAX_IN_A_ROUND = 1000
 """Then there is a CAS, so that a restart does not begin again."""
 
 
@@ -48,13 +49,14 @@ async def expire(
 
     async def raised(manifest: Manifest) -> Manifest:
         page = await read_page_at(store, file.folder, manifest, log_start)
-        return raise_log_start(manifest, log_start, now_ms, page)
+        after = raise_log_start(manifest, log_start, now_ms, page)
+        return await page_pinned_garbage(store, file, after)
 
     manifest = await file.change(raised)
     at(Step.LISTED_AS_GARBAGE)
     await _release_sources(store, file)
     due = [each for each in manifest.garbage if is_due(manifest, each, now_ms, delay_ms)]
-    for part in pieces(due, MOST_IN_A_ROUND):
+    for part in pieces(due, MAX_IN_A_ROUND):
         await _collect(store, file, part, at)
     return len(due)
 
@@ -116,7 +118,7 @@ async def _forgotten(source: Source, manifest: Manifest) -> Manifest:
 
 
 async def release(store: ObjectStore, source: Source) -> None:
-    """Remove a pin. A source that is gone keeps nothing. The manifest is replaced in any case: a CAS that would set the
+    """Remove a pin. A deleted source keeps nothing. The manifest is replaced in any case: a CAS that would set the
     pin, and got no answer, fails from then on."""
     folder = parse_partition_prefix(source.prefix)
 
@@ -129,7 +131,7 @@ async def release(store: ObjectStore, source: Source) -> None:
 
 
 async def release_source(store: ObjectStore, source: Source) -> None:
-    """The same, and if the source's topic was deleted meanwhile, and nobody keeps it any more, its objects go."""
+    """Remove a pin; if the source's topic was deleted and has no other pins, delete its objects."""
     await release(store, source)
     folder = parse_partition_prefix(source.prefix)
     seen = await read_manifest(store, folder) if folder is not None else None
@@ -141,13 +143,13 @@ async def release_source(store: ObjectStore, source: Source) -> None:
 
 
 async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnation: int) -> bool:
-    """All objects of a deleted topic's partition; False as long as pins keep them. Repeated, it goes on."""
+    """All objects of a deleted topic's partition; False as long as pins keep them. Resumes when repeated."""
 
     async def deleted(manifest: Manifest) -> Manifest:
         return mark_deleted(manifest)
 
     def check(manifest: Manifest) -> None:
-        # A restored cluster goes on with what the old one had begun to delete.
+        # A restored cluster continues deletions that the old one had begun.
         has_begun = manifest.state is State.DELETED and manifest.incarnation < incarnation
         if manifest.incarnation != incarnation and not has_begun:
             raise FencedError(

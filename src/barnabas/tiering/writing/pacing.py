@@ -1,18 +1,16 @@
-"""How fast segments are copied, and how long one waits after a failure."""
+"""Upload rate limit, backoff after failures, and named steps for tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
-
 import asyncio
 from collections.abc import Callable
+from enum import StrEnum
 
 from barnabas.tiering.stores.store import StoreDeniedError
 from barnabas.tiering.stores.traffic import Traffic
 
-
 # -- The steps of copying and expiring by name: tests and the simulator stop a writer at each of them --
+
 
 class Step(StrEnum):
     CHOSEN = "U1"
@@ -35,17 +33,16 @@ def nowhere(_: Step) -> None:
     pass
 
 
-
 FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
-"""Rights and full buckets are mended by people."""
-LONGEST_WAIT_SECONDS = 300.0
+"""For missing rights and full buckets, which need an operator."""
+MAX_WAIT_SECONDS = 300.0
 DEFAULT_UPLOADS = 10  # remote.log.manager.copier.thread.pool.size
 
 
 class UploadLimiter:
     """All copying of a broker shares one: each piece waits until those before it would have been sent at this rate.
-    Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s there is no difference to none.
+    Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s no stall is measurable.
 
     `uploads`: what is copied at once takes a slot. Each holds some parts of 16 MiB in memory."""
 
@@ -89,7 +86,7 @@ class Backoff:
         """Seconds to wait now."""
         first = FIRST_WAIT_IF_DENIED_SECONDS if isinstance(error, StoreDeniedError) else FIRST_WAIT_SECONDS
         wait = max(self._next, first)
-        self._next = min(2 * wait, LONGEST_WAIT_SECONDS)
+        self._next = min(2 * wait, MAX_WAIT_SECONDS)
         return wait
 
     def reset(self) -> None:

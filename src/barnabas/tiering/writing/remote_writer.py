@@ -1,7 +1,7 @@
 """The writing side of one led partition: claim, sweep, and then copy and expire until another leads.
 
-One task, one thing after the other, so no two changes of the manifest are under way at once. Whatever the store does,
-produce and local reads go on; what cannot be copied stays on the disk.
+One sequential task, so there is at most one change of the manifest in progress. Whatever the store does,
+produce and local reads continue; what cannot be copied stays on the disk.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.pacing import At, nowhere
-from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
+from barnabas.tiering.writing.pacing import At, Backoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
 from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
 
 LOOK_SECONDS = 600.0
-"""How often a writer looks at the manifest that it has claimed: others may have changed it."""
-LONGEST_WAIT_OFFLINE = 10.0
+"""Interval for reading the claimed manifest again: others may have changed it."""
+MAX_WAIT_OFFLINE = 10.0
 """Seconds between two attempts to claim, while clients wait for that."""
 
 logger = rate_limited_logger(__name__)
@@ -44,13 +43,13 @@ class SourceLog(LocalSegments, Protocol):
 
     @property
     def is_offline(self) -> bool:
-        """Does it wait for the claim, serving nobody?"""
+        """True while it waits for the claim and serves no clients."""
         ...
 
     def view(self) -> LogView: ...
 
     async def follow_claim(self, claim: Claim) -> None:
-        """Take the manifest's log start, go on at the tiered end if the claim says so, and serve clients."""
+        """Take the manifest's log start, restart at the tiered end if the claim says so, and serve clients."""
         ...
 
     def note_log_start(self, offset: int) -> None:
@@ -164,7 +163,7 @@ class RemoteWriter:
                 self._note_error(WriterState.PAUSED, error)
                 seconds = self._backoff.after(error)
                 if self._log.is_offline:
-                    seconds = min(seconds, LONGEST_WAIT_OFFLINE)
+                    seconds = min(seconds, MAX_WAIT_OFFLINE)
                 logger.warning("%s: %s; again in %g s", self._folder.prefix, error, seconds)
                 await asyncio.sleep(seconds)
             else:
@@ -250,7 +249,7 @@ class RemoteWriter:
         """First of all: what has expired is not copied."""
         if self._file is not None:
             delay = self._settings().delete_delay_ms
-            start, now_ms = self._log.view().start, self._clock.now_ms()
+            start, now_ms = self._log.view().start, self._clock.expiry_ms()
             try:
                 deleted = await expire(self._store, self._file, start, now_ms, delay, self._at)
             except StoreError:

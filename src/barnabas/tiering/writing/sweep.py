@@ -5,7 +5,7 @@ manifest. So an object of a lower epoch that is not named is an orphan: no clock
 of its leader, hence above the sweep mark, and one LIST from there finds all. A leader that is cut off from the cluster,
 yet not from the store, may leave one later, and below the mark: for those everything is listed once a day.
 
-Pins need no look: what they keep is named as garbage until they are gone.
+Pins need no check: what they keep is named as garbage until they are removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = Fa
 
 
 def is_full_sweep_due(manifest: Manifest, now_ms: int) -> bool:
-    """Once a day, whoever led in between: the manifest says when it was."""
+    """True once a day, also across leader changes: the manifest holds the time of the last sweep."""
     return manifest.swept_ms + FULL_SWEEP_INTERVAL_MS <= now_ms
 
 

@@ -1,4 +1,4 @@
-"""Bringing one object into the store, paced, and looking whether it is there: what both copiers share."""
+"""Rate-limited upload of one object and its verification, shared by both copiers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import aclosing
 
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
-from barnabas.tiering.objects.manifest_changes import move_to_page
+from barnabas.tiering.objects.manifest_changes import garbage_to_page, move_to_page, pinned_run
 from barnabas.tiering.objects.manifest_file import ManifestFile
 from barnabas.tiering.objects.segment_build import InThread, SegmentBuild
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError
-from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import UploadLimiter
+from barnabas.tiering.writing.pacing import At, Step, UploadLimiter, nowhere
 
 STALL_SECONDS = 60.0
 """An upload without progress for so long is cancelled."""
@@ -78,7 +77,7 @@ class SegmentUploads:
         return build.entry
 
     async def check(self, name: str, entry: SegmentEntry) -> None:
-        """Is the object there, as long as it should be, and does it end as it should? The local segment will go."""
+        """Verify size and footer of the object, because the local segment will be deleted."""
         await read_footer(self._store, self._file.folder.key(name), entry)
 
     async def _paced(self, build: SegmentBuild, limit: asyncio.Timeout) -> AsyncGenerator[bytes]:
@@ -102,5 +101,16 @@ class SegmentUploads:
 async def write_page(store: ObjectStore, file: ManifestFile, manifest: Manifest) -> Manifest:
     """Move the oldest entries of a manifest that has too many to a page, which is written at once."""
     after, page, data = move_to_page(manifest, file.writer.leader_epoch)
+    await store.put(file.folder.key(page), data)
+    return after
+
+
+async def page_pinned_garbage(store: ObjectStore, file: ManifestFile, manifest: Manifest) -> Manifest:
+    """Move removed segments that pins keep to a page, if there are many: a manifest is written with every segment. One
+    page in a round, so that a manifest with a month of garbage does not block copying."""
+    run = pinned_run(manifest)
+    if not run:
+        return manifest
+    after, page, data = garbage_to_page(manifest, run, file.writer.leader_epoch)
     await store.put(file.folder.key(page), data)
     return after

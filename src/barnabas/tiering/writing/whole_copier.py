@@ -7,7 +7,7 @@ one moment, all of its sealed segments:
 U1  chosen         a segment that is not in the store as it is here
 U2  first part     as in copier.py
 U3  object whole   it is not listed; U1 to U3 are repeated until nothing of the log is missing
-U4  CAS sent       one manifest in which the new segments stand for all that were listed before
+U4  CAS sent       one manifest in which the new segments replace all that were listed before
 U5  answered       what was replaced is garbage
 U6  T noted        objects that were overtaken by a compaction before they were listed are deleted
 
@@ -21,8 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.log.tiering.copying import SealedSegment
-from barnabas.log.tiering.copying import CompactedSegment
+from barnabas.log.tiering.copying import CompactedSegment, SealedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_changes import needs_page, replace_all
@@ -31,8 +30,7 @@ from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.stores.store import ObjectStore, StoreDeniedError, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.expiration import delete_all
-from barnabas.tiering.writing.pacing import At, Step, nowhere
-from barnabas.tiering.writing.pacing import UploadLimiter
+from barnabas.tiering.writing.pacing import At, Step, UploadLimiter, nowhere
 from barnabas.tiering.writing.uploading import (
     STALL_SECONDS,
     SegmentUploads,
@@ -45,7 +43,7 @@ Parts = tuple[CompactedSegment, ...]
 
 
 class WholeLog(Protocol):
-    """What this copier asks of the leader's log."""
+    """The leader's log as this copier uses it."""
 
     def parts(self) -> Parts:
         """All sealed segments of this moment below high watermark, last stable offset and recovery point, from the log
@@ -109,8 +107,8 @@ class WholeLogCopier:
         return [part.segment.size for part in parts if not self._is_copied(part)]
 
     async def copy_next(self) -> SegmentEntry | None:
-        """Copy one segment, or list those that are copied; None if there is nothing left to copy. After an error it is
-        called again, and goes on."""
+        """Copy one segment, or list those that are copied; None if there is nothing left to copy. After an error, call
+        it again to resume."""
         while parts := self._to_show():
             missing = next((part for part in parts if not self._is_copied(part)), None)
             if missing is None:
@@ -132,7 +130,7 @@ class WholeLogCopier:
     # -- one segment ----------------------------------------------------------------------------------
 
     async def _copy(self, part: CompactedSegment) -> SegmentEntry | None:
-        """None if nothing had to be copied: an object has the same bytes, or the segment is gone."""
+        """None if nothing had to be copied: an object has the same bytes, or the segment was deleted."""
         segment = await self._log.read(part)
         if segment is None:
             return None

@@ -14,14 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, WorkerDied
 from barnabas.config.topic import LogConfig
-from barnabas.log.compaction.candidates import Effort
-from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan
+from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Effort
 from barnabas.log.compaction.swap import find_sources, swap_in
-from barnabas.log.log import Log
 from barnabas.log.compaction.worker.jobs import RateLimiter
 from barnabas.log.compaction.worker.messages import Cancel, Run, encode
-from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, WorkerDied
+from barnabas.log.log import Log
 from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
 from tests.log.support import NOW, new_log
 
@@ -209,7 +208,9 @@ def test_a_process_that_is_just_dying_is_left_to_tell_its_own_exit_code(log: Log
 
 def start_bare() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "barnabas.log.compaction.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "barnabas.log.compaction.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
 
 

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Protocol
-from barnabas.common.clock import Clock
-from barnabas.controller.topics import NewTopic
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
-from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.records.builder import build_batch
-from barnabas.records.record import Record
-from barnabas.security.authz.audit import TOPIC, Event
-
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from barnabas.common.clock import Clock
-from barnabas.config.broker import BrokerConfig
-from barnabas.common.errors import KafkaError
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.security.authz.audit import AuditLog, AuditPolicy, Event, Selection
-from barnabas.security.authz.audit import AuditFile, lines_of
-
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.topics import NewTopic
+from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record
+from barnabas.security.authz.audit import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
 
 # -- The topic of the audit log. A broker that does not lead it sends its events to the one that does --
 
@@ -87,7 +79,6 @@ class AuditTopic:
         error = ErrorCode(response.responses[0].partition_responses[0].error_code)
         if error:
             raise KafkaError(error, "its leader refuses events")
-
 
 
 T = TypeVar("T")

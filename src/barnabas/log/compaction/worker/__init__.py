@@ -1,6 +1,7 @@
 """The worker process: Python work that would hold the loop up, in a process of its own.
 
-`python -m barnabas.log.compaction.worker` reads jobs from its standard input and writes what comes of them to its standard output.
+`python -m barnabas.log.compaction.worker` reads jobs from its standard input and writes their results to its standard
+output.
 It runs one job at a time and ends when its input does, so it never outlives the broker that started it.
 
     messages.py   what goes over the pipes

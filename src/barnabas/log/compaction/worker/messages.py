@@ -10,7 +10,7 @@ import msgspec
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, CompactionResult
 
 LENGTH = Struct(">I")
-LONGEST_MESSAGE = 1 << 28
+MAX_MESSAGE = 1 << 28
 """A plan names every segment and every producer of a partition: some megabytes at the very most."""
 
 Job: TypeAlias = CompactionPlan
@@ -70,6 +70,6 @@ def decode_answer(data: bytes) -> Answer:
 def length_of(prefix: bytes) -> int:
     """The length that the first four bytes of a message announce."""
     length: int = LENGTH.unpack(prefix)[0]
-    if length > LONGEST_MESSAGE:
+    if length > MAX_MESSAGE:
         raise ValueError(f"a message of {length} bytes cannot be right")
     return length

@@ -6,9 +6,8 @@ import os
 import select
 
 from barnabas.common.files import FileSystem
-from barnabas.log.compaction.cleaner import CompactionFailed
-from barnabas.log.failures import DISK_FULL
 from barnabas.common.safe_logging import safe_logger
+from barnabas.log.compaction.cleaner import CompactionFailed
 from barnabas.log.compaction.worker.jobs import do
 from barnabas.log.compaction.worker.messages import (
     LENGTH,
@@ -24,6 +23,7 @@ from barnabas.log.compaction.worker.messages import (
     encode,
     length_of,
 )
+from barnabas.log.failures import DISK_FULL
 
 PARENT_CHECK_SECONDS = 5.0
 """A process that was forked from the broker keeps the pipe open; the broker's end is noticed after this time."""

@@ -9,7 +9,7 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.testing.files import PowerLost
 from tests.log.support import NOW, append, batch, read_all
-from tests.log.tiers.scene import LATER, TieredScene
+from tests.log.tiering.scene import LATER, TieredScene
 
 EPOCHS = ((1, 0), (2, 6))
 

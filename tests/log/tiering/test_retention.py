@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.log.tiering.retention import is_due_for_copying
 from tests.log.support import NOW, append, batch, read_all
-from tests.log.tiers.scene import DAY_MS, LATER, TIERED, TieredScene
+from tests.log.tiering.scene import DAY_MS, LATER, TIERED, TieredScene
 
 
 def offsets_of(scene: TieredScene) -> tuple[int, int, int]:
@@ -106,6 +106,28 @@ def test_a_follower_leaves_total_retention_to_its_leader() -> None:
     scene.log.use_remote(None)
     scene.log.delete_old_segments(LATER)
     assert offsets_of(scene) == (0, 12, 12)
+
+
+@pytest.mark.parametrize("settings", [{"retention_ms": DAY_MS}, {"retention_bytes": 0}])
+def test_a_leader_that_does_not_know_its_remote_segments_expires_nothing(settings: dict[str, int]) -> None:
+    """What is on its disk may be older than what is remote: records are backfilled."""
+    scene = copied(**settings)
+    scene.remote.is_known = False
+    remote, scene.remote.segments = scene.remote.segments, []
+    for _ in range(2):
+        scene.log.delete_old_segments(LATER)
+        scene.log.flush()
+    assert offsets_of(scene) == (0, 12, 12)
+    scene.remote.is_known, scene.remote.segments = True, remote
+    scene.log.delete_old_segments(LATER)
+    assert scene.log.log_start_offset > 0
+
+
+def test_what_is_remote_counts_once_while_the_high_watermark_of_a_new_leader_is_below_it() -> None:
+    scene = copied(retention_bytes=TieredScene().log.size_bytes, local_retention_ms=-1)
+    scene.log.offsets.lower_tiered_end(6)  # as noted so far: no more was committed here
+    scene.log.delete_old_segments(LATER)
+    assert offsets_of(scene) == (0, 0, 6)
 
 
 def test_a_topic_of_which_nothing_is_copied_yet_has_total_retention() -> None:

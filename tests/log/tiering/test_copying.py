@@ -13,7 +13,7 @@ from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
-from tests.log.tiers.scene import DAY_MS, LATER, TIERED, TieredScene
+from tests.log.tiering.scene import DAY_MS, LATER, TIERED, TieredScene
 
 
 def next_of(log: Log) -> SealedSegment:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,6 +26,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import BadObjectError
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
+from tests.tiering.stores import BUCKET, s3_options
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
@@ -60,10 +63,12 @@ def until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def produce(broker: EmbeddedBroker, topic: str, first: int, last: int) -> None:
+def produce(
+    broker: EmbeddedBroker, topic: str, first: int, last: int, first_timestamp: int = 1_000_000
+) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
     for number in range(first, last):
-        producer.produce(topic, f"{number} ".encode() + bytes(1000), timestamp=1_000_000 + number)
+        producer.produce(topic, f"{number} ".encode() + bytes(1000), timestamp=first_timestamp + number)
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
 
@@ -84,9 +89,25 @@ def consume(broker: EmbeddedBroker, topic: str, count: int, **settings: str) -> 
         assert records, f"nothing came after {len(taken)} records"
         for record in records:
             assert record.error() is None, record.error()
-            taken.append(int(record.value().split()[0]))
+            taken.append(int((record.value() or b"").split()[0]))
     consumer.close()
     return taken
+
+
+def seal(broker: EmbeddedBroker, topic: str) -> None:
+    async def roll() -> None:
+        broker.broker.replicas.by_name[topic][0].log.roll()
+
+    broker._in_thread().run(roll(), TIMEOUT)
+
+
+def expire_something_else(broker: EmbeddedBroker) -> None:
+    """Wait until retention has been applied to all logs, twice."""
+    other = broker.create_topic(configs={"retention.ms": "1"})
+    log = broker.broker.replicas.by_name[other][0].log
+    for end in (1, 2):
+        produce(broker, other, end - 1, end)
+        until(lambda end=end: log.log_start_offset == end, "records expire")  # type: ignore[misc]
 
 
 def local_bases(broker: EmbeddedBroker, topic: str) -> list[int]:
@@ -157,7 +178,7 @@ def test_offsets_by_time_and_deleted_records_reach_into_remote_segments(
     until(lambda: len(objects(tmp_path)) < count - 1, "expired segments leave the store")
     consumer.assign([TopicPartition(topic, 0, 3000)])
     (first,) = consumer.consume(1, TIMEOUT)
-    assert int(first.value().split()[0]) == 3000
+    assert int((first.value() or b"").split()[0]) == 3000
     consumer.close()
 
 
@@ -234,6 +255,44 @@ def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_loca
     (tmp_path / "away").rename(tmp_path / "bucket")
     assert consume(broker, topic, 6000) == list(range(6000))
     until(lambda: len(local_bases(broker, topic)) == 1, "copying goes on")
+
+
+def test_a_store_that_says_nothing_delays_neither_start_nor_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barnabas.broker.tiering.tiering.PROBE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = {**s3_options(silent.getsockname()[1]), "timeout": "600s"}
+        settings = {
+            "remote.log.storage.system.enable": "true",
+            "barnabas.remote.storage.url": f"s3://{BUCKET}",
+            **{f"rsm.config.{name}": value for name, value in options.items()},
+        }
+        with EmbeddedBroker(settings, data_dir=tmp_path / "data") as broker:
+            assert "has not answered" in broker.broker.tiering.describe_broker().error
+
+
+def test_a_leader_that_cannot_read_its_manifest_expires_nothing(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Remote are young records, local are backfilled ones that have expired."""
+    day_ms = str(24 * 3600 * 1000)
+    topic = broker.create_topic(configs={**TIERED, "retention.ms": day_ms, "segment.ms": day_ms})
+    young_ms = time.time_ns() // 1_000_000
+    produce(broker, topic, 0, 3000, young_ms)
+    seal(broker, topic)
+    log = broker.broker.replicas.by_name[topic][0].log
+    until(lambda: log.local_start_offset and log.tiered_checkpoint.end == 3000, "segments leave the disk")
+    produce(broker, topic, 3000, 3100)
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    (tmp_path / "bucket").mkdir()  # as a disk that is not mounted
+    broker.restart()
+    produce(broker, topic, 3100, 6000)
+    expire_something_else(broker)
+    assert broker.broker.replicas.by_name[topic][0].log.log_start_offset == 0
+    shutil.rmtree(tmp_path / "bucket")
+    (tmp_path / "away").rename(tmp_path / "bucket")
+    assert consume(broker, topic, 6000) == list(range(6000))
 
 
 @requires_java
@@ -319,6 +378,7 @@ def test_kafkas_metrics_are_there_and_remote_reads_wait_for_their_limit(broker: 
     until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
     alter_broker(broker, "remote.log.manager.fetch.max.bytes.per.second", "2000000")
     tiering = broker.broker.tiering
+    assert isinstance(tiering, Tiering)
     until(lambda: tiering.chunks.quota.bytes_per_second == 2_000_000, "the limit is in force")
     assert consume(broker, topic, 5000) == list(range(5000))
     assert measured(broker, "kafka_server_remotelogmanager_remote_fetch_throttle_time_max") > 0

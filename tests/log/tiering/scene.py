@@ -26,6 +26,7 @@ class Remote:
 
     def __init__(self) -> None:
         self.segments: list[RemoteSegment] = []
+        self.is_known = True
 
     @property
     def size_bytes(self) -> int:
