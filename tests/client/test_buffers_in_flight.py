@@ -22,10 +22,10 @@ from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.producing.batch_producer import BatchProducer
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import free_port
 
 PARTITIONS = 6

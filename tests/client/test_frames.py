@@ -3,7 +3,7 @@ from unittest.mock import Mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.frames import LARGEST_FRAME, SMALL_FRAMES, FrameReceiver
+from barnabas.client.frames import MAX_FRAME, SMALL_FRAMES, FrameReceiver
 
 
 def feed(receiver: FrameReceiver, data: bytes, step: int) -> None:
@@ -47,7 +47,7 @@ def test_cve_2026_10142_a_length_that_no_broker_sends_ends_the_connection_before
     receiver = FrameReceiver(Mock(), ends.append)
     receiver.transport = Mock()
 
-    feed(receiver, (LARGEST_FRAME + 1).to_bytes(4, "big"), 4)
+    feed(receiver, (MAX_FRAME + 1).to_bytes(4, "big"), 4)
 
     assert "not a Kafka broker" in str(ends[0])
     receiver.transport.abort.assert_called_once()

@@ -5,10 +5,10 @@ import pytest
 from barnabas.client.fetching import FetchedPartition
 from barnabas.client.opening import open_batches
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 NOW = 1_700_000_000_000
 

@@ -8,9 +8,8 @@ from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
-from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets
+from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets, parse_start, resolve_start
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.offsets import parse_start, resolve_start
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.common.errors import ErrorCode, KafkaError

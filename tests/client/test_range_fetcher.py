@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.client import admin
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import OffsetRange
 from barnabas.client.producer import Producer
-from barnabas.client.range_fetcher import RangeFetcher
-from barnabas.records.record import iterate_records
+from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.types import TopicPartition
+from barnabas.records.record import iterate_records
 
 PATIENCE = 30.0
 

@@ -13,8 +13,8 @@ from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition
+from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 
 

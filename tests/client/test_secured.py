@@ -24,8 +24,8 @@ from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
 from barnabas.client.share.acquired import AcknowledgeType
 from barnabas.client.share.consumer import ShareConsumer
-from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.certificates import Authority
 from tests.kafka_jars import requires_java
 from tests.secured_kafka import PASSWORD, PLAIN_LOGIN, SCRAM_LOGIN, SESSION_MS, USER, SecuredKafka

@@ -15,7 +15,7 @@ def test_the_newest_report_of_each_is_read_and_can_be_forgotten(bootstrap: str, 
 
     async def test(client: Client) -> None:
         standing = {"agent": Status("agent", one, "starting"), "mirror": Status("mirror", other, "running")}
-        reporters = {name: StatusReporter(client, lambda name=name: standing[name]) for name in standing}
+        reporters = {name: StatusReporter(client, lambda name=name: standing[name]) for name in standing}  # type: ignore[misc]
         for reporter in reporters.values():
             await reporter.report()
         standing["agent"] = Status("agent", one, "running", parts=[Part("files", lag=7, counts={"lines": 3})])

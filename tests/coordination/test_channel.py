@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from barnabas.common.clock import ManualClock
-from barnabas.coordination.channel import NO_LEADER, Channel, Done, CoordinatorRequest, Retry
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination.channel import NO_LEADER, Channel, CoordinatorRequest, Done, Retry
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 
 HERE, ELSEWHERE = 1, 2
@@ -67,8 +67,8 @@ class Asked(CoordinatorRequest[str]):
     def read(self, response: str) -> str:
         return response
 
-    def is_wanted(self) -> bool:
-        return self._wanted
+    def is_cancelled(self) -> bool:
+        return not self._wanted
 
 
 def ask(host: Host, question: Asked, retry: Retry, *, advance_ms: int = 0) -> list[str | KafkaError]:
@@ -76,7 +76,7 @@ def ask(host: Host, question: Asked, retry: Retry, *, advance_ms: int = 0) -> li
     heard: list[str | KafkaError] = []
 
     async def run() -> None:
-        Channel(host).ask(question, heard.append, retry)
+        Channel(host).ask(question, heard.append, retry)  # type: ignore[arg-type]
         for _ in range(5):
             await asyncio.sleep(0)
         host.clock.advance(advance_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer, TopicPartition
 
@@ -20,7 +20,7 @@ LOCK_SECONDS = 2.0
 
 
 def job(message: Message) -> int:
-    return int(message.value())
+    return int(message.value() or b"")
 
 
 def answer(number: int) -> AcknowledgeType:
@@ -75,7 +75,7 @@ def main(bootstrap_servers: str, group: str, topic: str, mishaps: str) -> None:
 
 
 def report(
-    messages: Sequence[Message], outcomes: dict[TopicPartition, Exception | None], *, late: bool
+    messages: Sequence[Message], outcomes: Mapping[TopicPartition, Exception | None], *, late: bool
 ) -> None:
     refused = {(place.topic, place.partition) for place, error in outcomes.items() if error is not None}
     lines = [

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.common.types import Uuid, uuid_to_text
 from barnabas.protocol.messages.groups import DeleteGroupsRequest
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -49,7 +50,6 @@ from barnabas.protocol.messages.share_state import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.common.types import Uuid, uuid_to_text
 from tests.groups.conversations import Talk
 
 PATIENCE_S = 60.0
@@ -76,9 +76,9 @@ class ShareTalk(Talk):
         self.topic = topic
         await connection.send(CreateTopicsRequest([CreatableTopic(topic, partitions, 1)]), 7)
         await self._until(lambda: self._learn_topic(topic))
-        await self._until(lambda: self._is_coordinated(0, [group]))
+        await self._until(lambda: self._are_coordinated(0, [group]))
         share_partitions = [f"{group}:{uuid_to_text(self.topic_id)}:{index}" for index in range(partitions)]
-        await self._until(lambda: self._is_coordinated(2, share_partitions))
+        await self._until(lambda: self._are_coordinated(2, share_partitions))
         for index in range(partitions):
             await self._until(lambda index=index: self._is_loaded(group, index))
         await self._until(lambda: self._is_known_to_the_coordinator(group))
@@ -96,7 +96,7 @@ class ShareTalk(Talk):
             answer.topics[0].partitions
         )
 
-    async def _is_coordinated(self, key_type: int, keys: list[str]) -> bool:
+    async def _are_coordinated(self, key_type: int, keys: list[str]) -> bool:
         answer = await self.connection.send(
             FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys), 6
         )

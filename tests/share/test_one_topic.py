@@ -30,8 +30,10 @@ class Reader(threading.Thread):
         while not self._stopped.is_set():
             for message in self._poll():
                 assert message.error() is None
-                place = message.partition(), message.offset()
-                self.found.append((*place, message.value().decode()))
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                self.found.append((partition, offset, (message.value() or b"").decode()))
         self._close()
 
     def stop(self) -> None:

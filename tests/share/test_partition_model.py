@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.share.acknowledgements import Range
-from barnabas.share.acquisition import Span, AcquireRequest, acquire
-from barnabas.share.acknowledgements import Stored, Write
+from barnabas.share.acknowledgements import AcknowledgedRange, PersisterStateBatch, ShareStateWrite
+from barnabas.share.acquisition import AcquireRequest, Span, acquire
 from barnabas.share.partition import SharePartition
 from barnabas.share.runs import FINISHED, Acknowledgement, RecordState
 from barnabas.share.window import ShareSettings
@@ -31,14 +30,18 @@ class Coordinator:
         self.start = 0
         self.states: dict[int, tuple[int, int]] = {}
 
-    def store(self, write: Write) -> None:
+    def store(self, write: ShareStateWrite) -> None:
         self.start = max(self.start, write.start_offset)
         for first, last, state, count in write.batches:
             for offset in range(first, last + 1):
                 self.states[offset] = (state, count)
 
-    def batches(self) -> list[Stored]:
-        return [Stored(offset, offset, *word) for offset, word in self.states.items() if offset >= self.start]
+    def batches(self) -> list[PersisterStateBatch]:
+        return [
+            PersisterStateBatch(offset, offset, *word)
+            for offset, word in self.states.items()
+            if offset >= self.start
+        ]
 
 
 class Record:
@@ -65,7 +68,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.stored = Coordinator()
         self.share = SharePartition(0, [], self.settings)
         self.now = 0.0
-        self.write: Write | None = None
+        self.write: ShareStateWrite | None = None
         self.answers: list[KafkaError | None] = []
         self.accepted: set[int] = set()
 
@@ -109,9 +112,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
             member = "eve"
         for first, last in taken[:2]:
             low = min(first + cut, last)
-            self._acknowledge(member, Range(low, last, said))
+            self._acknowledge(member, AcknowledgedRange(low, last, said))
 
-    def _acknowledge(self, member: str, said: Range) -> None:
+    def _acknowledge(self, member: str, said: AcknowledgedRange) -> None:
         offsets = range(max(said.first, self.share.start_offset), said.last + 1)
         permitted = all(
             self.records[offset].state is RecordState.ACQUIRED

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.log.log import Log
-from barnabas.share import record_reader as share_records
 from barnabas.records.batch import write_crc
 from barnabas.records.builder import encode_record
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Record
+from barnabas.share import record_reader as share_records
 from tests.log.support import NOW, append, batch, new_log
 from tests.records.examples import batch_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -190,6 +191,7 @@ async def limits(talk: ShareTalk) -> None:
 
 async def bad_heartbeats(talk: ShareTalk) -> None:
     await talk.set_up("beats", "hearts")
+    fields: dict[str, Any]
     for fields in (
         {"member_id": ""},
         {"group_id": ""},

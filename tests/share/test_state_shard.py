@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.share.acknowledgements import Stored
+from barnabas.records.record import Record
+from barnabas.share.acknowledgements import PersisterStateBatch
 from barnabas.share.state_shard import ShareStateShard, StateWrite
 from barnabas.share.stored_state import StoredState, drop_below, lay_over
-from barnabas.records.record import Record
 
 KEYS = [SharePartitionKey("crew", bytes([1]) * 16, index) for index in range(2)]
 BATCHES = st.builds(
-    lambda first, size, state, count: Stored(first, first + size, state, count),
+    lambda first, size, state, count: PersisterStateBatch(first, first + size, state, count),
     st.integers(0, 40),
     st.integers(0, 12),
     st.sampled_from([0, 2, 3, 4]),
@@ -26,15 +26,15 @@ BATCHES = st.builds(
 )
 
 
-def words(batches: list[Stored]) -> dict[int, tuple[int, int]]:
+def words(batches: list[PersisterStateBatch]) -> dict[int, tuple[int, int]]:
     return {
         offset: (state, count) for first, last, state, count in batches for offset in range(first, last + 1)
     }
 
 
 @given(st.lists(BATCHES, max_size=30), st.integers(0, 40))
-def test_the_newest_word_on_an_offset_counts(batches: list[Stored], start: int) -> None:
-    laid: list[Stored] = []
+def test_the_newest_word_on_an_offset_counts(batches: list[PersisterStateBatch], start: int) -> None:
+    laid: list[PersisterStateBatch] = []
     expected: dict[int, tuple[int, int]] = {}
     for batch in batches:
         lay_over(laid, batch)
@@ -62,10 +62,11 @@ WRITES = st.tuples(st.sampled_from(KEYS), st.lists(BATCHES, max_size=3), st.inte
 
 @given(st.lists(st.lists(WRITES, min_size=1, max_size=4), max_size=8))
 def test_a_replay_gives_what_was_in_memory(
-    turns: list[list[tuple[SharePartitionKey, list[Stored], int]]],
+    turns: list[list[tuple[SharePartitionKey, list[PersisterStateBatch], int]]],
 ) -> None:
     """Several writes of one turn of the loop are appended together, with a snapshot among them or not."""
-    shard, log = new_shard(), []
+    shard = new_shard()
+    log: list[Record] = []
 
     def append(records: list[CoordinatorRecord]) -> None:
         for record in records:

@@ -18,7 +18,7 @@ def main(bootstrap_servers: str, group: str, topic: str) -> None:
     )
     consumer.subscribe([topic])
     while True:
-        values = [message.value().decode() for message in consumer.poll(0.5)]
+        values = [(message.value() or b"").decode() for message in consumer.poll(0.5)]
         say("got", values)
         outcomes = consumer.commit_sync(timeout=60.0) if values else {}
         if all(error is None for error in (outcomes or {}).values()):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.records.record import Record
-from barnabas.transactions.shard import to_record
-from barnabas.transactions.shard import Outcome, TransactionShard
-from barnabas.transactions.transaction import V1, Transaction
 from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.records.record import Record
+from barnabas.transactions.shard import TransactionResult, TransactionShard, to_record
+from barnabas.transactions.transaction import V1, Transaction
 
 R = TypeVar("R")
 
@@ -78,24 +77,24 @@ class Journal:
         version: int = V1,
         name: str = NAME,
         timeout_ms: int = TIMEOUT_MS,
-    ) -> Outcome:
+    ) -> TransactionResult:
         return self.run(
             self.shard.initialize(name, expected, timeout_ms, version, self.now_ms, self.new_producer_id)
         )
 
     def add(
         self,
-        *places: TopicPartition,
+        *partitions: TopicPartition,
         instance: ProducerIdAndEpoch | None = None,
         version: int = V1,
         name: str = NAME,
-    ) -> Outcome:
+    ) -> TransactionResult:
         at = instance or self.instance(name)
-        return self.run(self.shard.add_partitions(name, at, places, version, self.now_ms))
+        return self.run(self.shard.add_partitions(name, at, partitions, version, self.now_ms))
 
     def end(
         self, committed: bool, instance: ProducerIdAndEpoch | None = None, version: int = V1, name: str = NAME
-    ) -> Outcome:
+    ) -> TransactionResult:
         return self.run(
             self.shard.end(
                 name,
@@ -117,4 +116,4 @@ def code_of(request: Callable[[], object]) -> ErrorCode:
         result = request()
     except KafkaError as error:
         return error.code
-    return result.error if isinstance(result, Outcome) else ErrorCode.NONE
+    return result.error if isinstance(result, TransactionResult) else ErrorCode.NONE

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.common.errors import KafkaError
 from barnabas.spark.sink.state import task_id
-from barnabas.transactions.bounds import Bounds, check_room, prefix_of
+from barnabas.transactions.bounds import TransactionLimits, check_room, prefix_of
 from barnabas.transactions.transaction import NO_TIMEOUT_MS
 from tests.transactions.journal import PLACE, TIMEOUT_MS, Journal
 
@@ -34,7 +34,7 @@ def opened(*names: str, timeout_ms: int = NO_TIMEOUT_MS) -> Journal:
     return journal
 
 
-def refusal(journal: Journal, name: str, bounds: Bounds) -> str | None:
+def refusal(journal: Journal, name: str, bounds: TransactionLimits) -> str | None:
     try:
         check_room([journal.shard], name, bounds)
     except KafkaError as error:
@@ -44,11 +44,13 @@ def refusal(journal: Journal, name: str, bounds: Bounds) -> str | None:
 
 def test_there_is_a_bound_in_all_and_one_for_each_prefix() -> None:
     journal = opened("a-1", "a-2", "b-1")
-    assert refusal(journal, "c-1", Bounds(9, 4, 2)) is None
-    refused = refusal(journal, "a-3", Bounds(9, 4, 2)) or ""
+    assert refusal(journal, "c-1", TransactionLimits(9, 4, 2)) is None
+    refused = refusal(journal, "a-3", TransactionLimits(9, 4, 2)) or ""
     assert "begin with 'a'" in refused
     assert "POLICY_VIOLATION" in refused
-    assert "barnabas.transactions.without.timeout.max=3" in (refusal(journal, "c-1", Bounds(9, 3, 2)) or "")
+    assert "barnabas.transactions.without.timeout.max=3" in (
+        refusal(journal, "c-1", TransactionLimits(9, 3, 2)) or ""
+    )
 
 
 def test_only_what_is_open_and_has_no_timeout_counts() -> None:

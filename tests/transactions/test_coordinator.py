@@ -12,18 +12,18 @@ import pytest
 from barnabas.broker.local_requests import answer
 from barnabas.client.connection import BrokerConnection
 from barnabas.cluster.peers import LocalPeers
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.internal_topics import TRANSACTION_STATE
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.messages.transactions import EndTxnRequest
 from barnabas.testing import EmbeddedBroker
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker
 from barnabas.transactions.transaction import V2, Transaction
-from barnabas.common.types import TopicPartition
 from tests.clients.conftest import wait_for
-from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire, commit
+from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire, commit, committed
 
 E = ErrorCode
 T = TypeVar("T")
@@ -142,6 +142,52 @@ def test_every_other_state_is_the_same_after_a_restart(embedded: EmbeddedBroker,
     assert transaction(embedded) == before
 
 
+def write_marker(embedded: EmbeddedBroker, tp: TopicPartition, marker: Marker) -> ErrorCode:
+    codes: list[ErrorCode] = []
+    on_loop(embedded, lambda: embedded.broker.coordinators.markers.write(tp, marker, codes.append))
+    wait_for(lambda: codes, "an answer to the marker")
+    return codes[0]
+
+
+def test_late_markers_do_not_end_pending_offsets_after_a_restart_either(embedded: EmbeddedBroker) -> None:
+    late: list[Marker] = []
+
+    async def begin_next(wire: Wire) -> None:
+        await wire.find(wire.group, 0)
+        await wire.init()
+        for offset in (10, 20):
+            assert await commit(wire, wire.group, offset, 5) == E.NONE
+            if offset == 10:
+                assert await wire.end(True, 5) == E.NONE
+        late.append(Marker(wire.producer_id, wire.epoch, committed=True, coordinator_epoch=0, version=V2))
+
+    async def check(wire: Wire) -> None:
+        await wire.find(wire.group, 0)
+        assert await committed(wire, wire.group) == (10, E.NONE)
+        assert await committed(wire, wire.group, stable=True) == (-1, E.UNSTABLE_OFFSET_COMMIT)
+
+    play(embedded, begin_next)
+    embedded.restart()
+    wait_for(lambda: not embedded.broker.coordinators.groups.runtime.is_loading, "loading")
+    tp = TopicPartition(CONSUMER_OFFSETS, 0)
+    assert write_marker(embedded, tp, late[0]) == E.INVALID_PRODUCER_EPOCH
+    play(embedded, check)
+    next_marker = late[0]._replace(producer_epoch=late[0].producer_epoch + 1)
+    assert write_marker(embedded, tp, next_marker) == E.NONE
+
+
+def test_a_broker_that_does_not_lead_does_not_judge_markers(embedded: EmbeddedBroker) -> None:
+    """INVALID_PRODUCER_EPOCH would tell the coordinator that the partition needs no marker."""
+    instance = open_transaction(embedded)
+    partition = embedded.broker.replicas.find(*PLACE)
+    assert partition is not None
+    on_loop(embedded, partition.fence)
+    marker = Marker(*instance, committed=True, coordinator_epoch=0, version=V2)
+    assert write_marker(embedded, PLACE, marker) == E.NOT_LEADER_OR_FOLLOWER
+    on_loop(embedded, partition.unfence)
+    assert write_marker(embedded, PLACE, marker) == E.INVALID_PRODUCER_EPOCH
+
+
 def test_a_marker_is_tried_again_until_its_partition_has_a_leader(embedded: EmbeddedBroker) -> None:
     instance = open_transaction(embedded)
     partition = embedded.broker.replicas.find(TOPIC, 1)
@@ -211,6 +257,39 @@ def test_a_batch_does_not_join_a_transaction_that_ended_while_it_waited(embedded
         on_loop(embedded, lambda: broker.coordinators.markers.write(PLACE, marker, lambda error: None))
         on_loop(embedded, lambda: [callback(E.NONE) for callback in held])
         assert await batch == E.INVALID_TXN_STATE
+
+    play(embedded, scenario)
+
+
+@pytest.mark.parametrize("write", ["batch", "offsets"])
+def test_the_marker_of_the_previous_transaction_may_come_while_a_write_waits(
+    embedded: EmbeddedBroker, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A V2 producer begins the next transaction as soon as the last one is decided."""
+    coordinators = embedded.broker.coordinators
+    held: list[tuple[TopicPartition, Marker, Callable[[ErrorCode], None]]] = []
+    write_marker, wait = coordinators.markers.write, coordinators.transactions._completion.when_complete
+
+    def wait_for_held(name: str, again: Callable[[], None]) -> None:
+        wait(name, again)
+        for one in held:
+            write_marker(*one)
+
+    async def write_once(wire: Wire) -> int:
+        if write == "batch":
+            return await wire.produce(V2_PRODUCE)
+        return await commit(wire, wire.group, 1, 5)
+
+    async def scenario(wire: Wire) -> None:
+        await wire.find(wire.group, 0)
+        await wire.init()
+        assert await write_once(wire) == E.NONE
+        monkeypatch.setattr(coordinators.markers, "write", lambda *one: held.append(one))
+        monkeypatch.setattr(coordinators.transactions._completion, "when_complete", wait_for_held)
+        ended = await wire.send(EndTxnRequest(NAME, wire.producer_id, wire.epoch, committed=True), 5)
+        wire.epoch, wire.sequence = ended.producer_epoch, 0
+        assert await write_once(wire) == E.NONE
+        assert held
 
     play(embedded, scenario)
 
@@ -311,7 +390,7 @@ def test_partitions_of_other_brokers_get_their_markers_through_peers(
 ) -> None:
     broker = embedded.broker
     instance = open_transaction(embedded)
-    monkeypatch.setattr(MarkerRound, "_leader", lambda self, place: ELSEWHERE)
+    monkeypatch.setattr(MarkerRound, "_leader", lambda self, tp: ELSEWHERE)
 
     async def scenario(wire: Wire) -> None:
         assert (await wire.send(EndTxnRequest(NAME, *instance, committed=False), 5)).error_code == E.NONE

@@ -4,8 +4,7 @@ import pytest
 
 from barnabas.common.errors import KafkaError
 from barnabas.transactions.listing import Filters
-from barnabas.transactions.transaction import TransactionState
-from barnabas.transactions.transaction import Transaction
+from barnabas.transactions.transaction import Transaction, TransactionState
 
 NOW = 100_000
 OLD = Transaction("old-payments", 1, 1000, 0, state=TransactionState.ONGOING, started_ms=NOW - 60_000)

@@ -8,11 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode
-from barnabas.transactions.transaction import TransactionState
-from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction
 from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction, TransactionState
 from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of
 
 S = TransactionState
@@ -85,24 +84,24 @@ class Transactions(RuleBasedStateMachine):
         assert code_of(lambda: self.journal.end(False, zombie)) is ErrorCode.PRODUCER_FENCED
         assert len(self.journal.log) == written
 
-    @rule(place=st.sampled_from([PLACE, OTHER]), version=st.sampled_from([V1, V2]))
-    def add(self, place: TopicPartition, version: int) -> None:
+    @rule(tp=st.sampled_from([PLACE, OTHER]), version=st.sampled_from([V1, V2]))
+    def add(self, tp: TopicPartition, version: int) -> None:
         model = self.model
         if model.epoch > LAST_EPOCH:
             return
         expected = CONCURRENT if model.writing else OK
-        assert code_of(lambda: self.journal.add(place, version=version)) is expected
+        assert code_of(lambda: self.journal.add(tp, version=version)) is expected
         if not model.writing:
-            model.open = (model.open or set()) | {place}
+            model.open = (model.open or set()) | {tp}
 
-    @rule(place=st.sampled_from([PLACE, OTHER]))
-    def verify(self, place: TopicPartition) -> None:
+    @rule(tp=st.sampled_from([PLACE, OTHER]))
+    def verify(self, tp: TopicPartition) -> None:
         model = self.model
         if model.writing or model.epoch > LAST_EPOCH:
             return
-        inside = model.open is not None and place in model.open
-        assert self.journal.shard.verify(NAME, self.journal.instance(), [place]) == {
-            place: OK if inside else ErrorCode.TRANSACTION_ABORTABLE
+        inside = model.open is not None and tp in model.open
+        assert self.journal.shard.verify(NAME, self.journal.instance(), [tp]) == {
+            tp: OK if inside else ErrorCode.TRANSACTION_ABORTABLE
         }
 
     @precondition(lambda self: self.model.epoch <= LAST_EPOCH)

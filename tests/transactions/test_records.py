@@ -5,16 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.transactions.shard import from_record, to_record
-from barnabas.transactions.transaction import TransactionState
-from barnabas.transactions.transaction import Transaction
 from barnabas.common.types import TopicPartition
+from barnabas.transactions.shard import from_record, to_record
+from barnabas.transactions.transaction import Transaction, TransactionState
 
 ids = st.integers(-1, 2**63 - 1)
 written_states = st.sampled_from(
     [state for state in TransactionState if state not in (TransactionState.DEAD, TransactionState.EMPTY)]
 )
-places = st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 1000))
+partitions = st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 1000))
 
 
 @given(
@@ -26,7 +25,7 @@ places = st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=8), st
         ids,
         epoch=st.integers(0, 32767),
         state=written_states,
-        partitions=st.frozensets(places, max_size=8),
+        partitions=st.frozensets(partitions, max_size=8),
         started_ms=ids,
         version=st.sampled_from([0, 2]),
         previous_producer_id=ids,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.transaction import AT_REST, BY_LABEL, COMES_FROM, DECIDED, TransactionState
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.transactions.transaction import (
+    AT_REST,
+    BY_LABEL,
+    COMES_FROM,
+    DECIDED,
     LAST_EPOCH,
     NO_PRODUCER_ID,
     V1,
     V2,
     IllegalTransitionError,
     Transaction,
+    TransactionState,
 )
 from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of
 

@@ -1,4 +1,4 @@
-"""Bootstrap addresses as people write them: `host:port,host:port`, IPv6 in brackets."""
+"""Bootstrap addresses: `host:port,host:port`, IPv6 in brackets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Raises ValueError with a sentence for the user when the text holds no or a wrong address."""
+    """Parse bootstrap servers; ValueError with a message for the user."""
     addresses = [parse_address(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise ValueError("no bootstrap server given; write HOST:PORT, for example 127.0.0.1:9092")

@@ -1,4 +1,4 @@
-"""Administration: topics, partitions, records, configuration. A refusal is a KafkaError with its reason."""
+"""Administration: topics, partitions, records, configuration. Rejections raise KafkaError."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeClusterRequest,
@@ -52,7 +53,6 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicState,
 )
 from barnabas.protocol.schema import Message
-from barnabas.common.types import TopicPartition
 
 BROKER_DEFAULT = -1  # lets the broker's num.partitions or default.replication.factor decide
 ALL_RECORDS = -1  # delete records up to the high watermark
@@ -140,7 +140,7 @@ async def delete_records(client: Client, partition: TopicPartition, before: int 
 
 
 async def finalize_feature(client: Client, name: str, level: int) -> None:
-    """Have all brokers use a feature from now on; refused while one of them does not know this level of it."""
+    """Finalize a feature level; rejected while a broker does not support it."""
     request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(name, level)])
     response: UpdateFeaturesResponse = await _change(client, request)
     raise_for(response.error_code, response.error_message or "")
@@ -164,7 +164,7 @@ async def describe_configs(
 
 
 async def setting_of_topics(client: Client, names: Iterable[str], setting: str) -> dict[str, str | None]:
-    """One setting of many topics, in one request. A topic that is gone meanwhile is left out."""
+    """One setting of many topics, in one request. Topics deleted meanwhile are left out."""
     resources = [
         DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[setting])
         for name in names
@@ -217,7 +217,7 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
 async def describe_log_dirs(
     client: Client, broker_id: int, topics: Mapping[str, Iterable[int]] | None = None
 ) -> list[DescribeLogDirsResult]:
-    """With the sizes of all replicas in them, or of these partitions."""
+    """Log directories with the sizes of all replicas, or of the given partitions."""
     wanted = (
         None
         if topics is None
@@ -231,13 +231,13 @@ async def describe_log_dirs(
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Make the cluster forget a broker that will not come back."""
+    """Unregister a broker that will not return."""
     response: UnregisterBrokerResponse = await _change(client, UnregisterBrokerRequest(broker_id=broker_id))
     raise_for(response.error_code, response.error_message or "")
 
 
 async def _change(client: Client, request: Message) -> Any:
-    """To the controller; once more, with fresh metadata, when that has moved."""
+    """Send to the controller; retry once with fresh metadata after NOT_CONTROLLER."""
     response = await client.send_to_controller(request)
     if _moved(response):
         await client.refresh([])
@@ -251,11 +251,11 @@ def _moved(response: Message) -> bool:
 
 
 async def _send_to_owner(client: Client, resource_type: int, name: str, request: Message) -> Any:
-    """A broker's own settings are known to that broker only; everything else to everybody."""
+    """Send broker configuration requests to that broker, others to any broker."""
     if resource_type not in (BROKER, BROKER_LOGGER) or not name:
         return await client.send_to_any(request)
     if not name.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id; broker ids are numbers")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is not a valid broker id: expected a number")
     return await client.send_to_broker(int(name), request)
 
 

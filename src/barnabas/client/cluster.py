@@ -17,13 +17,13 @@ from barnabas.client.retry import Backoff, Deadline, RetryPolicy, retry
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.schema import Message
-from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 
-CREATION_PATIENCE = 5.0  # brokers that create a topic on demand answer "unknown" until they have done it
+CREATION_PATIENCE = 5.0  # auto-created topics are unknown until the creation completes
 TOTAL_TIMEOUT = 60.0  # Kafka's default.api.timeout.ms: all attempts of one call together
 
 
@@ -72,7 +72,7 @@ class Client(Closing):
         await asyncio.sleep(0)  # lets the transports close their sockets
 
     async def send_to_any(self, message: Message, within: float | None = None) -> Any:
-        """To a broker that is connected already, else to the first that answers."""
+        """Send to a connected broker, else to the first that answers."""
         connection = await self.any_connection()
         return await connection.send(message, within=within or self.request_timeout)
 
@@ -105,11 +105,11 @@ class Client(Closing):
         return await self.retry(attempt, topics=[partition.topic])
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], topics: Iterable[str] = ()) -> T:
-        """Call until it succeeds, with fresh metadata after each failure that may pass."""
+        """Call until it succeeds, with fresh metadata after each retriable failure."""
 
         async def recover(error: Exception) -> None:
             if isinstance(error, CannotConnectError):
-                # One broker is gone. Another one knows its successor, or none answers: that ends the attempts.
+                # One broker disconnected. Another one knows the new leader; if none answers, stop retrying.
                 await self.refresh(topics)
             else:
                 await self.refresh_quietly(topics)
@@ -127,7 +127,7 @@ class Client(Closing):
         return found.leader
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, Topic]:
-        """Fresh metadata of these topics, with patience for one that was created a moment ago."""
+        """Fresh metadata of these topics; retries for a topic that was just created."""
         wanted = list(names)
         deadline, backoff = Deadline(min(self.total_timeout, CREATION_PATIENCE)), Backoff()
         while True:
@@ -197,7 +197,7 @@ class Client(Closing):
             return connection
 
     async def refresh_quietly(self, topics: Iterable[str]) -> None:
-        """The next attempt will say what is wrong if even this fails."""
+        """Refresh metadata and ignore errors: the next attempt reports them."""
         try:
             await self.refresh(topics)
         except (ClientError, KafkaError):
@@ -205,7 +205,7 @@ class Client(Closing):
 
 
 def raise_for(code: int, message: str = "") -> None:
-    """The broker's verdict as an exception."""
+    """Raise KafkaError for a nonzero error code."""
     if code:
         raise KafkaError(error_code(code), message)
 

@@ -33,7 +33,7 @@ from barnabas.protocol.wire import ProtocolError
 CONNECT_TIMEOUT = 10.0  # Kafka's socket.connection.setup.timeout.ms
 REQUEST_TIMEOUT = 30.0  # Kafka's request.timeout.ms
 
-HELLO_VERSION = 4  # of ApiVersions: 5 would cost brokers before 4.4 a second question
+HELLO_VERSION = 4  # of ApiVersions: 5 would cost a second request to brokers before 4.4
 _WITHOUT_NAME = 3  # requests: two for versions, and the one after them
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
@@ -44,7 +44,7 @@ class VersionRange(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request that is under way."""
+    """In-flight request."""
 
     response_class: type[Message]
     version: int
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
 
 
 class BrokerConnection:
-    """Any number of requests may be under way; the broker answers them in order."""
+    """Pipelined connection: any number of requests in flight, answered in order."""
 
     def __init__(self, address: Address, client_id: str, guard: Guard = NO_GUARD) -> None:
         self.address = address
@@ -76,12 +76,12 @@ class BrokerConnection:
         within: float = CONNECT_TIMEOUT,
         guard: Guard = NO_GUARD,
     ) -> BrokerConnection:
-        """A connection that knows which versions the broker speaks, and over which the broker knows who this is."""
+        """Connect, negotiate API versions and authenticate."""
         connection = cls(Address(host, port), client_id, guard)
         try:
             async with asyncio.timeout(within):
                 await connection._open()
-                await connection._negotiate()
+                await connection.negotiate()
                 if guard.mechanism is not None:
                     await connection._authenticate()
         except ssl.SSLError as error:
@@ -105,7 +105,7 @@ class BrokerConnection:
         return self._end is not None
 
     def version_for(self, request_class: type[Message]) -> int:
-        """The newest version that both sides know."""
+        """The newest version that both sides support."""
         theirs = self.versions.get(request_class.api_key)
         if theirs is None:
             raise UnsupportedApiError(f"the broker at {self.address} does not know {request_class.NAME}")
@@ -162,14 +162,17 @@ class BrokerConnection:
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = transport
 
-    async def _negotiate(self) -> None:
-        """KIP-511: a broker that knows only older versions answers in version 0 with error 35."""
-        response: ApiVersionsResponse = await self.send_nowait(_hello(), HELLO_VERSION)
+    async def negotiate(self) -> None:
+        """Ask for API versions and finalized features. Later on, too: features change while a connection lasts.
+
+        KIP-511: a broker that knows only older versions answers in version 0 with error 35.
+        """
+        response: ApiVersionsResponse = await self.send(_hello(), HELLO_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             newest = next((api.max_version for api in response.api_keys if api.api_key == 18), 0)
-            response = await self.send_nowait(_hello(), min(newest, HELLO_VERSION))
+            response = await self.send(_hello(), min(newest, HELLO_VERSION))
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused to say what it speaks")
+            raise KafkaError(ErrorCode(response.error_code), f"{self.address} rejected ApiVersions")
         self.versions = {
             api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys
         }
@@ -198,7 +201,9 @@ class BrokerConnection:
     def _on_frame(self, frame: memoryview) -> None:
         waiting = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
         if waiting is None:
-            self._finish(BrokenResponseError(f"{self.address} sent an answer that nobody had asked for"))
+            self._finish(
+                BrokenResponseError(f"{self.address} sent a response with an unknown correlation id")
+            )
             return
         try:
             response = _decode(waiting, frame)
@@ -216,7 +221,7 @@ class BrokerConnection:
         if isinstance(error, TlsAlertError):
             self._finish(TlsError(f"{self.address} {error}"))
         elif isinstance(error, ssl.SSLError) and not self.versions:
-            # In TLS 1.3 the broker looks at our certificate when for us the handshake is over.
+            # In TLS 1.3 the broker verifies our certificate after our side of the handshake has completed.
             self._finish(self._handshake_failed(error))
         else:
             reason = f": {error}" if error else ""
@@ -226,7 +231,7 @@ class BrokerConnection:
         return TlsError(f"{self.address} {explain_handshake(error, self._guard.security.tls)}")
 
     def _hint(self) -> str:
-        """Kafka closes a connection without a word if the client speaks another protocol than the port does."""
+        """Likely cause: Kafka closes a connection silently if the security protocol does not match the port."""
         if not self.versions:
             return " (does it speak another security.protocol on this port?)"
         if self._guard.mechanism is None and self._next_id <= _WITHOUT_NAME:
@@ -265,7 +270,7 @@ def _hello() -> ApiVersionsRequest:
 
 
 def _again(end: ClientError) -> ClientError:
-    """The reason why a connection has ended, for a request that comes after it."""
+    """A fresh exception for a request sent after the connection ended."""
     if isinstance(end, SecurityError):
         return type(end)(*end.args)
     return ConnectionLostError(str(end))
@@ -274,4 +279,4 @@ def _again(end: ClientError) -> ClientError:
 def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # seen: a request nobody waits for any more must not be reported as forgotten
+        answer.exception()  # mark as retrieved: an abandoned request must not be logged by asyncio

@@ -1,4 +1,4 @@
-"""A consumer of partitions that the caller chooses: no group, positions are the caller's business."""
+"""Consumer of explicitly assigned partitions, without a group; the caller manages positions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FetchTask = asyncio.Task[list[FetchedPartition]]
 
 
 class Consumer(Closing):
-    """Asks every leader at the same time, and the next question is on its way while records are used.
+    """Fetches from all leaders concurrently and prefetches while the caller processes records.
 
-    `out_of_range` says what to do when the log no longer holds a position: EARLIEST or LATEST to go on
+    `out_of_range` says what to do when the log no longer holds a position: EARLIEST or LATEST to continue
     there, None to raise the error.
     """
 
@@ -42,7 +42,7 @@ class Consumer(Closing):
         self._positions = dict(positions)
         self._out_of_range = out_of_range
         self._fetches: dict[int, FetchTask] = {}
-        self._asked: dict[TopicPartition, int] = {}  # partitions in a fetch that is under way, and by whom
+        self._asked: dict[TopicPartition, int] = {}  # partition -> broker of the fetch in flight
         self._next_refresh = Deadline(0)  # of metadata, while a partition has no leader
         self._patience = RetryPolicy(client.total_timeout)
 
@@ -58,18 +58,18 @@ class Consumer(Closing):
         return set(self._positions)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` will give for this partition."""
+        """Offset of the next record that `poll` returns for this partition."""
         return self._positions[partition]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._positions[partition] = offset
 
     def remove(self, partition: TopicPartition) -> None:
-        """Ask for this partition no longer."""
+        """Stop fetching this partition."""
         self._positions.pop(partition, None)
 
     async def poll(self, within: float = 1.0) -> list[ConsumedRecord]:
-        """What some leader has for us, or nothing when none had anything in time."""
+        """Records of the first leaders that respond; empty on timeout."""
         deadline = Deadline(within)
         while self._positions:
             await self._ask_leaders()
@@ -84,7 +84,7 @@ class Consumer(Closing):
         return []
 
     async def _ask_leaders(self) -> None:
-        """Start a fetch at every leader that has none under way."""
+        """Start a fetch at every leader without one in flight."""
         by_leader, failure = await self._group_by_leader()
         for leader, positions in by_leader.items():
             if leader not in self._fetches:
@@ -95,7 +95,7 @@ class Consumer(Closing):
             await self._wait_or_raise(failure)
 
     async def _group_by_leader(self) -> tuple[dict[int, dict[TopicPartition, int]], Exception | None]:
-        """Whom to ask for what. Partitions without a leader must not hold up the others: one error is enough."""
+        """Positions by leader, and the last error: partitions without a leader must not block the others."""
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         failure: Exception | None = None
         for partition, offset in self._positions.items():
@@ -123,14 +123,14 @@ class Consumer(Closing):
             for answer in answers:
                 records += await self._take(answer)
         if records:
-            # The leaders look for the next records while the caller works on these.
+            # Prefetch while the caller processes these records.
             await self._ask_leaders()
         return records
 
     async def _take(self, answer: FetchedPartition) -> list[ConsumedRecord]:
         partition = answer.partition
         if self._positions.get(partition) != answer.fetch_offset:
-            return []  # sought elsewhere in the meantime
+            return []  # position changed by a seek
         if answer.error:
             await self._recover(answer)
             return []
@@ -153,7 +153,7 @@ class Consumer(Closing):
         await self._wait_or_raise(KafkaError(answer.error, text), partition.topic)
 
     async def _wait_or_raise(self, error: Exception, *topics: str) -> None:
-        """Before the next attempt; with fresh metadata where the leader may have changed."""
+        """Wait before the next attempt; refresh metadata if the leader may have changed."""
         await self._patience.wait(error)
         if not isinstance(error, KafkaError) or error.code in STALE_METADATA:
             wanted = topics or {partition.topic for partition in self._positions}

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster. What a broker itself refuses is a KafkaError."""
+"""Client errors: connections, timeouts, security. Error codes in responses are raised as KafkaError."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CannotConnectError(ClientError):
 
 
 class ConnectionLostError(ClientError):
-    """The connection ended while a request was under way."""
+    """The connection ended with requests in flight."""
 
 
 class RequestTimeoutError(ClientError):
@@ -27,15 +27,15 @@ class RequestTimeoutError(ClientError):
 
 
 class UnsupportedApiError(ClientError):
-    """The broker does not speak this request in any version we know; nothing was sent."""
+    """The broker supports no common version of the request; nothing was sent."""
 
 
 class BrokenResponseError(ClientError):
-    """The broker's answer is not what Kafka's protocol says; the connection is closed."""
+    """Malformed response; the connection is closed."""
 
 
 class SecurityError(ClientError):
-    """The two sides do not agree on TLS or on who this is. Nothing was carried out, and trying again does not help."""
+    """TLS or authentication failed. Nothing was carried out; not retriable."""
 
 
 class TlsError(SecurityError):
@@ -43,10 +43,10 @@ class TlsError(SecurityError):
 
 
 class AuthenticationError(SecurityError):
-    """SASL failed: the broker does not believe who this is, or is not who it claims."""
+    """SASL failed: the broker rejected the credentials or could not prove its identity."""
 
 
-# The cluster has changed, and fresh metadata will say how.
+# Retriable after a metadata refresh.
 STALE_METADATA = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -81,15 +81,20 @@ RETRIABLE = STALE_METADATA | {
 }
 
 
-# Nothing a broker could do differently the next time.
+# Not retriable.
 _FINAL = (SecurityError, UnsupportedApiError, BrokenResponseError)
 
 
 def is_retriable(error: Exception) -> bool:
-    """Whether the same request may succeed a little later."""
+    """True if the same request may succeed later."""
     if isinstance(error, KafkaError):
         return error.code in RETRIABLE
     return isinstance(error, ClientError) and not isinstance(error, _FINAL)
+
+
+def may_arrive_late(error: Exception) -> bool:
+    """True if the request may still be processed: it was sent and got no response."""
+    return isinstance(error, ConnectionLostError | RequestTimeoutError | BrokenResponseError)
 
 
 def error_code(number: int) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""Fetch requests, and what they bring: record batches as they are in the log, still closed."""
+"""Fetch requests and their responses: record batches as stored in the log, not decoded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -15,7 +16,6 @@ from barnabas.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from barnabas.common.types import TopicPartition
 
 NO_SESSION = 0
 NO_SESSION_EPOCH = -1  # KIP-227: a full fetch outside any session
@@ -49,7 +49,7 @@ class FetchedPartition:
 async def fetch(
     client: Client, broker_id: int, positions: Mapping[TopicPartition, int], settings: FetchSettings
 ) -> list[FetchedPartition]:
-    """One request to one broker. Partitions that have nothing new come back with empty records."""
+    """One request to one broker. Partitions without new data have empty records."""
     request = FetchRequest(
         max_wait_ms=int(settings.max_wait * 1000),
         min_bytes=settings.min_bytes,

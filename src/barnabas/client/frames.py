@@ -1,4 +1,4 @@
-"""Cuts what a socket delivers into response frames, and receives large frames without copying them."""
+"""Splits the socket's byte stream into response frames; large frames are received without a copy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from barnabas.common.files import Bytes
 from barnabas.protocol.framing import LENGTH_BYTES, decode_length
 
 SMALL_FRAMES = 64 * 1024  # one receive buffer of this size takes in many small answers at once
-LARGEST_FRAME = 256 * 1024 * 1024  # no client asks for more; a larger length is not Kafka at the other end
+MAX_FRAME = 256 * 1024 * 1024  # no client asks for more; a larger length is not Kafka at the other end
 
 LARGE_PARTS = 128 * 1024
 
-_TLS_ALERT = b"\x15\x03"  # how a record of TLS begins that says what is wrong
+_TLS_ALERT = b"\x15\x03"  # prefix of a TLS alert record
 
 
 def write_parts(transport: asyncio.WriteTransport, parts: Sequence[Bytes]) -> None:
@@ -27,13 +27,13 @@ def write_parts(transport: asyncio.WriteTransport, parts: Sequence[Bytes]) -> No
 
 
 class TlsAlertError(Exception):
-    """The other side answers in TLS."""
+    """The broker sent a TLS alert."""
 
 
 class FrameReceiver(asyncio.BufferedProtocol):
     """Calls `on_frame` with each frame (its length prefix removed) and `on_end` once, at the end.
 
-    Small frames are copied out of the shared buffer. A frame that does not fit gets a buffer of its own,
+    Small frames are copied out of the shared buffer. A frame that does not fit gets a dedicated buffer,
     into which the socket delivers the rest.
     """
 
@@ -87,7 +87,7 @@ class FrameReceiver(asyncio.BufferedProtocol):
         position = 0
         while self._filled - position >= LENGTH_BYTES:
             (size,) = decode_length(self._buffer, position)
-            if not 0 <= size <= LARGEST_FRAME:
+            if not 0 <= size <= MAX_FRAME:
                 self._refuse(size)
                 return
             start = position + LENGTH_BYTES

@@ -1,58 +1,50 @@
-"""A group of any protocol whose members commit offsets: members, committed offsets, lag; and resetting the offsets."""
+"""Groups of any protocol that commits offsets: members, committed offsets, lag, offset reset."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
-from barnabas.client.cluster import Client
-from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import end_offsets, list_offsets
-from barnabas.client.opening import ConsumedRecord
-from barnabas.protocol.coordinator_records import (
-    GROUP_RECORDS,
-    REBALANCE_REASON_HEADER,
-    UnknownRecordTypeError,
-    decode_key,
-    decode_value,
-)
-from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
-from barnabas.protocol.messages.records.group import (
-    ConsumerGroupMetadataKey,
-    GroupMetadataKey,
-    GroupMetadataValue,
-)
-from barnabas.protocol.messages.records.streams_group import StreamsGroupMetadataKey
-from barnabas.protocol.wire import ProtocolError
-from barnabas.common.types import TopicPartition
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.client import groups
 from barnabas.client.cluster import Client
-from barnabas.client.offsets import end_offsets
-from barnabas.client.offsets import Start, resolve_start
+from barnabas.client.consumer import Consumer
+from barnabas.client.offsets import Start, end_offsets, list_offsets, resolve_start
+from barnabas.client.opening import ConsumedRecord
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.coordinator_records import decode_versioned
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.coordinator_records import (
+    GROUP_RECORDS,
+    REBALANCE_REASON_HEADER,
+    UnknownRecordTypeError,
+    decode_key,
+    decode_value,
+    decode_versioned,
+)
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolAssignment
 from barnabas.protocol.messages.consumer import Member as ConsumerMember
 from barnabas.protocol.messages.groups import DescribedGroupMember
+from barnabas.protocol.messages.records.group import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from barnabas.protocol.messages.records.streams_group import StreamsGroupMetadataKey
 from barnabas.protocol.messages.streams import DescribedGroup as StreamsGroup
 from barnabas.protocol.messages.streams import Member as StreamsMember
 from barnabas.protocol.wire import ProtocolError
-from barnabas.common.types import TopicPartition
 
+# -- Rebalance history, read from __consumer_offsets ---------------------------------------------------
 
-# -- When a group was rebalanced, and why: read from the records of its coordinator --------------------
 
 class Rebalance(NamedTuple):
     timestamp: int
     generation: int | None
     """Or epoch; None where the group was deleted or changed its type."""
     members: int | None
-    """None where the record does not say."""
+    """None if the record does not contain it."""
     why: str
 
 
@@ -76,7 +68,7 @@ async def rebalance_history(client: Client, name: str, hours: float) -> list[Reb
 
 
 def _rebalances(record: ConsumedRecord, name: str) -> Iterator[Rebalance]:
-    """None or one."""
+    """The rebalance that a record describes, if any."""
     try:
         key = decode_key(GROUP_RECORDS, record.key)
     except (UnknownRecordTypeError, ProtocolError):
@@ -100,7 +92,6 @@ def _is_metadata_of(key: object, name: str) -> bool:
     if isinstance(key, GroupMetadataKey):
         return key.group == name
     return isinstance(key, (ConsumerGroupMetadataKey, StreamsGroupMetadataKey)) and key.group_id == name
-
 
 
 STREAMS_PROTOCOL = "streams"
@@ -159,7 +150,7 @@ async def describe_group(client: Client, name: str) -> GroupDetails:
 async def reset_group(
     client: Client, name: str, start: Start, topics: list[str] | None, *, dry_run: bool
 ) -> list[OffsetReset]:
-    """Let a group without members continue at `start` in these topics, or in all that it has committed."""
+    """Set the committed offsets of an empty group to `start`, for these topics or all committed ones."""
     before = await groups.committed_offsets(client, name)
     places = await client.partitions(topics) if topics else sorted(before)
     after = await resolve_start(client, places, start)
@@ -185,7 +176,7 @@ async def _commit(client: Client, name: str, offsets: dict[TopicPartition, int])
 
 
 async def _find(client: Client, name: str) -> GroupDetails:
-    """Without offsets. Every broker knows classic groups; another group may be one of a newer protocol."""
+    """Describe the group without offsets: as a classic group first, then by the newer protocols."""
     try:
         coordinator, classic = await groups.describe_group(client, name)
     except KafkaError as error:
@@ -218,7 +209,7 @@ async def _find_consumer_group(client: Client, name: str) -> GroupDetails:
 
 
 async def _find_streams_group(client: Client, name: str) -> GroupDetails:
-    """Members have tasks; shown are the partitions that these read."""
+    """Streams members own tasks; list the input partitions of these tasks."""
     coordinator, group = await groups.describe_streams_group(client, name)
     inputs = topology_inputs(group)
     known = await client.all_topics()
@@ -254,10 +245,10 @@ def _partitions(member: ConsumerMember) -> Iterator[TopicPartition]:
 
 
 def assigned_partitions(member: DescribedGroupMember) -> Iterator[TopicPartition]:
-    """Of a classic group of consumers."""
+    """Assigned partitions of a classic consumer."""
     try:
         assignment = decode_versioned(ConsumerProtocolAssignment, member.member_assignment)
-    except (ProtocolError, ValueError):  # nothing assigned yet, or an assignor with a format of its own
+    except (ProtocolError, ValueError):  # nothing assigned yet, or a custom assignment format
         return
     for topic in assignment.assigned_partitions:
         yield from (TopicPartition(topic.topic, index) for index in topic.partitions)

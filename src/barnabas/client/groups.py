@@ -1,4 +1,4 @@
-"""Administration of groups: who is in them, what they have committed, and changing that."""
+"""Administration of groups: list, describe, read and commit offsets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.consumer import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.groups import (
@@ -31,7 +32,6 @@ from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from barnabas.protocol.messages.streams import DescribedGroup as DescribedStreamsGroup
 from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.schema import Message
-from barnabas.common.types import TopicPartition
 
 GROUP = 0  # the key type of FindCoordinator
 DEAD = "Dead"
@@ -55,30 +55,30 @@ async def list_groups(client: Client) -> list[tuple[int, ListedGroup]]:
 
 
 async def describe_group(client: Client, group: str) -> tuple[int, DescribedGroup]:
-    """The coordinator of a group, and its members; GROUP_ID_NOT_FOUND when there is no such group."""
+    """The coordinator of a group, and its members; GROUP_ID_NOT_FOUND if it does not exist."""
     coordinator, described = await ask_about(client, group, DescribeGroupsRequest(groups=[group]))
-    if described.group_state == DEAD:  # what older brokers say
+    if described.group_state == DEAD:  # older brokers
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
     return coordinator, described
 
 
 async def describe_consumer_group(client: Client, group: str) -> tuple[int, DescribedConsumerGroup]:
-    """The same for a group of the protocol of KIP-848."""
+    """Coordinator and description of a consumer group (KIP-848)."""
     return await ask_about(client, group, ConsumerGroupDescribeRequest(group_ids=[group]))
 
 
 async def describe_streams_group(client: Client, group: str) -> tuple[int, DescribedStreamsGroup]:
-    """The same for a group of Kafka Streams (KIP-1071)."""
+    """Coordinator and description of a streams group (KIP-1071)."""
     return await ask_about(client, group, StreamsGroupDescribeRequest(group_ids=[group]))
 
 
 async def describe_share_group(client: Client, group: str) -> tuple[int, DescribedShareGroup]:
-    """The same for a share group (KIP-932)."""
+    """Coordinator and description of a share group (KIP-932)."""
     return await ask_about(client, group, ShareGroupDescribeRequest(group_ids=[group]))
 
 
 async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, Commit]:
-    """Everything that a group has committed."""
+    """All committed offsets of a group."""
     wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
     answer: OffsetFetchResponseGroup
     _, answer = await ask_about(client, group, OffsetFetchRequest(groups=[wanted]))
@@ -94,7 +94,7 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int | Commit]) -> None:
-    """Set where a group goes on, perhaps with a note; refused while it has members."""
+    """Commit offsets, optionally with metadata; rejected while the group has members."""
     await send_commit(client, group, offsets)
 
 
@@ -105,7 +105,7 @@ async def send_commit(
     member_id: str = "",
     epoch: int = -1,
 ) -> None:
-    """The same as a member, with the epoch or generation that it has."""
+    """Commit as a member, with its epoch or generation."""
     known = await client.topics({place.topic for place in offsets})
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, index), wanted in offsets.items():
@@ -142,7 +142,7 @@ async def delete_group(client: Client, group: str) -> None:
 
 
 async def ask_about(client: Client, group: str, request: Message) -> tuple[int, Any]:
-    """The coordinator, and what it answers about one group; the group's error is raised."""
+    """Coordinator and its response about one group; raises the group's error."""
 
     def check(response: Any) -> None:
         answer = response.groups[0]
@@ -155,7 +155,7 @@ async def ask_about(client: Client, group: str, request: Message) -> tuple[int, 
 async def ask_coordinator(
     client: Client, group: str, request: Message, check: Callable[[Any], None]
 ) -> tuple[int, Any]:
-    """Try until the coordinator of the group has answered; `check` raises what the answer says."""
+    """Retry until the group coordinator responds; `check` raises errors of the response."""
 
     async def attempt() -> tuple[int, Any]:
         coordinator = await find_coordinator(client, group)

@@ -1,4 +1,4 @@
-"""What a client knows about a cluster: an immutable picture, made from one Metadata response."""
+"""Immutable cluster metadata, built from a Metadata response."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from barnabas.client.addresses import Address
 from barnabas.client.errors import error_code
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.common.types import TopicPartition, Uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ClusterMetadata:
         return found
 
     def with_topics(self, newer: ClusterMetadata) -> ClusterMetadata:
-        """The newer answer about the cluster and some topics, beside what was known of the others."""
+        """Merge a newer response for some topics with the metadata of the others."""
         topics = {**self.topics, **newer.topics}
         return ClusterMetadata(
             newer.cluster_id,
@@ -77,11 +77,9 @@ class ClusterMetadata:
 
 def explain_topic_error(topic: str, code: ErrorCode) -> str:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"topic {topic!r} does not exist; `barnabas topics create {topic}` makes it"
+        return f"topic {topic!r} does not exist; create it with `barnabas topics create {topic}`"
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return (
-            f"{topic!r} cannot be a topic name: letters, digits, '.', '_' and '-' only, at most 249 of them"
-        )
+        return f"{topic!r} is not a valid topic name: letters, digits, '.', '_' and '-' only, at most 249 of them"
     if code == ErrorCode.LEADER_NOT_AVAILABLE:
         return f"topic {topic!r} has no leader yet; it may just have been created"
     return f"topic {topic!r}"

@@ -1,20 +1,16 @@
-"""Where partitions begin and end, and which offset belongs to a moment."""
+"""Log start, end and timestamp lookups of partitions (ListOffsets)."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-from barnabas.client.cluster import Client
-from barnabas.common.types import TopicPartition
-
 import asyncio
+import datetime
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -22,15 +18,12 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from barnabas.common.types import TopicPartition
 
-
-
-# Questions that are no moments (ListOffsets' own numbers).
+# Special timestamps of ListOffsets.
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4  # KIP-405: what lies before it is only in the object store
+EARLIEST_LOCAL = -4  # KIP-405: records below it are only in the object store
 LATEST_TIERED = -5  # KIP-1005: the last offset in the object store
 
 READ_UNCOMMITTED = 0
@@ -44,7 +37,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of one partition: from `first` up to, without, `until`. Compaction may have left fewer records."""
+    """Offsets [first, until) of one partition. Compaction may have left fewer records."""
 
     place: TopicPartition
     first: int
@@ -65,7 +58,7 @@ async def beginning_offsets(
 async def end_offsets(
     client: Client, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
-    """The high watermark, or the last stable offset for those who read committed records only."""
+    """High watermark, or last stable offset for read_committed."""
     answers = await list_offsets(client, dict.fromkeys(partitions, LATEST), isolation)
     return {partition: answer.offset for partition, answer in answers.items()}
 
@@ -73,7 +66,7 @@ async def end_offsets(
 async def list_offsets(
     client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first record at or after a time (epoch milliseconds), or what a word above asks, by partition."""
+    """First record at or after a timestamp (epoch milliseconds) or a special timestamp, by partition."""
     topics = {partition.topic for partition in moments}
     found: dict[TopicPartition, OffsetAndTimestamp] = await client.retry(
         lambda: list_offsets_once(client, moments, isolation), topics
@@ -84,7 +77,7 @@ async def list_offsets(
 async def list_offsets_once(
     client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The same for those who know better what to do when it fails."""
+    """`list_offsets` without retries."""
     by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
     for partition, moment in moments.items():
         by_leader[await client.leader(partition)][partition] = moment
@@ -125,8 +118,7 @@ def _checked(topic: str, answer: ListOffsetsPartitionResponse) -> OffsetAndTimes
     return OffsetAndTimestamp(answer.offset, answer.timestamp, answer.leader_epoch)
 
 
-
-# -- Where to start reading: the beginning, the end, an offset, the last N records, or a moment --------
+# -- Start positions: beginning, end, an offset, the last N records, or a timestamp --------------------
 
 # Shorter numbers are offsets. As milliseconds this is the year 1973; as an offset, a hundred thousand million.
 FIRST_TIMESTAMP = 100_000_000_000
@@ -151,8 +143,8 @@ def parse_start(text: str) -> Start:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
-            f"{text!r} is no place to start: write beginning, end, an offset such as 120, -10 for the last ten "
-            "records, or a time such as 2026-11-15T08:30 or 1700000000000 (milliseconds)"
+            f"{text!r} is not a valid start position: write beginning, end, an offset such as 120, -10 for the last "
+            "ten records, or a time such as 2026-11-15T08:30 or 1700000000000 (milliseconds)"
         ) from None
     return Start("time", int(moment.timestamp() * 1000))  # without a time zone, local time
 
@@ -168,7 +160,7 @@ def _parse_number(number: int) -> Start:
 async def resolve_start(
     client: Client, partitions: Sequence[TopicPartition], start: Start
 ) -> dict[TopicPartition, int]:
-    """The offset in each partition from which to read."""
+    """Start offset of each partition."""
     if start.kind == "offset":
         return dict.fromkeys(partitions, start.value)
     if start.kind == "time":

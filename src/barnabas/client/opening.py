@@ -1,4 +1,4 @@
-"""Opens fetched batches: checks them, leaves out markers and aborted records, gives out the rest."""
+"""Decodes fetched batches: verifies CRCs and skips control batches and aborted records."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from barnabas.client.fetching import FetchedPartition
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import BatchHeader, crc_is_right, iterate_headers
 from barnabas.records.control import AbortedTransactions
 from barnabas.records.record import Header, iterate_records
-from barnabas.common.types import TopicPartition
 
 
 class ConsumedRecord(NamedTuple):
@@ -28,7 +28,7 @@ class ConsumedRecord(NamedTuple):
 
 class Opened(NamedTuple):
     records: list[ConsumedRecord]
-    next_offset: int  # where to go on, beyond markers and compacted gaps
+    next_offset: int  # next fetch offset, beyond markers and compacted gaps
 
 
 def open_batches(fetched: FetchedPartition, *, committed_only: bool) -> Opened:

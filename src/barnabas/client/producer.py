@@ -1,4 +1,4 @@
-"""A producer: batches records by partition, sends them to the leaders, tries again when a leader moves.
+"""Producer: batches records by partition, sends them to the leaders and retries after leader changes.
 
 It is idempotent unless acks is less than all: a record is in the log once, however often it had to be sent.
 """
@@ -17,13 +17,12 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.batch_sender import ALL
 from barnabas.client.producing.partition_sender import PartitionSender
-from barnabas.client.producing.record_accumulator import choose_partition
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
-from barnabas.client.producing.record_accumulator import Delivered, Delivery, ProducerBatch
+from barnabas.client.producing.record_accumulator import Delivered, Delivery, ProducerBatch, choose_partition
+from barnabas.common.types import TopicPartition
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Header, Record
-from barnabas.common.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +30,7 @@ class ProducerSettings:
     acks: int = ALL
     compression: str = "none"
     level: int | None = None
-    batch_bytes: int = (
-        64 * 1024
-    )  # four times Kafka's, because one batch of a partition is under way at a time
+    batch_bytes: int = 64 * 1024  # four times Kafka's, because one batch per partition is in flight at a time
     linger: float = 0.005  # Kafka's linger.ms
     delivery_timeout: float = 120.0  # Kafka's delivery.timeout.ms
     buffer_bytes: int = 32 * 1024 * 1024  # Kafka's buffer.memory
@@ -44,12 +41,12 @@ class ProducerSettings:
 
 
 def _frozen(given: bytes | None) -> bytes | None:
-    """A caller may go on writing into a bytearray, and the batch is encoded later. Bytes are taken as they are."""
+    """Copy mutable buffers: the caller may modify a bytearray before the batch is encoded."""
     return given if given is None or type(given) is bytes else bytes(given)
 
 
 class Producer:
-    """`send` waits for the broker; `enqueue` only for room in the buffer, and gives a promise."""
+    """`send` waits for the acknowledgement; `enqueue` only for buffer space, and returns an awaitable."""
 
     def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
         self.client = client
@@ -77,7 +74,7 @@ class Producer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What is taken in and not yet delivered; never more than `buffer_bytes`."""
+        """Bytes accepted and not yet delivered; at most `buffer_bytes`."""
         return self._buffered
 
     async def send(
@@ -105,7 +102,7 @@ class Producer:
         timestamp: int | None = None,
         headers: Iterable[Header] = (),
     ) -> Delivery:
-        """Take a record in. Awaiting the result tells where it went; `flush` waits for all of them."""
+        """Buffer a record. Await the result for its offset; `flush` waits for all records."""
         if self._closed:
             raise ClientError("the producer is closed")
         now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
@@ -121,7 +118,7 @@ class Producer:
         self._buffered += size
         sender.wake.set()
         if batch.ready.is_set():
-            await asyncio.sleep(0)  # a caller who never waits must not keep full batches from leaving
+            await asyncio.sleep(0)  # yield, so that full batches are sent even if the caller never waits
         return delivery
 
     async def flush(self) -> None:
@@ -150,7 +147,7 @@ class Producer:
                 )
 
     async def identity(self) -> ProducerIdAndEpoch:
-        """The id under which brokers recognise repetitions; none if acks is less than all."""
+        """Producer id for idempotence; none if acks is less than all."""
         if self.settings.acks != ALL:
             return NO_PRODUCER_ID
         async with self._identity_lock:
@@ -163,7 +160,7 @@ class Producer:
             self._identity = None
 
     def note_failure(self, error: Exception) -> None:
-        """For the next flush to raise."""
+        """Remember an error for the next flush to raise."""
         if self._failure is None:
             self._failure = error
 

@@ -1,4 +1,4 @@
-"""Reads ranges of offsets: whole batches at a time, with the next request under way while the caller decodes.
+"""Reads ranges of offsets as whole batches, with the next request in flight while the caller decodes.
 
 One request asks a leader for all partitions of the ranges that it leads. Positions move when the headers of an answer
 have been walked, which takes microseconds; the next request leaves then, and the caller decodes the records after that.
@@ -6,14 +6,11 @@ have been walked, which takes microseconds; the next request leaves then, and th
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-from barnabas.records.columnar.plan import Planned
-from barnabas.common.types import TopicPartition
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
@@ -21,23 +18,23 @@ from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
 from barnabas.client.retry import Deadline, RetryPolicy
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.records.columnar.plan import plan_batches
 from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.plan import DecodePlan, plan_batches
 
+# -- Source of batches for tables and Spark, from brokers or the object store --------------------------
 
-# -- Batches of partitions from one offset to another, wherever they lie: what readers of tables and of Spark decode 
 
 class FetchedRange(NamedTuple):
-    """Batches of a partition whose records from `first` up to, without, `until` are wanted."""
+    """Batches of a partition that cover the offsets [first, until)."""
 
     place: TopicPartition
     first: int
     until: int
-    planned: Planned
+    planned: DecodePlan
 
 
 class BatchSource(Protocol):
-    """Ranges of offsets that are read to their ends, in the order of the offsets within each partition.
+    """Reads ranges of offsets to their ends, in offset order within each partition.
 
     while not source.is_done:
         for found in await source.next():
@@ -50,13 +47,12 @@ class BatchSource(Protocol):
         ...
 
     async def next(self) -> list[FetchedRange]:
-        """What is there first; perhaps nothing. What comes after it is under way when this returns."""
+        """The batches that arrive first, possibly none. The next requests are in flight when this returns."""
         ...
 
     async def close(self) -> None:
         """A caller may end early: a query with a limit has enough."""
         ...
-
 
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -66,13 +62,13 @@ FetchTask = asyncio.Task[list[FetchedPartition]]
 
 
 class StalledError(ClientError):
-    """A partition that must have records gives none."""
+    """A partition returned no records below its known end."""
 
 
 class RangeFetcher:
     """A BatchSource: ranges of different partitions, from their leaders. `timeout`: seconds without any progress.
 
-    `on_loss` is called when records of a range are gone: it raises, or the fetcher goes on with what is there.
+    `on_loss` is called when records of a range were deleted: it raises, or the fetcher continues with the rest.
     """
 
     def __init__(
@@ -101,7 +97,7 @@ class RangeFetcher:
         return not self._positions
 
     async def next(self) -> list[FetchedRange]:
-        """What the first leader that answers has; perhaps nothing."""
+        """Batches of the first leader that responds, possibly none."""
         answers = await self._next_answers()
         found = [part for answer in answers if (part := self._take(answer)) is not None]
         if self._positions:
@@ -132,7 +128,7 @@ class RangeFetcher:
         return answers
 
     async def _ask(self) -> None:
-        """Send a request to every leader that has none under way."""
+        """Send a request to every leader without one in flight."""
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         try:
             for place, position in self._positions.items():
@@ -144,7 +140,7 @@ class RangeFetcher:
             if leader not in self._under_way:
                 work = fetch(self._client, leader, positions, self._settings)
                 self._under_way[leader] = asyncio.get_running_loop().create_task(work)
-        await asyncio.sleep(0)  # lets the requests be written, before this side is busy
+        await asyncio.sleep(0)  # lets the requests be written before the caller is busy
 
     def _take(self, answer: FetchedPartition) -> FetchedRange | None:
         place, first = answer.partition, answer.fetch_offset
@@ -199,7 +195,7 @@ class RangeFetcher:
             await self._wait_or_raise(KafkaError(answer.error, f"cannot read {place}"))
 
     def _lose(self, place: TopicPartition, what: str, go_on_at: int | None) -> None:
-        """Go on at an offset, or with none of this range."""
+        """Continue at an offset, or drop the range."""
         self._on_loss(what)
         if go_on_at is not None and go_on_at < self._ends[place]:
             self._positions[place] = go_on_at

@@ -1,4 +1,4 @@
-"""Attempts until one succeeds: how long to go on, and how long to wait between two."""
+"""Retries: deadlines, exponential backoff and the retry loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 # Kafka's defaults: retry.backoff.ms and retry.backoff.max.ms.
 FIRST_DELAY = 0.1
-LONGEST_DELAY = 1.0
+MAX_DELAY = 1.0
 MARKERS_DELAY = 0.02  # until the markers of the last transaction are written; Java's producer waits as long
 
 
@@ -37,7 +37,7 @@ class Deadline:
 
 
 class Backoff:
-    """Waits that double up to a limit, with jitter so that many clients do not come back at once."""
+    """Exponential backoff with a limit and jitter, so that clients do not reconnect at once."""
 
     __slots__ = ("_attempts",)
 
@@ -45,7 +45,7 @@ class Backoff:
         self._attempts = 0
 
     def next_delay(self) -> float:
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(self._attempts, 10))
+        delay = min(MAX_DELAY, FIRST_DELAY * 2.0 ** min(self._attempts, 10))
         self._attempts += 1
         return delay * random.uniform(0.8, 1.2)
 
@@ -75,7 +75,7 @@ class RetryPolicy:
             await self._backoff.wait(self.deadline)
 
     def reset(self) -> None:
-        """There was progress: the time begins again."""
+        """Restart the deadline after progress."""
         self._backoff.reset()
         self.deadline = Deadline(self._seconds)
 
@@ -85,7 +85,7 @@ async def retry(
     patience: RetryPolicy,
     recover: Callable[[Exception], Awaitable[object]] | None = None,
 ) -> T:
-    """What the first attempt that succeeds returns. `recover` runs before each further one, and may raise."""
+    """Result of the first successful attempt. `recover` runs before each further attempt and may raise."""
     while True:
         try:
             return await attempt()

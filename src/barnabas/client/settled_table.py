@@ -1,8 +1,8 @@
-"""The newest value of some keys of a compacted partition, read to its end; its writers may use transactions.
+"""Latest values of a compacted partition, read to its end; writers may use transactions.
 
 Many writers share the partition. A reader that stopped at the last stable offset would wait for any transaction that
-another writer has open, or has died with. This one reads everything and keeps the books itself: what a producer wrote
-counts when its marker says so. A writer's own values are settled once its transactional id is initialized; before, a
+another writer left open. This one reads everything and tracks transactions itself: records of a producer
+count once its marker commits them. A writer's values are settled once its transactional id is initialized; before, a
 value whose marker is missing is unsettled.
 """
 
@@ -16,10 +16,10 @@ from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets_once
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.control import parse_end_transaction
 from barnabas.records.record import Record, iterate_records
-from barnabas.common.types import TopicPartition
 
 _WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
 
@@ -35,7 +35,7 @@ async def create_if_missing(client: Client, topic: str, partitions: int, configs
 
 
 class CompactedTable:
-    """The values of the keys that are wanted, as far as they were read. A missing topic is created, if so wanted."""
+    """Values of the selected keys, up to the last read. Optionally creates a missing topic."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class CompactedTable:
         self._position = 0
         self._settled: Values = {}
         self._unsettled: dict[int, Values] = {}
-        """By producer: what it wrote without a marker yet."""
+        """Values of open transactions, by producer."""
 
     @property
     def settled(self) -> bool:
@@ -64,10 +64,10 @@ class CompactedTable:
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        """What was read, writes without a marker included.
+        """All values read, including those of open transactions.
 
-        After the writer's id is initialized there are none of its own but such whose commit marker was compacted away:
-        aborted records go before their markers do.
+        After a writer's id is initialized, its only unsettled values are those whose commit marker was compacted away:
+        aborted records are removed before their markers.
         """
         newest = dict(self._settled)
         for values in self._unsettled.values():
@@ -84,9 +84,9 @@ class CompactedTable:
         await retry(self._read_to_end, RetryPolicy(self._client.total_timeout), recover)
 
     async def _read_to_end(self) -> None:
-        """Up to where the partition ended when this was asked.
+        """Read up to the end offset at the time of the call.
 
-        The high watermark of a fetch will not do: that of a leader just elected may lie before records that were
+        The high watermark of a fetch is not enough: that of a new leader may be below records that were
         acknowledged. ListOffsets refuses to answer until it has caught up (KIP-207).
         """
         place = self._place
@@ -122,7 +122,7 @@ class CompactedTable:
             self._position = max(self._position, header.next_offset)
 
     def _values_of(self, header: BatchHeader) -> Values:
-        """Where a batch's values go: what is written without a transaction counts at once."""
+        """Target of a batch's values: non-transactional writes count at once."""
         return (
             self._unsettled.setdefault(header.producer_id, {}) if header.is_transactional else self._settled
         )

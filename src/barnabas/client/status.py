@@ -1,7 +1,7 @@
-"""How agents, connectors, mirrors and pipelines stand: one value each in the compacted topic `__barnabas_status`.
+"""Status of agents, connectors, mirrors and pipelines: one value each in the compacted topic `__barnabas_status`.
 
-Whatever moves data reports here every few seconds, and at once when its state changes. Commands and the console read
-it. A process that died without a word is known by its last report, which is then too old.
+Each reports every few seconds and at once when its state changes. Commands and the console read
+it. A crashed process is detected by its overdue report.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ STATUS_TOPIC = "__barnabas_status"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(8 * 1024 * 1024)}
 REPORT_SECONDS = 5.0
 LOST_AFTER = 3
-"""Reports that were due and did not come."""
+"""Missed reports after which a process counts as lost."""
 
 Kind = Literal["agent", "connector", "mirror", "pipeline"]
 State = Literal["starting", "running", "paused", "retrying", "failed", "stopped", "lost"]
-"""`retrying` waits for another attempt, `failed` for a person. `lost` is never written: a reader finds it out."""
+"""`retrying` recovers automatically, `failed` needs an operator. `lost` is never written: readers derive it."""
 
 _logger = safe_logger(__name__)
 
@@ -49,7 +49,7 @@ class Part(msgspec.Struct, omit_defaults=True):
     kind: str = ""
     """Of an agent's source: files, syslog, host, statsd, http."""
     topics: list[str] = []
-    """That are written."""
+    """Topics written."""
     groups: list[str] = []
     """Consumer groups in which lag tools see this flow."""
     broken: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Status(msgspec.Struct, omit_defaults=True):
     every: float = REPORT_SECONDS
     """Seconds between two reports."""
     error: str = ""
-    """What went wrong last, and what to do."""
+    """Last error, and what to do."""
     alarms: list[str] = []
     counts: dict[str, int | float] = {}
     parts: list[Part] = []
@@ -87,9 +87,9 @@ class Status(msgspec.Struct, omit_defaults=True):
 
 
 class StatusReporter:
-    """`look` tells how things stand now; kind, name, process and times are filled in here.
+    """Reports the status that `look` returns; fills in kind, name, process and times.
 
-    A broker that is away, or that refuses, does not disturb the work that is reported on.
+    Reporting errors never affect the reported work.
     """
 
     def __init__(self, client: Client, look: Callable[[], Status], *, every: float = REPORT_SECONDS) -> None:
@@ -101,7 +101,7 @@ class StatusReporter:
         self._refused = False
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Report periodically until cancelled."""
         due = 0.0
         while True:
             if time.monotonic() >= due or self._look().state != self._state:
@@ -110,7 +110,7 @@ class StatusReporter:
             await asyncio.sleep(min(self._every, 0.5))
 
     async def report(self, state: State | None = None) -> None:
-        """Now; with `state` as the last word before the end."""
+        """Report now; `state` overrides the state in the last report."""
         status = self._look()
         self._state = status.state
         status = msgspec.structs.replace(
@@ -140,7 +140,7 @@ class StatusReporter:
 
 
 class StatusTable:
-    """What is in the topic; each `read` reads what was added since the one before. The topic is never created."""
+    """Contents of the topic; each `read` continues after the previous one. Never creates the topic."""
 
     def __init__(self, client: Client, kind: Kind | None = None) -> None:
         self._client = client
@@ -148,7 +148,7 @@ class StatusTable:
         self._table = self._empty()
 
     async def read(self) -> list[Status]:
-        """The newest of each, by name; an empty list if none were ever written."""
+        """Latest statuses, sorted by name."""
         metadata = await self._client.refresh([STATUS_TOPIC])
         if metadata.topics[STATUS_TOPIC].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._table = self._empty()
@@ -172,11 +172,11 @@ class StatusTable:
 
 
 async def read_statuses(client: Client, kind: Kind | None = None) -> list[Status]:
-    """The newest of each, by name. None were ever written: an empty list, and no topic is created."""
+    """Latest statuses, sorted by name; empty if the topic does not exist."""
     return await StatusTable(client, kind).read()
 
 
 async def forget_status(client: Client, kind: Kind, name: str) -> None:
-    """One that will not run again."""
+    """Delete the status of a process that will not run again."""
     async with Producer(client) as producer:
         await producer.send(STATUS_TOPIC, None, f"{kind}/{name}".encode(), partition=0)

@@ -1,7 +1,7 @@
-"""How far the partitions of tiered topics are copied to the object store, and what brokers tell of their tiers.
+"""Upload progress of tiered partitions, and the tiered storage status of brokers.
 
-Kafka's own APIs, so any cluster's. What only Barnabas knows comes in tagged fields of ListOffsets (it needs Describe on
-the topic) and of DescribeLogDirs (Describe on the cluster); other brokers leave them out.
+Uses Kafka's APIs, so works with any cluster. Barnabas adds tagged fields to ListOffsets (requires Describe on
+the topic) and DescribeLogDirs (Describe on the cluster); other brokers omit them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.placement.layout import replica_sizes
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.common.types import TopicPartition
 
 TIERED = "remote.storage.enable"
 KNOWS_TIERED_END = 9  # the version of ListOffsets that brought LATEST_TIERED (Kafka 3.9)
@@ -36,7 +36,7 @@ KNOWS_TIERED_END = 9  # the version of ListOffsets that brought LATEST_TIERED (K
 
 @dataclass(frozen=True, slots=True)
 class PartitionTiers:
-    """The two tiers of a partition. None: unknown, because it has no leader or its broker did not say."""
+    """Local and remote part of a partition. None: unknown (no leader, or not reported)."""
 
     place: TopicPartition
     leader: int
@@ -47,18 +47,18 @@ class PartitionTiers:
     end: int | None = None
     local_bytes: int | None = None
     copying: PartitionTier | None = None
-    """None if the broker does not tell."""
+    """None if the broker does not report it."""
 
     @property
     def pending_records(self) -> int | None:
-        """Offsets that lie on the leader's disk only."""
+        """Offsets that are only on the leader's disk."""
         if self.end is None or self.tiered_end is None:
             return None
         return max(self.end - self.tiered_end, 0)
 
     @property
     def pending_bytes(self) -> int | None:
-        """Known if nothing is left to copy, if the leader tells, or if the disk holds nothing but what is not copied.
+        """Known if everything is copied, if the leader reports it, or if all local segments are uncopied.
         Of a compacted topic only sealed segments count."""
         if self.pending_records == 0:
             return 0
@@ -70,14 +70,14 @@ class PartitionTiers:
 
 
 async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
-    """Those of the names whose topics are tiered."""
+    """Tiered topics among the names."""
     wanted = list(names)
     found = await setting_of_topics(client, wanted, TIERED) if wanted else {}
     return [name for name in wanted if found.get(name) == "true"]
 
 
 async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str]:
-    """The same for those who may describe topics and not their settings: by what leaders tell."""
+    """Tiered topics as leaders report them, for users without DescribeConfigs."""
     places = [
         TopicPartition(topic.name, index)
         for topic in topics
@@ -89,7 +89,7 @@ async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str
 
 
 async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
-    """Tiered topics by their settings; by what leaders tell for those who may not see settings."""
+    """Tiered topics by their settings, or as leaders report them without DescribeConfigs."""
     try:
         return await tiered_topics(client, sorted(topics))
     except KafkaError as error:
@@ -99,14 +99,14 @@ async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
 
 
 async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[PartitionTiers]:
-    """Several requests, so a topic that is written to is seen at several moments."""
+    """Describe tiers with several requests: not an atomic snapshot."""
     partitions = {
         TopicPartition(topic.name, index): partition
         for topic in topics
         for index, partition in sorted(topic.partitions.items())
     }
     served = [place for place, partition in partitions.items() if partition.leader >= 0]
-    # In this order: each can only grow, and none may seem to lie behind the one after it.
+    # In this order: each offset only grows, and none may appear to be below the next one.
     offsets = {moment: await _offsets(client, served, moment) for moment in _MOMENTS}
     sizes = await replica_sizes(client, {partitions[place].leader for place in served})
     told = await ask_leaders(client, served)
@@ -116,7 +116,7 @@ async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[Partit
 async def ask_leaders(
     client: Client, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionTier]:
-    """What leaders tell of remote parts, tiered or not; without those that tell nothing."""
+    """Remote log status by partition, as leaders report it; others are left out."""
     wanted = list(places)
     topics = {place.topic for place in wanted}
     found: dict[TopicPartition, PartitionTier] = await client.retry(lambda: _ask_once(client, wanted), topics)
@@ -182,7 +182,7 @@ async def _check_version(client: Client) -> None:
     connection = await client.any_connection()
     if connection.version_for(ListOffsetsRequest) < KNOWS_TIERED_END:
         raise UnsupportedApiError(
-            f"the broker at {connection.address} does not tell what it has copied (ListOffsets {KNOWS_TIERED_END})"
+            f"the broker at {connection.address} does not report tiered offsets (ListOffsets {KNOWS_TIERED_END})"
         )
 
 

@@ -1,4 +1,4 @@
-"""Administration of transactions: who has one open, since when, and ending it."""
+"""Administration of transactions: list, describe, fence, find and abort hanging ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -24,13 +25,12 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.common.types import TopicPartition
 
 TRANSACTION = 1  # the key type of FindCoordinator
 OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 NO_TIMEOUT_MS = 0x7FFFFFFF  # of a transaction that another process ends (KIP-939)
 DESCRIBED_AT_ONCE = 500
-SHORTEST_TIMEOUT_MS = 1  # nobody will use the instance that fences the others
+MIN_TIMEOUT_MS = 1  # the fencing instance is never used
 
 
 async def list_transactions(
@@ -59,7 +59,7 @@ async def list_transactions(
 async def describe_open(
     client: Client, found: Sequence[tuple[int, ListTransactionsTransactionState]]
 ) -> dict[str, DescribeTransactionsTransactionState]:
-    """What the coordinators know of those listed that are open: since when, and how long they may be."""
+    """Descriptions of the listed transactions that are open: start time and timeout."""
     known: dict[str, DescribeTransactionsTransactionState] = {}
     for coordinator in sorted({broker_id for broker_id, _ in found}):
         names = [
@@ -77,7 +77,7 @@ async def describe_open(
 async def describe_transaction(
     client: Client, transactional_id: str
 ) -> tuple[int, DescribeTransactionsTransactionState]:
-    """The coordinator of an id, and its state; TRANSACTIONAL_ID_NOT_FOUND when nobody uses it."""
+    """Coordinator and state of an id; TRANSACTIONAL_ID_NOT_FOUND if it is unknown."""
 
     async def attempt() -> tuple[int, DescribeTransactionsTransactionState]:
         coordinator = await find_coordinator(client, transactional_id)
@@ -98,12 +98,12 @@ async def find_coordinator(client: Client, transactional_id: str) -> int:
 
 
 async def fence(client: Client, transactional_id: str) -> None:
-    """Abort what is open under an id, and shut out the producer that has it: as a new instance would."""
+    """Abort the open transaction of an id and fence its producer, as a new instance would."""
 
     async def attempt() -> Any:
         coordinator = await find_coordinator(client, transactional_id)
         request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=SHORTEST_TIMEOUT_MS
+            transactional_id=transactional_id, transaction_timeout_ms=MIN_TIMEOUT_MS
         )
         response = await client.send_to_broker(coordinator, request)
         raise_for(response.error_code, transactional_id)
@@ -126,7 +126,7 @@ async def describe_producers(client: Client, partition: TopicPartition) -> list[
 async def producers_of(
     client: Client, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """Of many partitions, in few requests. Those whose leader does not answer for them are left out."""
+    """Active producers of many partitions, batched by leader. Failed partitions are left out."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for place in places:
         by_leader[await client.leader(place)].append(place)
@@ -156,9 +156,9 @@ def _producers_request(places: Sequence[TopicPartition]) -> DescribeProducersReq
 async def find_hanging(
     client: Client, places: Iterable[TopicPartition], older_than_ms: int, now_ms: int
 ) -> list[tuple[TopicPartition, ProducerState]]:
-    """Transactions that are open in a partition and that no coordinator knows: no timeout will end them.
+    """Hanging transactions: open in a partition and unknown to their coordinator, so no timeout ends them.
 
-    They hold back all who read committed records. The same as `kafka-transactions find-hanging`.
+    They block read_committed consumers. Same as `kafka-transactions find-hanging`.
     """
     candidates = open_longer_than(await producers_of(client, places), older_than_ms, now_ms)
     if not candidates:
@@ -177,7 +177,7 @@ async def find_hanging(
 def open_longer_than(
     producers: Mapping[TopicPartition, Iterable[ProducerState]], older_than_ms: int, now_ms: int
 ) -> list[tuple[TopicPartition, ProducerState]]:
-    """Producers with an open transaction that have written nothing for so long."""
+    """Producers with an open transaction and no write for this long."""
     return [
         (place, producer)
         for place, found in sorted(producers.items())
@@ -187,7 +187,7 @@ def open_longer_than(
 
 
 async def abort_hanging(client: Client, partition: TopicPartition, start_offset: int) -> ProducerState:
-    """Write the marker that nobody else will write, for the transaction that begins at an offset."""
+    """Write the abort marker for the hanging transaction that begins at an offset."""
     hanging = [
         producer
         for producer in await describe_producers(client, partition)

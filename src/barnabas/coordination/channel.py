@@ -1,9 +1,10 @@
-"""Requests between coordinators, and from coordinators to the leaders of partitions.
+"""Requests between coordinators, and from coordinators to partition leaders.
 
-A `CoordinatorRequest` knows which broker answers it, how this broker answers it by a call, and which request asks another broker.
-The channel looks up the broker for every attempt, because leaders move, and asks again as `Retry` says while the error
-is one that passes by itself. In Kafka each of these has a channel of its own: PersisterStateManager,
-TransactionMarkerChannelManager, AddPartitionsToTxnManager.
+A `CoordinatorRequest` knows its target broker, the local call, and the request to a remote broker. The
+channel
+looks up the target for every attempt, because leaders move, and retries as `Retry` says while the error is
+retriable. Kafka has one channel per purpose: PersisterStateManager, TransactionMarkerChannelManager,
+AddPartitionsToTxnManager.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.peers import Peers
-from barnabas.coordination.tasks import Tasks, answer_of
+from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.tasks import Tasks, answer_of
 from barnabas.protocol.schema import Message
 
 logger = rate_limited_logger(__name__)
@@ -27,7 +28,7 @@ Done = Callable[[A | KafkaError], None]
 NO_LEADER = -1
 FOREVER = float("inf")
 
-PASSING = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -36,22 +37,22 @@ PASSING = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-"""The coordinator moves, loads, or cannot be reached: all of that passes by itself."""
+"""Transient errors: the coordinator moves, loads, or cannot be reached."""
 
 
 class Retry(NamedTuple):
-    """How often and how long a question is asked again: up to `attempts` in all, within `seconds`."""
+    """Retry policy: at most `attempts` attempts, within `seconds`."""
 
     first_pause: float = 0.0
     growth: float = 1.0
-    """Each pause is so many times as long as the one before."""
+    """Factor between two consecutive pauses."""
     longest_pause: float = FOREVER
     attempts: float = FOREVER
     seconds: float = FOREVER
 
     def pause_after(self, attempt: int) -> float:
         """Seconds between an attempt, counted from 1, and the next."""
-        exponent = min(attempt - 1, 64)  # a float has an end
+        exponent = min(attempt - 1, 64)  # avoids float overflow
         return min(self.first_pause * self.growth**exponent, self.longest_pause)
 
 
@@ -59,42 +60,45 @@ ONCE = Retry(attempts=1)
 
 
 class CoordinatorRequest(ABC, Generic[A]):
-    """What is asked of the broker that leads a partition or coordinates a key."""
+    """A request to the broker that leads a partition or coordinates a key."""
 
     version: int | None = None
-    """Of the request; None for the newest that both brokers have."""
+    """API version of the request; None for the newest that both brokers support."""
 
     @abstractmethod
     def leader(self) -> int:
-        """The broker that answers, NO_LEADER if there is none at the moment; KafkaError if that cannot be known."""
+        """Return the target broker, or NO_LEADER; raise KafkaError if it cannot be determined."""
 
     @abstractmethod
     def answer_here(self, done: Done[A]) -> None:
-        """Answer on this broker."""
+        """Handle the request on this broker."""
 
     @abstractmethod
     def request(self) -> Message:
-        """The same for another broker."""
+        """Build the request for a remote broker."""
 
     @abstractmethod
     def read(self, response: Any) -> A:
-        """The answer in its response; a KafkaError may be raised."""
+        """Extract the result from a response; may raise KafkaError."""
 
     def missing(self) -> Callable[[], Awaitable[None]] | None:
-        """Creates what must be there before the question can be asked; None if nothing is missing."""
+        """Return a coroutine that creates a missing precondition, for example the internal topic;
+
+        None if there is none.
+        """
         return None
 
-    def passes(self, outcome: A | KafkaError) -> bool:
-        """May the same question have another outcome a little later?"""
-        return isinstance(outcome, KafkaError) and outcome.code in PASSING
+    def is_retriable(self, outcome: A | KafkaError) -> bool:
+        """True if a retry may have another outcome."""
+        return isinstance(outcome, KafkaError) and outcome.code in RETRIABLE_ERRORS
 
-    def is_wanted(self) -> bool:
-        """Is the answer still of use? Else the question is not asked again."""
-        return True
+    def is_cancelled(self) -> bool:
+        """True if the result is no longer needed; stops retrying."""
+        return False
 
 
-class Host(Protocol):
-    """What the channel needs from the broker."""
+class ChannelNeeds(Protocol):
+    """Parts of the broker that the channel uses."""
 
     @property
     def node_id(self) -> int: ...
@@ -110,21 +114,21 @@ class Host(Protocol):
 
 
 class Channel:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ChannelNeeds) -> None:
         self._host = host
         self._tasks = Tasks()
 
     def stop(self) -> None:
-        """What is still unanswered stays so."""
+        """Cancel the requests in flight; their callbacks are not called."""
         self._tasks.stop()
 
     def ask(self, question: CoordinatorRequest[A], done: Done[A], retry: Retry = ONCE) -> None:
-        """`done` gets the answer, or the KafkaError that is left after the last attempt."""
+        """Send with retries; `done` gets the result, or the KafkaError of the last attempt."""
         until = self._host.clock.monotonic() + retry.seconds if retry.seconds < FOREVER else FOREVER
         self._attempt(question, done, retry, until, 1)
 
     async def answer(self, question: CoordinatorRequest[A], retry: Retry = ONCE) -> A:
-        """The same for coroutines; a KafkaError is raised."""
+        """Like `ask`, for coroutines; raises KafkaError."""
 
         def ask(done: Done[A]) -> None:
             self.ask(question, done, retry)
@@ -136,7 +140,7 @@ class Channel:
     ) -> None:
         def answered(outcome: A | KafkaError) -> None:
             is_last = attempt >= retry.attempts or self._host.clock.monotonic() >= until
-            if is_last or not question.passes(outcome) or not question.is_wanted():
+            if is_last or not question.is_retriable(outcome) or question.is_cancelled():
                 done(outcome)
             else:
                 self._host.timers.call_later(retry.pause_after(attempt), again)
@@ -159,7 +163,7 @@ class Channel:
         if leader == self._host.node_id:
             question.answer_here(answered)
         elif leader == NO_LEADER:
-            answered(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no leader at the moment"))
+            answered(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no leader at the moment"))
         else:
             self._tasks.start(self._ask_peer(leader, question, answered))
 
@@ -170,8 +174,8 @@ class Channel:
         except KafkaError as error:
             outcome = error
         except Exception:
-            logger.exception("broker %d could not be asked", leader)
-            outcome = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"broker {leader} could not be asked")
+            logger.exception("request to broker %d failed", leader)
+            outcome = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"request to broker {leader} failed")
         answered(outcome)
 
     async def _create(self, create: Callable[[], Awaitable[None]], answered: Done[A]) -> None:
@@ -180,4 +184,8 @@ class Channel:
         except KafkaError as error:
             answered(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
         else:
-            answered(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "what was missing has been created"))
+            answered(
+                KafkaError(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the internal topic was just created; retry"
+                )
+            )

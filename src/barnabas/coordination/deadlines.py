@@ -1,8 +1,10 @@
-"""Many deadlines, one timer, and moving a deadline costs next to nothing.
+"""Many deadlines on one timer; moving a deadline is cheap.
 
-Members of groups push their deadline back with every heartbeat, and almost none is ever reached. So a later
-deadline is only noted in a dictionary; the heap still holds the old moment. When that comes, the deadline is looked
-up again, and what has moved goes back into the heap.
+Group members move their deadline with every heartbeat, and almost no deadline is ever reached. A later
+deadline
+is therefore only noted in a dictionary, and the heap keeps the old one. When the old one comes, the deadline
+is
+looked up again and, if it has moved, goes back into the heap.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from barnabas.common.clock import Clock, Timer, Timers
 
 K = TypeVar("K", bound=Hashable)
 
-# A timer may fire a little before its moment, because the loop's clock is coarse.
+# A timer may fire slightly early, because the loop's clock is coarse.
 SLACK_SECONDS = 0.001
 
 
 class Deadlines(Generic[K]):
-    """Calls `reached(key)` when the deadline of a key has come; by then the key is forgotten."""
+    """Calls `reached(key)` when the deadline of a key has passed; the key is removed before the call."""
 
     def __init__(self, clock: Clock, timers: Timers, reached: Callable[[K], None]) -> None:
         self._clock = clock
@@ -40,7 +42,7 @@ class Deadlines(Generic[K]):
         return len(self._moments)
 
     def set(self, key: K, milliseconds: int) -> None:
-        """The deadline of `key` is so far from now, whatever it was before."""
+        """Set the deadline of `key`, replacing an earlier one."""
         moment = self._clock.monotonic() + milliseconds / 1000
         known = self._moments.get(key)
         self._moments[key] = moment
@@ -63,7 +65,7 @@ class Deadlines(Generic[K]):
         self._arm()
 
     def _arm(self) -> None:
-        """One timer for the earliest moment in the heap."""
+        """Arm the timer for the earliest entry of the heap."""
         if not self._heap or self._heap[0][0] >= self._armed_for:
             return
         if self._timer is not None:
@@ -91,7 +93,7 @@ class Deadlines(Generic[K]):
         try:
             while due:
                 self._reached(due.popleft())
-        finally:  # a mistake about one key must not be the end of all others
+        finally:  # an error for one key must not affect the others
             for key in due:
                 if key not in self._moments:
                     self.set(key, 0)

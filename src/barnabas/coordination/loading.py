@@ -1,8 +1,10 @@
-"""Replaying the log of an internal topic's partition, a few milliseconds at a time.
+"""Replay of an internal topic's partition, a few milliseconds at a time.
 
-A compacted topic keeps of each key what was written last, and that is all a shard may need: compaction may have run.
-So what compaction would remove is not replayed either. The log of a busy coordinator is mostly that: the same few keys
-over and over, and a record that is passed over costs a third of one that is replayed.
+A shard needs only the latest record of each key, because compaction may have run. Records that compaction
+would
+remove are therefore not replayed. The log of a busy coordinator consists mostly of these, and skipping a
+record
+costs a third of replaying it.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ from barnabas.replication.delayed import Loop
 SLICE_SECONDS = 0.003
 READ_BYTES = 256 << 10
 
-# How long, and how many, requests may wait for a shard that is being loaded. librdkafka comes back half a second after
-# COORDINATOR_LOAD_IN_PROGRESS, by a timer that has no setting; no client gives up a request within a second.
+# Time limit and count limit of requests that wait for a shard to load. librdkafka retries half a second after
+# COORDINATOR_LOAD_IN_PROGRESS, with a fixed timer; no client abandons a request within a second.
 LOADING_SECONDS = 1.0
-MOST_AWAITING_LOAD = 10_000
+MAX_AWAITING_LOAD = 10_000
 
 
 class Loading:
-    """Where the replay of one log stands. `every_record`: of a topic that is not compacted, all of it counts."""
+    """Progress of the replay of one log.
+
+    `every_record`: replay all records, for a topic that is not compacted.
+    """
 
     def __init__(self, log: Log, shard: Shard, clock: Clock, *, every_record: bool = False) -> None:
         self._log = log
@@ -39,13 +44,13 @@ class Loading:
         self._steps = self._replay()
 
     def run_slice(self) -> bool:
-        """Replay for a few milliseconds; is the log end reached? Nothing is appended while we load."""
+        """Replay for a few milliseconds; return True at the log end. Nothing is appended during the load."""
         deadline = self._clock.monotonic() + SLICE_SECONDS
         return all(self._clock.monotonic() < deadline for _ in self._steps)
 
     def _replay(self) -> Iterator[None]:
-        """Batch by batch, and record by record where one is replayed."""
-        self._next_offset = self._log.log_start_offset  # of now: others may have been loaded before us
+        """Replay batch by batch, yielding after each batch or replayed record."""
+        self._next_offset = self._log.log_start_offset  # read now: other shards may have been loaded first
         while self._next_offset < self._log.log_end_offset:
             found = self._log.read(self._next_offset, READ_BYTES, self._log.log_end_offset)
             data = memoryview(found if isinstance(found, bytes) else found.read())
@@ -53,13 +58,13 @@ class Loading:
             for position, header in iterate_headers(data):
                 yield from self._replay_batch(data[position : position + header.size], header)
                 self._next_offset = header.next_offset
-            if self._next_offset == before:  # compaction has left nothing between here and the end
+            if self._next_offset == before:  # compaction removed the rest
                 self._next_offset = self._log.log_end_offset
         yield from self._replay_last_of_keys()
 
     def _replay_batch(self, batch: memoryview, header: BatchHeader) -> Iterator[None]:
         if self._every_record or header.is_transactional or header.is_control:
-            # What a transaction leaves behind depends on what was written before, within it and without.
+            # The result of a transaction depends on earlier records, inside and outside of it.
             yield from self._replay_last_of_keys()
             self._replay_in_order(batch, header)
         else:
@@ -70,7 +75,7 @@ class Loading:
         last = self._last_of_key
         for record in iterate_records(batch, header):
             if record.offset >= self._next_offset:
-                last.pop(record.key, None)  # survivors stay in the order of the log, as with compaction
+                last.pop(record.key, None)  # survivors keep log order, as with compaction
                 last[record.key] = record
 
     def _replay_last_of_keys(self) -> Iterator[None]:
@@ -100,7 +105,10 @@ class Loading:
 
 
 class AwaitingLoad:
-    """Requests for one shard that is being loaded. All go on together, at last when the first has waited too long."""
+    """Requests that wait for one shard to load.
+
+    All resume together, when it is loaded or the first has timed out.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -108,7 +116,7 @@ class AwaitingLoad:
 
     def add(self, act: Callable[[], None]) -> None:
         waiting = self._waiting
-        if len(waiting) >= MOST_AWAITING_LOAD:
+        if len(waiting) >= MAX_AWAITING_LOAD:
             act()
             return
         waiting.append(act)
@@ -117,10 +125,10 @@ class AwaitingLoad:
 
     def _expire(self, waiting: list[Callable[[], None]]) -> None:
         if self._waiting is waiting:
-            self.go_on()
+            self.resume()
 
-    def go_on(self) -> None:
-        """Each in its own call: one that fails concerns nobody else."""
+    def resume(self) -> None:
+        """Resume each request in its own call, so that one failure does not affect the others."""
         waiting, self._waiting = self._waiting, []
         for act in waiting:
             self._loop.call_soon(act)

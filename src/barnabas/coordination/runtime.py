@@ -1,21 +1,26 @@
-"""The runtime under every coordinator: a shard of state for each partition of an internal topic that we lead.
+"""The runtime of all coordinators: one shard of state per led partition of an internal topic.
 
-Theory of operation. A request is handled by a function of the shard, which changes nothing that a replay
-could not bring back: it returns records and a result. The records become one batch. If the append fails, the request
-fails and the shard is as it was; if it succeeds, the records are replayed at once, so that the state in
-memory is always what a replay of the log to its end would give. The result is handed out when everything up to
-the log end is safe: replicated, and on the disk where only this machine has it. Reads wait likewise, or
-they would show what a crash could still take back. Commits of offsets do not depend on each other: those of one turn
-of the loop share a batch, which is appended before anything else is handled.
+Theory of operation. A request is handled by a function of the shard, which changes no replayed state: it
+returns
+records and a result. The records become one batch. If the append fails, the request fails and the shard is
+unchanged; if it succeeds, the records are replayed immediately, so the state in memory always equals a replay
+of
+the log to its end. The result is returned when everything up to the log end is durable: replicated and, if
+one
+host holds the whole ISR, flushed to disk. Reads wait likewise, or they would expose state that a crash could
+revert.
+Offset commits are independent of each other: those of one loop iteration share a batch, which is appended
+before any other request is handled.
 
     not led --elected--> loading --(replayed to the end)--> active --resigned--> not led
                             |  ^
                         (fails)|
                             v  |
-                          waiting for another try
+                          waiting for a retry
 
-A request to a shard that is loading is answered COORDINATOR_LOAD_IN_PROGRESS, at once or after a little while
-(`when_loaded`); one that waits when the shard goes, or asks for one that is not here, NOT_COORDINATOR.
+A request to a loading shard gets COORDINATOR_LOAD_IN_PROGRESS, immediately or after a short wait
+(`when_loaded`). A request that is waiting when the shard is dropped, or for a shard that is not here, gets
+NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -25,11 +30,11 @@ from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.common.clock import Clock, Timer
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.loading import AwaitingLoad, Loading
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Origin
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
@@ -39,10 +44,10 @@ from barnabas.replication.safety import Durability
 
 logger = rate_limited_logger(__name__)
 
-MAX_BATCH_BYTES = 128 << 10  # far below max.message.bytes, with room for the largest commit on top
-# Until a shard that could not be loaded is tried again; twice as long each time, because it may cost a long log.
+MAX_BATCH_BYTES = 128 << 10  # far below max.message.bytes, with room for the largest commit
+# Seconds until a failed load is retried; doubled each time, because replaying a long log is expensive.
 RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
+MAX_RETRY_SECONDS = 60.0
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -54,7 +59,7 @@ Waiting = dict["_DelayedResult", None]
 
 
 class RuntimeEnvironment(Loop, Protocol):
-    """What the runtime needs from the broker around it."""
+    """Parts of the broker that the runtime uses."""
 
     @property
     def clock(self) -> Clock: ...
@@ -64,7 +69,7 @@ class RuntimeEnvironment(Loop, Protocol):
 
 
 class _DelayedResult(DelayedOperation):
-    """A result that is not yet safe to hand out."""
+    """A result that is not yet durable."""
 
     __slots__ = ("_error", "_finish", "_waiting")
 
@@ -84,7 +89,7 @@ class _DelayedResult(DelayedOperation):
         return self._error is not None and self.complete()
 
     def on_expiration(self) -> None:
-        """The records stay written, and the client will ask again."""
+        """The records stay in the log; the client retries."""
         self.end(ErrorCode.REQUEST_TIMED_OUT)
 
     def on_complete(self) -> None:
@@ -94,7 +99,7 @@ class _DelayedResult(DelayedOperation):
 
 
 class _Batch:
-    """Records of several requests that shall go into one batch at the end of this turn of the loop."""
+    """Records of several requests that are appended as one batch at the end of this loop iteration."""
 
     __slots__ = ("done", "records", "size")
 
@@ -128,7 +133,7 @@ class ActiveShard(Generic[S]):
 
 
 class _Retry(NamedTuple):
-    """When a shard that could not be loaded is tried again."""
+    """The pending retry of a failed load."""
 
     timer: Timer
     seconds: float
@@ -153,13 +158,13 @@ class CoordinatorRuntime(Generic[S]):
         self._write_timeout = write_timeout_ms / 1000
         self._active: dict[int, ActiveShard[S]] = {}
         self._to_load: deque[ActiveShard[S]] = deque()
-        self._leaving: dict[int, ActiveShard[S]] = {}  # dropped in part only
-        self._retries: dict[int, _Retry] = {}  # could not be loaded
+        self._leaving: dict[int, ActiveShard[S]] = {}  # resignation failed half way
+        self._retries: dict[int, _Retry] = {}  # failed loads
 
     # -- leadership ---------------------------------------------------------------------------------
 
     def elected(self, partition: Partition) -> None:
-        """We lead this partition (again): build its shard from the log."""
+        """Build the shard of a partition that this broker now leads."""
         self.resigned(partition.index)
         self._begin(partition)
 
@@ -174,13 +179,13 @@ class CoordinatorRuntime(Generic[S]):
             self._machine.call_soon(self._load)
 
     def resigned(self, index: int) -> None:
-        """Another broker leads: drop the shard, and answer NOT_COORDINATOR to what waits."""
+        """Drop the shard and complete waiting requests with NOT_COORDINATOR."""
         if (retry := self._retries.pop(index, None)) is not None:
             retry.timer.cancel()
         self._leave(index)
 
     def _leave(self, index: int) -> None:
-        """Serves nobody from the first line on; if it fails half way, the next call goes on with it (KAFKA-9307)."""
+        """Stop serving first; if a later step fails, the next call resumes there (KAFKA-9307)."""
         active = self._active.pop(index, None) or self._leaving.get(index)
         if active is None:
             return
@@ -194,7 +199,7 @@ class CoordinatorRuntime(Generic[S]):
                 batch.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
             for delayed in list(active.waiting):
                 delayed.end(ErrorCode.NOT_COORDINATOR)
-            active.awaiting_load.go_on()
+            active.awaiting_load.resume()
         del self._leaving[index]
 
     def stop(self) -> None:
@@ -202,14 +207,14 @@ class CoordinatorRuntime(Generic[S]):
             self.resigned(index)
 
     def _load(self) -> None:
-        """One slice of replaying, one shard after the other: the loop serves others in between."""
+        """Replay one slice of one shard at a time, so that the loop is never blocked."""
         active = self._to_load[0]
         has_loaded = True
         try:
             has_loaded = self._has_loaded(active)
         except Exception:
-            # Whatever it is (a bad disk, a record of a newer version), nobody is served from half of a log.
-            logger.exception("%s-%s cannot be loaded; it is tried again", self.topic, active.partition.index)
+            # Whatever the cause (a bad disk, a record of a newer version), never serve from a partly replayed log.
+            logger.exception("loading %s-%s failed; will retry", self.topic, active.partition.index)
             self._load_later(active.partition)
             self._leave(active.partition.index)
         finally:
@@ -219,10 +224,10 @@ class CoordinatorRuntime(Generic[S]):
                 self._machine.call_soon(self._load)
 
     def _load_later(self, partition: Partition) -> None:
-        """We still lead it, and nobody else will coordinate it: once more, later each time."""
+        """Retry with backoff: this broker still leads the partition, so no other broker will coordinate it."""
         index = partition.index
         known = self._retries.get(index)
-        seconds = min(known.seconds * 2, LONGEST_RETRY_SECONDS) if known is not None else RETRY_SECONDS
+        seconds = min(known.seconds * 2, MAX_RETRY_SECONDS) if known is not None else RETRY_SECONDS
         timer = self._machine.timers.call_later(seconds, lambda: self._load_again(partition))
         self._retries[index] = _Retry(timer, seconds)
 
@@ -230,26 +235,26 @@ class CoordinatorRuntime(Generic[S]):
         try:
             self._leave(partition.index)
         except Exception:
-            logger.exception("%s-%s cannot be left; it is tried again", self.topic, partition.index)
+            logger.exception("resigning from %s-%s failed; will retry", self.topic, partition.index)
             self._load_later(partition)
         else:
             self._begin(partition)
 
     def _has_loaded(self, active: ActiveShard[S]) -> bool:
-        """A slice later; true as well if there is nothing left to load."""
+        """Run a slice; return True if the shard is loaded or no longer ours."""
         loading = active.loading
         if loading is None:
-            return True  # we have resigned meanwhile
+            return True  # resigned meanwhile
         if not loading.run_slice():
             return False
         active.loading = None
         active.shard.loaded()
         self._retries.pop(active.partition.index, None)
-        active.awaiting_load.go_on()
+        active.awaiting_load.resume()
         return True
 
     def when_loaded(self, index: int, act: Callable[[], None]) -> None:
-        """Call now if the shard is not being loaded; else when it is no longer, or after LOADING_SECONDS."""
+        """Call `act` now if the shard is not loading; otherwise when it is loaded, or after LOADING_SECONDS."""
         active = self._active.get(index)
         if active is None or active.loading is None:
             act()
@@ -261,7 +266,7 @@ class CoordinatorRuntime(Generic[S]):
         return any(active.loading is not None for active in self._active.values())
 
     def shards(self) -> Iterator[tuple[int, S]]:
-        """The shards that are ready, for requests about everything that this broker coordinates."""
+        """The active shards, for requests about everything that this broker coordinates."""
         for index, active in list(self._active.items()):
             if active.loading is None:
                 yield index, active.shard
@@ -276,7 +281,7 @@ class CoordinatorRuntime(Generic[S]):
         *,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Handle a request that may change state; `done` gets the result when it is safe, or the error."""
+        """Handle a request that may change state; `done` gets the result once it is durable, or the error."""
         try:
             active = self.active(index)
             records, result = handle(active.shard)
@@ -289,7 +294,7 @@ class CoordinatorRuntime(Generic[S]):
     def write_batched(
         self, index: int, handle: Callable[[S], list[CoordinatorRecord]], done: Done[None]
     ) -> None:
-        """Like `write`, for requests whose outcome does not depend on others of the same turn."""
+        """Like `write`, for requests whose outcome does not depend on others of the same loop iteration."""
         try:
             active = self._find(index)
             records = handle(active.shard)
@@ -316,7 +321,7 @@ class CoordinatorRuntime(Generic[S]):
         self.when_safe(active, lambda error: batch.finish(KafkaError(error) if error else None))
 
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
-        """Handle a request that changes nothing a replay would bring back."""
+        """Handle a request that changes no replayed state."""
         try:
             active = self.active(index)
             result = handle(active.shard)
@@ -328,7 +333,7 @@ class CoordinatorRuntime(Generic[S]):
     def complete_transaction(
         self, index: int, producer: ProducerIdAndEpoch, marker: EndTransactionMarker, done: Done[None]
     ) -> None:
-        """Write the marker that ends a transaction in this partition, and let its pending records count."""
+        """Write the marker that ends a transaction in this partition, and apply or drop its pending records."""
         try:
             active = self.active(index)
             now_ms = self._machine.clock.now_ms()
@@ -341,7 +346,7 @@ class CoordinatorRuntime(Generic[S]):
         self.when_safe(active, lambda error: done(KafkaError(error) if error else None))
 
     def active(self, index: int) -> ActiveShard[S]:
-        """The shard, with everything appended that was handled before."""
+        """The shard, after appending all records that were handled before."""
         active = self._find(index)
         if active.batch is not None:
             self._write_batch(active)
@@ -354,7 +359,7 @@ class CoordinatorRuntime(Generic[S]):
                 ErrorCode.NOT_COORDINATOR, f"this broker does not coordinate {self.topic}-{index}"
             )
         if active.loading is not None:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is being loaded")
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is loading")
         return active
 
     def append(
@@ -363,7 +368,9 @@ class CoordinatorRuntime(Generic[S]):
         records: list[CoordinatorRecord],
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Write records as one batch and replay them; KafkaError if they cannot be written, and nothing has changed."""
+        """Append records as one batch and replay them; raise KafkaError, without any change, if the append
+        fails.
+        """
         if not records:
             return
         now_ms = self._machine.clock.now_ms()
@@ -379,7 +386,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- waiting ------------------------------------------------------------------------------------
 
     def when_safe(self, active: ActiveShard[S], finish: Finish) -> None:
-        """Finish when the log is safe up to its present end; at once if it is."""
+        """Call `finish` once the log is durable up to its current end."""
         partition, safety = active.partition, self._machine.safety
         end = partition.log.log_end_offset
         if safety.is_safe(partition, end):

@@ -1,4 +1,4 @@
-"""What a coordinator consists of: records, and the state that they build."""
+"""Parts of a coordinator: its records, and the state that they build."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.records.record import Header, Record
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """One instance of a producer. Records of its transaction are pending until that is complete."""
+    """One producer instance. Records of its transaction are pending until the transaction is complete."""
 
     producer_id: int
     epoch: int
@@ -20,10 +20,11 @@ Effect = Callable[[int, ProducerIdAndEpoch | None], None]
 
 
 class CoordinatorRecord(NamedTuple):
-    """One change of state, as it stands in the internal topic; without a value it is a tombstone.
+    """One state change as written to the internal topic; without a value, a tombstone.
 
-    `effect` does what a replay of the record would do, given its offset and producer: it spares the
-    hot path from decoding what it has just encoded.
+    `effect` does what a replay of the record would do, given its offset and producer: it saves the hot
+    path from
+    decoding what it has just encoded.
     """
 
     key: bytes
@@ -33,26 +34,28 @@ class CoordinatorRecord(NamedTuple):
 
 
 class Shard(Protocol):
-    """The state that one partition of an internal topic holds."""
+    """The state of one partition of an internal topic."""
 
     def replay(self, record: Record, producer: ProducerIdAndEpoch | None) -> None:
-        """Take over one record. Those of a producer are pending until its transaction is complete."""
+        """Apply one record. Records of a producer are pending until its transaction is complete."""
         ...
 
     def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None: ...
 
     def loaded(self) -> None:
-        """The whole log has been replayed: timers may start."""
+        """Start timers: the whole log has been replayed."""
         ...
 
     def unloaded(self) -> None:
-        """Another broker coordinates from now on: timers stop, and nothing waits here any longer."""
+        """Stop timers and drop waiting requests: another broker coordinates from now on."""
         ...
 
 
 def coordinator_error(error: ErrorCode, *, too_large: ErrorCode) -> ErrorCode:
-    """What is answered when the internal topic cannot be written, so that the client tries the right thing next.
-    `too_large`: the answer to a request whose records do not fit into a batch."""
+    """Map an append error of the internal topic to the error that makes the client do the right thing next.
+
+    `too_large`: the error for a request whose records do not fit into a batch.
+    """
     if error in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_ENOUGH_REPLICAS,

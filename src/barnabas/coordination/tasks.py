@@ -1,6 +1,7 @@
-"""Coroutines of coordinators, coroutines that wait for a callback, and one callback for many answers.
+"""Coroutines of coordinators, coroutines that wait for a callback, and one callback for many results.
 
-Coordinators and their state machines do not import asyncio (tools/check_imports.py): what they need of it is here.
+Coordinators and their state machines do not import asyncio (tools/check_imports.py); this module does it for
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Coroutines under way. The loop keeps only weak references to tasks, so they are kept here."""
+    """Running coroutines. The loop keeps only weak references to tasks; this keeps strong ones."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -33,11 +34,11 @@ class Tasks:
 
 
 async def answer_of(ask: Callable[[Callable[[T | KafkaError], None]], None]) -> T:
-    """Ask, and wait for the callback; a KafkaError is raised."""
+    """Call `ask` and await its callback; raises KafkaError."""
     future: asyncio.Future[T | KafkaError] = asyncio.get_running_loop().create_future()
 
     def answered(outcome: T | KafkaError) -> None:
-        if not future.done():  # cancelled meanwhile: the broker stops
+        if not future.done():  # cancelled meanwhile: the broker is stopping
             future.set_result(outcome)
 
     ask(answered)
@@ -56,7 +57,7 @@ def ask_each(
     ask: Callable[[K, Callable[[T], None]], None],
     done: Callable[[list[T]], None],
 ) -> None:
-    """Call `ask` for each key, and `done` with all answers, in the order of the keys, when the last one is there."""
+    """Call `ask` for each key, then `done` with all results in the order of the keys."""
     answers: dict[int, T] = {}
 
     def answered(number: int, answer: T) -> None:

@@ -1,1 +1,8 @@
-"""Share groups' side of a partition (KIP-932): who has which record, how often it was delivered, what is done."""
+"""Share groups on the broker (KIP-932): share partitions and the share coordinator.
+
+`SharePartitionManager` holds the share partitions that this broker leads, with their record states and
+delivery counts.
+`ShareCoordinator` stores that state in `__share_group_state`; `SharePersister` reads and writes it on
+whichever broker
+coordinates it.
+"""

@@ -1,27 +1,20 @@
-"""What a request says of records, checked as far as that needs nothing but the request."""
+"""Acknowledgement ranges of a request, validated from the request alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
-from barnabas.common.errors import KafkaError
-from barnabas.share.runs import Run
-from barnabas.share.runs import RecordState
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.share.runs import Acknowledgement
-
+from barnabas.share.runs import Acknowledgement, InFlightBatch, RecordState
 
 # -- Changes of records that are not stored yet --------------------------------------------------------
 
 Done = Callable[[KafkaError | None], None]
 
 
-class Stored(NamedTuple):
+class PersisterStateBatch(NamedTuple):
     """A batch of `__share_group_state` (Kafka's PersisterStateBatch): offsets in one state."""
 
     first: int
@@ -31,44 +24,44 @@ class Stored(NamedTuple):
 
 
 class Before(NamedTuple):
-    """How a run was before a change, to put it back if that cannot be stored."""
+    """State of a run before a change, to restore it if the write fails."""
 
-    run: Run
+    run: InFlightBatch
     state: RecordState
 
 
-class Change:
+class ShareStateChange:
     """One decision. `held` runs do not change until it is stored; then `done` is called."""
 
     __slots__ = ("batches", "done", "held")
 
     def __init__(self, done: Done | None = None) -> None:
-        self.batches: list[Stored] = []
+        self.batches: list[PersisterStateBatch] = []
         self.held: list[Before] = []
         self.done = done
 
-    def add(self, run: Run) -> None:
-        self.batches.append(Stored(run.first, run.last, run.state, run.count))
+    def add(self, run: InFlightBatch) -> None:
+        self.batches.append(PersisterStateBatch(run.first, run.last, run.state, run.count))
 
-    def hold(self, run: Run, state: RecordState) -> None:
-        """The run is in `state` from now on, for all but those who could undo it."""
+    def hold(self, run: InFlightBatch, state: RecordState) -> None:
+        """Change the run to `state`; the change is final only when it is stored."""
         self.held.append(Before(run, run.state))
         run.state = state
         run.change = self
         self.add(run)
 
 
-class Write(NamedTuple):
-    """All that is to be stored at once: where the window starts, and what has changed above it."""
+class ShareStateWrite(NamedTuple):
+    """One write to the share coordinator: the start of the window, and the changes above it."""
 
     start_offset: int
     finished_count: int
-    batches: list[Stored]
-    changes: list[Change]
+    batches: list[PersisterStateBatch]
+    changes: list[ShareStateChange]
 
 
-def clipped(changes: Iterable[Change], start: int) -> list[Stored]:
-    """The batches of some changes, as far as they are not below the start."""
+def clipped(changes: Iterable[ShareStateChange], start: int) -> list[PersisterStateBatch]:
+    """The batches of some changes that are not below the start."""
     return [
         batch._replace(first=max(batch.first, start))
         for change in changes
@@ -77,29 +70,30 @@ def clipped(changes: Iterable[Change], start: int) -> list[Stored]:
     ]
 
 
-
 _TYPES = frozenset(Acknowledgement)
 
 
 class AcknowledgementBatch(Protocol):
-    """As ShareFetch and ShareAcknowledge carry it: one type for all offsets, or one for each."""
+    """The batch in ShareFetch and ShareAcknowledge: one type for all offsets, or one per offset."""
 
     first_offset: int
     last_offset: int
     acknowledge_types: list[int]
 
 
-class Range(NamedTuple):
-    """Neighbouring records of which the same is said."""
+class AcknowledgedRange(NamedTuple):
+    """Consecutive records with the same acknowledgement."""
 
     first: int
     last: int
     said: Acknowledgement
 
 
-def read_acknowledgements(batches: Sequence[AcknowledgementBatch], *, renewing: bool) -> list[Range]:
-    """The ranges of a partition in a request; KafkaError (INVALID_REQUEST) when they make no sense."""
-    ranges: list[Range] = []
+def read_acknowledgements(
+    batches: Sequence[AcknowledgementBatch], *, renewing: bool
+) -> list[AcknowledgedRange]:
+    """The ranges of a partition in a request; KafkaError (INVALID_REQUEST) if they are inconsistent."""
+    ranges: list[AcknowledgedRange] = []
     before = -1
     for batch in batches:
         _check(batch, before, renewing)
@@ -126,14 +120,14 @@ def _check(batch: AcknowledgementBatch, before: int, renewing: bool) -> None:
         raise _invalid("Renewing needs a request that says so (IsRenewAck).")
 
 
-def _ranges(batch: AcknowledgementBatch) -> Iterable[Range]:
+def _ranges(batch: AcknowledgementBatch) -> Iterable[AcknowledgedRange]:
     first = batch.first_offset
     if len(batch.acknowledge_types) == 1:
-        yield Range(first, batch.last_offset, Acknowledgement(batch.acknowledge_types[0]))
+        yield AcknowledgedRange(first, batch.last_offset, Acknowledgement(batch.acknowledge_types[0]))
         return
     for said, same in groupby(batch.acknowledge_types):
         last = first + len(list(same)) - 1
-        yield Range(first, last, Acknowledgement(said))
+        yield AcknowledgedRange(first, last, Acknowledgement(said))
         first = last + 1
 
 

@@ -1,7 +1,8 @@
-"""Acquiring records for a member: first those that were released, then those that were never delivered.
+"""Acquisition of records for a member: first those that were released, then those that were never delivered.
 
-A record that has failed often is suspected to fail again, and to take its neighbours with it: from half of the
-permitted deliveries on, fewer and fewer are given out together, and the last delivery is made alone.
+A record that failed repeatedly is likely to fail again, together with its neighbours: from half of the
+permitted
+deliveries on, fewer records are delivered together, and the last delivery is of a single record.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.share.partition import SharePartition
-from barnabas.share.runs import NO_MEMBER, Run
-from barnabas.share.runs import RecordState
+from barnabas.share.runs import NO_MEMBER, InFlightBatch, RecordState
 from barnabas.share.window import is_free
 
 SUSPECTED_AT_LEAST_AFTER = 2  # deliveries, however low the limit is
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Neighbouring records that a member has acquired, and the number of deliveries of each, this one included."""
+    """Consecutive records that a member has acquired, and the delivery count of each, this one included."""
 
     first: int
     last: int
@@ -33,7 +33,7 @@ class Acquired(NamedTuple):
 
 
 class AcquireRequest(NamedTuple):
-    """What a fetch asks for."""
+    """The limits of a fetch."""
 
     member: str
     max_records: int
@@ -50,9 +50,9 @@ def acquire(
     now: float,
     delays: dict[int, int] | None = None,
 ) -> list[Acquired]:
-    """Take records out of the batches `spans`, which are what the log has from `fetched_at` on.
+    """Acquire records from the batches `spans`, which the log has from `fetched_at` on.
 
-    `delays` are due times of records above the window, by offset; those that enter it are taken out.
+    `delays` are due times of records above the window, by offset; those that enter it are removed.
     """
     if not spans:
         return []
@@ -65,9 +65,9 @@ def acquire(
 
 
 def withdraw(share: SharePartition, acquired: Sequence[Acquired], first: int, last: int) -> list[Acquired]:
-    """Finish records whose transaction was aborted, without delivering them; what is left of `acquired`.
+    """Finish records of aborted transactions without delivering them; return the rest of `acquired`.
 
-    That need not be stored: the next leader finds the same in the log.
+    That is not stored: the next leader finds the same in the log.
     """
     left: list[Acquired] = []
     for each in acquired:
@@ -87,7 +87,7 @@ def withdraw(share: SharePartition, acquired: Sequence[Acquired], first: int, la
 
 
 def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
-    """The log has nothing between these two: compaction has removed what was to be delivered again."""
+    """Skip offsets that compaction has removed from the log before they were delivered again."""
     for run in share.runs.within(fetched_at, min(first - 1, share.end)):
         if is_free(run):
             for gone in share.runs.isolate(max(run.first, fetched_at), min(run.last, first - 1)):
@@ -122,8 +122,8 @@ def _acquire_released(
     return acquired, left
 
 
-def _together(share: SharePartition, run: Run) -> int | None:
-    """How many records of a run may be given out together; None for any number."""
+def _together(share: SharePartition, run: InFlightBatch) -> int | None:
+    """The number of records of a run that may be delivered together; None for any number."""
     limit = share.settings.delivery_limit
     suspected = max(SUSPECTED_AT_LEAST_AFTER, -(-limit // 2))
     if run.count < suspected:
@@ -157,7 +157,7 @@ def _acquire_new(
         if first > share.end + 1:
             share.add_skipped(share.end + 1, first - 1)
         for part, due_ms in _by_due_time(Span(first, last), delays):
-            run = Run(*part, RecordState.AVAILABLE)
+            run = InFlightBatch(*part, RecordState.AVAILABLE)
             if due_ms:
                 share.add_waiting(run, due_ms)
             else:
@@ -166,7 +166,7 @@ def _acquire_new(
 
 
 def _by_due_time(span: Span, delays: dict[int, int]) -> list[tuple[Span, int]]:
-    """Parts of a span with the time that each must wait for; 0 for none."""
+    """Parts of a span with their due time; 0 for none."""
     if not delays:
         return [(span, 0)]
     parts: list[tuple[Span, int]] = []

@@ -1,25 +1,27 @@
-"""From the log to a share group: which batches there are, found by their headers; their bytes stay where they are."""
+"""Batches in the log for a share group, found by their headers; their bytes are not copied."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.log.log import Log
 from barnabas.log.reading import RemoteOffset
 from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.share.acquisition import Span
 from barnabas.records.batch import BatchHeader
-from barnabas.tiering.reading.remote_log import RemoteRead
+from barnabas.share.acquisition import Span
+
+if TYPE_CHECKING:
+    from barnabas.tiering.reading.remote_log import RemoteRead
 
 HEADERS_CHUNK = (
     1024  # bytes read at a time: most batches of a queue are small, and their headers close together
 )
 
 
-ReadRemote = Callable[[Log, int, int], RemoteRead | None]
+ReadRemote = Callable[[Log, int, int], "RemoteRead | None"]
 """Reads what is in remote segments: `PageCache.read_remote` for a log, an offset and so many bytes."""
 
 
@@ -47,8 +49,10 @@ class Batches(NamedTuple):
 def read_batches(
     log: Log, offset: int, max_bytes: int, upper: int, last_wanted: int, read_remote: ReadRemote
 ) -> Batches | None:
-    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there is none, or if
-    it has not come yet."""
+    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there
+    is none, or if
+    it is not yet read.
+    """
     aborted = None
     try:
         data = log.read(offset, max_bytes, upper)
@@ -59,7 +63,7 @@ def read_batches(
         data, aborted = found
     except KafkaError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            return None  # the log was cut; the window follows it with the next attempt
+            return None  # the log was truncated; the window follows with the next attempt
         raise
     if not isinstance(data, FileSlice):
         return None
@@ -80,7 +84,7 @@ def read_batches(
 
 
 def aborted_spans(log: Log, found: Batches) -> list[Span]:
-    """What readers of committed data must not see: batches of transactions that were aborted."""
+    """Batches of aborted transactions, which read_committed consumers must not see."""
     first, last = found.spans[0].first, found.spans[-1].last
     aborted = log.aborted_transactions(first, last + 1) if found.aborted is None else found.aborted
     if not aborted:

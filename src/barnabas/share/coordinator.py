@@ -1,6 +1,7 @@
-"""The share coordinator of a broker (Kafka's ShareCoordinatorService): `state_shard` on the coordinators' runtime.
+"""The share coordinator of a broker (Kafka's ShareCoordinatorService): `state_shard` on the coordinator
+runtime.
 
-Its topic is not compacted. Records that the newest snapshots make superfluous are deleted from time to time.
+Its topic is not compacted. Records that the newest snapshots make obsolete are deleted periodically.
 """
 
 from __future__ import annotations
@@ -9,28 +10,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from barnabas.common.clock import Timer
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Timer
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import coordinator_error
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey, partition_for
+from barnabas.replication.manager import ReplicaManager
 from barnabas.share.state_shard import ShareStateShard, StateWrite
 from barnabas.share.stored_state import StoredState
-from barnabas.replication.manager import ReplicaManager
-from barnabas.common.types import Uuid
 
 logger = rate_limited_logger(__name__)
 
-MOST_SNAPSHOTS_AT_ONCE = 100
+MAX_SNAPSHOTS_AT_ONCE = 100
 
 Done = Callable[[KafkaError | None], None]
 
 
-class Host(RuntimeEnvironment, Protocol):
-    """What is needed from the broker."""
+class ShareCoordinatorNeeds(RuntimeEnvironment, Protocol):
+    """Parts of the broker that the share coordinator uses."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -43,14 +44,14 @@ class Host(RuntimeEnvironment, Protocol):
 
 
 class ShareCoordinator:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ShareCoordinatorNeeds) -> None:
         self._host = host
         self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
             SHARE_GROUP_STATE,
             self._make_shard,
             host,
             host.config["share.coordinator.write.timeout.ms"],
-            is_compacted=False,  # updates of one key add up; what a snapshot makes superfluous is deleted
+            is_compacted=False,  # updates of one key are deltas; those before a snapshot are deleted
         )
         self._pruner: Timer | None = None
 
@@ -74,11 +75,11 @@ class ShareCoordinator:
             self._pruner.cancel()
         self.runtime.stop()
 
-    # -- where a share partition's state lives --------------------------------------------------------
+    # -- partition of a share partition's state ----------------------------------------------------
 
     @property
     def has_topic(self) -> bool:
-        """It is created when it is needed for the first time."""
+        """True if the topic exists; it is created on first use."""
         return SHARE_GROUP_STATE in self._host.image.topics
 
     def index_of(self, key: SharePartitionKey) -> int:
@@ -88,7 +89,7 @@ class ShareCoordinator:
         return partition_for(key.coordinator_key, len(topic.partitions))
 
     def leader_of(self, key: SharePartitionKey) -> int:
-        """The broker that keeps a share partition's state; -1 when none does at the moment."""
+        """The broker that coordinates a share partition's state; -1 if there is none at the moment."""
         return self._host.image.topics[SHARE_GROUP_STATE].partitions[self.index_of(key)].leader
 
     # -- requests -------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class ShareCoordinator:
         self.runtime.read(index, lambda shard: shard.summary(key), _translated(done))
 
     def write(self, key: SharePartitionKey, wanted: StateWrite, done: Done) -> None:
-        """Store a change, in one batch with others of the same turn of the loop."""
+        """Store a change, in one batch with others of the same loop iteration."""
         try:
             index = self.index_of(key)
         except KafkaError as error:
@@ -131,21 +132,21 @@ class ShareCoordinator:
             return
         self.runtime.write(index, handle, _translated(done))  # type: ignore[arg-type]
 
-    # -- without a request ----------------------------------------------------------------------------
+    # -- background work ---------------------------------------------------------------------------
 
     def topics_deleted(self, topic_ids: set[Uuid]) -> None:
         for index, _ in self.runtime.shards():
             self.runtime.write(index, lambda shard: shard.forget_topics(topic_ids), _ignore)
 
     def _prune(self) -> None:
-        """Cut off what lies before every partition's newest snapshot; the topic is never compacted (KIP-932)."""
+        """Delete records before every partition's newest snapshot; the topic is never compacted (KIP-932)."""
         self.start()
         for index, shard in self.runtime.shards():
             partition = self._host.replicas.find(SHARE_GROUP_STATE, index)
             if partition is None:
                 continue
             end = partition.log.log_end_offset
-            renew = partial(ShareStateShard.renew_old_snapshots, log_end=end, most=MOST_SNAPSHOTS_AT_ONCE)
+            renew = partial(ShareStateShard.renew_old_snapshots, log_end=end, most=MAX_SNAPSHOTS_AT_ONCE)
             self.runtime.write(index, renew, _ignore)
             needed = min(shard.first_needed_offset(end), partition.log.high_watermark)
             if needed > partition.log.log_start_offset:
@@ -155,7 +156,7 @@ class ShareCoordinator:
 
 def _ignore(outcome: object) -> None:
     if isinstance(outcome, KafkaError):
-        logger.warning("the share coordinator will try again later: %s", outcome)
+        logger.warning("the share coordinator will retry: %s", outcome)
 
 
 def _translated(done: Callable[..., None]) -> Callable[..., None]:
@@ -166,7 +167,7 @@ def _translated(done: Callable[..., None]) -> Callable[..., None]:
 
 
 def _for_leader(error: KafkaError) -> KafkaError:
-    """The error for the leader of a share partition: it asks again, or loads the state again."""
+    """Map an error for the leader of a share partition: it retries, or reloads the state."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return error  # of the share partition itself
     return KafkaError(coordinator_error(error.code, too_large=error.code), error.message)

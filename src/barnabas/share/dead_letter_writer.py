@@ -1,8 +1,11 @@
-"""Writes dead letters: what a share group has given up goes to its dead-letter topic before it is archived.
+"""Dead letters: records that a share group has given up are copied to its dead-letter topic before they are
+archived.
 
-The state of such records (ARCHIVING) is stored first. The leader after a crash finds it and writes them again: a dead
-letter may be there twice, and is never missing. If the topic is missing or cannot be written, the records wait and
-count as in flight: a group with a broken dead-letter topic stops, and loses nothing.
+The state of such records (ARCHIVING) is stored first. The leader after a crash finds it and writes them
+again: a dead
+letter may be duplicated, and is never missing. If the topic is missing or cannot be written, the records wait
+and
+count as in flight: a group with a broken dead-letter topic stops and loses nothing.
 """
 
 from __future__ import annotations
@@ -10,46 +13,46 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
-from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.channel import Channel, Done, CoordinatorRequest, Retry
-from barnabas.coordination.tasks import Tasks, pause
+from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.log import Origin
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
+from barnabas.config.broker import BrokerConfig
+from barnabas.coordination.channel import Channel, CoordinatorRequest, Done, Retry
+from barnabas.coordination.tasks import Tasks, pause
+from barnabas.log.log import Origin
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.needs import GroupConfigs
-from barnabas.share.record_reader import Threads, read_records
-from barnabas.share.runs import Run
 from barnabas.records.builder import build_batch
 from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS
 from barnabas.replication.safety import Durability
-from barnabas.common.types import TopicPartition
+from barnabas.share.led_partition import LedSharePartition
+from barnabas.share.needs import ShareGroupConfigs
+from barnabas.share.record_reader import RecordReaderNeeds, read_records
+from barnabas.share.runs import InFlightBatch
 
 logger = rate_limited_logger(__name__)
 
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 RETRY = Retry(first_pause=0.1, growth=2.0, longest_pause=30.0)
-NAMED_BY_TOPIC = 9  # a version of Produce that names topics by their names
+NAMED_BY_TOPIC = 9  # the last version of Produce that identifies topics by name
 PRODUCE_TIMEOUT_MS = 10_000
 GROUP_ENABLE = "errors.deadletterqueue.group.enable"
 
 CreateTopic = Callable[[str, Mapping[str, str]], Awaitable[None]]
-"""Creates a topic with these settings; KafkaError if that fails. No error if it is there already."""
+"""Creates a topic with these settings; KafkaError on failure. No error if it exists."""
 
 
-class Host(Threads, Protocol):
-    """What is needed from the broker."""
+class DeadLetterNeeds(RecordReaderNeeds, Protocol):
+    """Parts of the broker that the dead-letter writer uses."""
 
     @property
     def clock(self) -> Clock: ...
@@ -68,10 +71,10 @@ class Host(Threads, Protocol):
 
 
 class DeadLetterWriter:
-    """One task for each share partition that has records on their way to the dead-letter topic."""
+    """Runs one task per share partition with records to write to the dead-letter topic."""
 
     def __init__(
-        self, host: Host, channel: Channel, configs: GroupConfigs, create_topic: CreateTopic
+        self, host: DeadLetterNeeds, channel: Channel, configs: ShareGroupConfigs, create_topic: CreateTopic
     ) -> None:
         self._host = host
         self._channel = channel
@@ -84,7 +87,10 @@ class DeadLetterWriter:
         self._tasks.stop()
 
     def start(self, led: LedSharePartition, done: Callable[[LedSharePartition], None]) -> None:
-        """Write the dead letters of a share partition, unless that is under way; `done` when there are none left."""
+        """Write the dead letters of a share partition, unless a task is running;
+
+        `done` when there are none left.
+        """
         if led not in self._writing and led.share is not None and led.share.archiving():
             self._writing.add(led)
             self._tasks.start(self._write_all(led, done))
@@ -93,7 +99,7 @@ class DeadLetterWriter:
         try:
             await self._write_while_archiving(led)
         finally:
-            # Without waiting after the last `archiving()`: what is rejected from now on needs a task of its own.
+            # No await after the last `archiving()`: a record that is rejected from now on needs a new task.
             self._writing.discard(led)
         done(led)
 
@@ -101,23 +107,23 @@ class DeadLetterWriter:
         attempt = 1
         while led.is_current and led.share is not None and (runs := led.share.archiving()):
             run = runs[0]
-            first, last = run.first, min(run.last, run.first + MOST_AT_ONCE - 1)
+            first, last = run.first, min(run.last, run.first + MAX_AT_ONCE - 1)
             try:
                 last = await self._write(led, run, first, last)
             except KafkaError as error:
-                logger.warning("%r has dead letters that cannot be written yet: %s", led.key.group_id, error)
+                logger.warning("writing dead letters of %r failed; will retry: %s", led.key.group_id, error)
                 await pause(RETRY.pause_after(attempt))
                 attempt += 1
                 continue
             attempt = 1
             await led.archive(first, last)
 
-    async def _write(self, led: LedSharePartition, run: Run, first: int, last: int) -> int:
-        """Write the dead letters of some records; up to which offset that was done."""
+    async def _write(self, led: LedSharePartition, run: InFlightBatch, first: int, last: int) -> int:
+        """Write the dead letters of some records; return the last offset that was written."""
         group_id = led.key.group_id
         topic = self._configs.value(group_id, "errors.deadletterqueue.topic.name")
         if not topic:
-            return last  # the setting was removed: they are dropped
+            return last  # the setting was removed: drop them
         copied = self._configs.value(group_id, "errors.deadletterqueue.copy.record.enable")
         given_up = GivenUp(
             group_id,
@@ -132,23 +138,25 @@ class DeadLetterWriter:
         return last
 
     async def _prepare(self, topic: str) -> None:
-        """Create the topic if it is missing; KafkaError unless it is there and meant for dead letters."""
+        """Create the topic if it is missing; raise KafkaError unless it exists and accepts dead letters."""
         host = self._host
         if topic not in host.image.topics:
             if not host.config["errors.deadletterqueue.auto.create.topics.enable"]:
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"there is no topic {topic}; create it with {GROUP_ENABLE}=true",
+                    f"topic {topic} does not exist; create it with {GROUP_ENABLE}=true",
                 )
             await self._create_topic(topic, {GROUP_ENABLE: "true"})
         if host.image.topic_configs(topic).get(GROUP_ENABLE) != "true":
             raise KafkaError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                f"{topic} is not meant for dead letters; set {GROUP_ENABLE}=true on it",
+                f"topic {topic} does not accept dead letters; set {GROUP_ENABLE}=true on it",
             )
 
     async def _append(self, topic: str, given_up: GivenUp, records: list[Record], copied: bool) -> None:
-        """Append them in one batch; if that is too large, one by one; if that is, without their contents."""
+        """Append in one batch; if that is too large, one by one; if that is too large, without their
+        contents.
+        """
         letters = dead_letters(given_up, records, self._host.clock.now_ms(), copied=copied)
         question = _Append(self._host, topic, given_up.origin.partition, build_batch(letters))
         try:
@@ -166,27 +174,27 @@ class DeadLetterWriter:
 
 
 class _Append(CoordinatorRequest[None]):
-    """Append a batch of dead letters, to the partition with the number of that which the records come from."""
+    """Append a batch of dead letters to the partition with the same number as the source partition."""
 
     version = NAMED_BY_TOPIC
 
-    def __init__(self, host: Host, topic: str, origin: int, batch: bytearray) -> None:
+    def __init__(self, host: DeadLetterNeeds, topic: str, origin: int, batch: bytearray) -> None:
         self._host = host
         self._batch = batch
         state = host.image.topics.get(topic)
-        self._place = TopicPartition(topic, origin % len(state.partitions) if state is not None else 0)
+        self._tp = TopicPartition(topic, origin % len(state.partitions) if state is not None else 0)
 
     def leader(self) -> int:
-        state = self._host.image.partition(*self._place)
+        state = self._host.image.partition(*self._tp)
         if state is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._place} was deleted")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._tp} was deleted")
         return state.leader
 
     def answer_here(self, done: Done[None]) -> None:
-        host, place = self._host, self._place
-        partition = host.replicas.find(*place)
+        host, tp = self._host, self._tp
+        partition = host.replicas.find(*tp)
         if partition is None:
-            done(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{place} is not here"))
+            done(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not have {tp}"))
             return
         try:
             batch = memoryview(self._batch)
@@ -196,16 +204,16 @@ class _Append(CoordinatorRequest[None]):
             return
 
         def safe(error: ErrorCode) -> None:
-            done(KafkaError(error, f"dead letters in {place} are not safe") if error else None)
+            done(KafkaError(error, f"dead letters in {tp} are not durable") if error else None)
 
         host.safety.when_safe(partition, result.last_offset + 1, safe)
 
     def request(self) -> ProduceRequest:
-        data = PartitionProduceData(self._place.partition, self._batch)
-        topic = TopicProduceData(self._place.topic, partition_data=[data])
+        data = PartitionProduceData(self._tp.partition, self._batch)
+        topic = TopicProduceData(self._tp.topic, partition_data=[data])
         return ProduceRequest(None, ALL_REPLICAS, PRODUCE_TIMEOUT_MS, [topic])
 
     def read(self, response: ProduceResponse) -> None:
         error = ErrorCode(response.responses[0].partition_responses[0].error_code)
         if error:
-            raise KafkaError(error, f"the leader of {self._place} refuses dead letters")
+            raise KafkaError(error, f"the leader of {self._tp} rejected dead letters")

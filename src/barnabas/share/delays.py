@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.replication.flusher import Background
-from barnabas.replication.partition import Partition
-
-from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.common.clock import Clock
-from barnabas.coordination.tasks import Tasks
-from barnabas.common.errors import KafkaError
-from barnabas.log.log import Log
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.share.partition import SharePartition
-from barnabas.share.record_reader import Threads, read_records
+from barnabas.coordination.tasks import Tasks
+from barnabas.log.log import Log
 from barnabas.records.delays import due_ms
 from barnabas.records.record import Record
+from barnabas.replication.flusher import Background
+from barnabas.replication.partition import Partition
+from barnabas.share.partition import SharePartition
+from barnabas.share.record_reader import RecordReaderNeeds, read_records
 
-
-# -- Where a share group begins to read a partition that it has never read: `share.auto.offset.reset` --
+# -- the first offset of a share group in a partition: `share.auto.offset.reset` -------------------
 
 _DURATION = re.compile(
     r"by_duration:P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{0,9})?)S)?)?",
@@ -43,7 +39,7 @@ def first_offset(
     threads: Background,
     done: Callable[[int | KafkaError], None],
 ) -> None:
-    """`done` gets the offset; a time is looked up in a thread, as for ListOffsets."""
+    """Determine the offset and pass it to `done`; a timestamp is looked up in a thread, as for ListOffsets."""
     log = partition.log
     if reset == "earliest":
         done(log.log_start_offset)
@@ -65,31 +61,30 @@ def first_offset(
         if error is not None:
             done(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
         else:
-            done(min([*found, log.high_watermark]))  # what is not committed may yet be truncated
+            done(min([*found, log.high_watermark]))  # uncommitted records may be truncated
 
     threads.run(search, searched)
 
 
-
 logger = rate_limited_logger(__name__)
 
-MOST_WAITING = 1_000_000
-"""Waiting records in memory; with more of them the scan stops."""
+MAX_WAITING = 1_000_000
+"""Limit of delayed records in memory; the scan stops there."""
 
 
-class Host(Threads, Protocol):
-    """What is needed from the broker."""
+class DelayNeeds(RecordReaderNeeds, Protocol):
+    """Parts of the broker that delayed delivery uses."""
 
     @property
     def clock(self) -> Clock: ...
 
 
 class Delays:
-    """`is_current`: is the share partition still ours? `scanned` is called after each part of a scan."""
+    """`is_current`: the share partition is still led here. `scanned` is called after each part of a scan."""
 
     def __init__(
         self,
-        host: Host,
+        host: DelayNeeds,
         log: Log,
         share: SharePartition,
         is_current: Callable[[], bool],
@@ -107,7 +102,7 @@ class Delays:
         self._is_scanning = False
 
     def scan(self) -> None:
-        """Scan what was appended since, unless a scan is under way."""
+        """Scan newly appended records, unless a scan is running."""
         if not self._is_scanning:
             self._is_scanning = True
             self._tasks.start(self._scan())
@@ -125,13 +120,13 @@ class Delays:
                 self.scanned_to = seen + 1
                 self._scanned()
         except KafkaError as error:
-            logger.warning("%s cannot be searched for delayed records: %s", log.topic_partition, error)
+            logger.warning("scanning %s for delayed records failed: %s", log.topic_partition, error)
         finally:
             self._is_scanning = False
 
     @property
     def _has_room(self) -> bool:
-        return len(self.waiting) < MOST_WAITING
+        return len(self.waiting) < MAX_WAITING
 
     def _note(self, records: list[Record]) -> None:
         now_ms = self._host.clock.now_ms()

@@ -1,9 +1,10 @@
 """A share partition on its leader: the state machine of `partition`, loaded, fed from the log, and stored.
 
-    loading --(state read)--> active --(fenced: the leader, the state or the topic is another)--> gone
+    loading --(state read)--> active --(fenced: new leader, new state epoch or new topic id)--> closed
 
-Fetches that found nothing wait here (`share_waiters`): for new records, for records that are released, for room in the
-window, or until the partition is gone. In Kafka all of this is SharePartition.
+Fetches that found nothing wait here (`Waiters`): for new records, for released records, for room in the
+window, or
+until the partition is closed. In Kafka all of this is SharePartition.
 """
 
 from __future__ import annotations
@@ -13,31 +14,29 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.common.clock import Timer
-from barnabas.coordination.tasks import answer_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.tasks import answer_of
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
-from barnabas.share.acknowledgements import Range
+from barnabas.replication.partition import Partition
+from barnabas.share.acknowledgements import AcknowledgedRange, ShareStateWrite
 from barnabas.share.acquisition import Acquired, AcquireRequest, acquire, withdraw
 from barnabas.share.batches_to_share import Batches, aborted_spans, read_batches
-from barnabas.share.acknowledgements import Write
-from barnabas.share.delays import Delays
-from barnabas.share.needs import GroupConfigs, Host
+from barnabas.share.delays import Delays, first_offset
+from barnabas.share.needs import ShareGroupConfigs, SharePartitionNeeds
 from barnabas.share.partition import SharePartition
 from barnabas.share.persister import SharePersister
-from barnabas.share.delays import first_offset
-from barnabas.share.sessions import Waiter, Waiters
+from barnabas.share.sessions import ShareWaiter, Waiters
 from barnabas.share.state_shard import StateWrite
 from barnabas.share.stored_state import StoredState
 from barnabas.share.window import ShareSettings
-from barnabas.replication.partition import Partition
 
 logger = rate_limited_logger(__name__)
 
-SLACK_SECONDS = 0.001  # the loop's clock is coarse: a timer may fire a little early
+SLACK_SECONDS = 0.001  # a timer may fire slightly early, because the loop's clock is coarse
 
-# Another leader has the state now, or there is none: what is in memory here must not be used any more.
+# Another leader owns the state now, or the state was deleted: the state in memory must not be used any more.
 _FENCING = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -53,19 +52,19 @@ _FOR_CLIENTS = {
     ErrorCode.BROKER_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    # There is no state for this group and partition yet: its coordinator creates it when members subscribe.
+    # No state yet for this group and partition: its coordinator creates it when members subscribe.
     ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 
 
-class Owner(Protocol):
-    """What is needed from the manager of all share partitions."""
+class SharePartitionOwner(Protocol):
+    """Parts of the share partition manager that a share partition uses."""
 
     @property
     def persister(self) -> SharePersister: ...
 
     @property
-    def configs(self) -> GroupConfigs: ...
+    def configs(self) -> ShareGroupConfigs: ...
 
     def forget(self, led: LedSharePartition) -> None: ...
 
@@ -77,7 +76,13 @@ class Owner(Protocol):
 class LedSharePartition:
     """One share group on one partition that this broker leads."""
 
-    def __init__(self, host: Host, owner: Owner, key: SharePartitionKey, partition: Partition) -> None:
+    def __init__(
+        self,
+        host: SharePartitionNeeds,
+        owner: SharePartitionOwner,
+        key: SharePartitionKey,
+        partition: Partition,
+    ) -> None:
         self._host = host
         self._owner = owner
         self._delays: Delays | None = None
@@ -87,7 +92,7 @@ class LedSharePartition:
         self.state_epoch = 0
         self.share: SharePartition | None = None
         self.error: KafkaError | None = None
-        """Why it could not be loaded, or is gone."""
+        """The reason why it could not be loaded, or was closed."""
         self._configs: object = None
         self._waiters = Waiters(self._has_news, self._host.call_soon)
         self._timer: Timer | None = None
@@ -96,7 +101,7 @@ class LedSharePartition:
 
     @property
     def is_current(self) -> bool:
-        """Is what is in memory still ours to change?"""
+        """True while this broker owns the state in memory."""
         return (
             self.error is None
             and self.partition.is_leader
@@ -131,14 +136,14 @@ class LedSharePartition:
         self.state_epoch = stored.state_epoch
         self.share = SharePartition(first, stored.batches, self.settings())
         if stored.start_offset == NO_OFFSET:
-            # The next leader, or the next member, would find another "latest" and skip what has come since.
+            # Otherwise the next leader, or the next member, would find another "latest" and skip the records since.
             self.share.store_start()
             self._store()
         self._write_dead_letters()
         self.wake()
 
     def _use_settings(self, share: SharePartition) -> None:
-        """They may change at any time; they are read again when any setting has changed."""
+        """Apply the group's settings; called again when any setting has changed."""
         configs = self._host.image.configs
         if configs is not self._configs:
             self._configs = configs
@@ -160,7 +165,7 @@ class LedSharePartition:
         self.close()
 
     def close(self) -> None:
-        """Nothing more is done here; fetches that wait are answered."""
+        """Stop; waiting fetches are completed."""
         if self.error is None:
             self.error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._timer is not None:
@@ -175,11 +180,11 @@ class LedSharePartition:
 
     # -- waiting ------------------------------------------------------------------------------------
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: ShareWaiter) -> None:
         self._waiters.add(waiter)
         self.partition.watch(self)
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: ShareWaiter) -> None:
         self._waiters.remove(waiter)
 
     def partition_changed(self, new_bytes: int) -> None:
@@ -191,7 +196,7 @@ class LedSharePartition:
         self._waiters.wake()
 
     def _has_news(self) -> bool:
-        """Is there something to take, or to say?"""
+        """True if there are records to acquire, or an error to return."""
         if not self.is_current:
             return True
         share = self.share
@@ -204,7 +209,7 @@ class LedSharePartition:
     # -- records ------------------------------------------------------------------------------------
 
     def find(self, max_bytes: int, max_records: int, *, committed_only: bool) -> Batches | None:
-        """What the log has from the next deliverable record on; None when there is nothing to deliver."""
+        """Batches from the next deliverable record on; None if there is nothing to deliver."""
         share = self.share
         if share is None:
             return None
@@ -224,7 +229,7 @@ class LedSharePartition:
         return read_batches(log, offset, max_bytes, upper, last_wanted, read_remote)
 
     def _looked_at(self, share: SharePartition, upper: int) -> int:
-        """Up to where it is known which records must wait."""
+        """The offset up to which delayed records are known."""
         if self._delays is None:
             self._delays = Delays(
                 self._host, self.partition.log, share, lambda: self.is_current, self._delays_scanned
@@ -240,7 +245,9 @@ class LedSharePartition:
     def acquire(
         self, wanted: AcquireRequest, found: Batches, *, committed_only: bool
     ) -> tuple[list[Acquired], FileSlice | None]:
-        """Acquire records for a member; the bytes go from the first batch to the last that has any of them."""
+        """Acquire records for a member; the bytes span from the first batch to the last that holds any of
+        them.
+        """
         share = self.share
         assert share is not None
         now = self._host.clock.monotonic()
@@ -257,7 +264,7 @@ class LedSharePartition:
     # -- acknowledgements ---------------------------------------------------------------------------
 
     def acknowledge(
-        self, member: str, ranges: list[Range], done: Callable[[KafkaError | None], None]
+        self, member: str, ranges: list[AcknowledgedRange], done: Callable[[KafkaError | None], None]
     ) -> None:
         if self.share is None:
             done(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -278,14 +285,14 @@ class LedSharePartition:
             self.wake()
 
     def give_back(self, member: str, ranges: Iterable[tuple[int, int]]) -> None:
-        """What a member has acquired is not sent to it: others may have it."""
+        """Release records that a member acquired but was not sent, so that others can acquire them."""
         if self.share is not None and self.is_current:
             for first, last in ranges:
                 self.share.give_back(member, first, last)
             self._host.call_soon(self.wake)
 
     async def archive(self, first: int, last: int) -> None:
-        """Dead letters are written: archive their records, and wait until that is stored or has failed."""
+        """Archive records whose dead letters are written; return when that is stored or has failed."""
 
         def ask(done: Callable[[KafkaError | None], None]) -> None:
             if self.share is not None and self.share.archive(first, last, lambda error: done(None)):
@@ -310,12 +317,12 @@ class LedSharePartition:
             )
             self._owner.persister.write(self.key, wanted, lambda outcome: self._stored(write, outcome))
 
-    def _stored(self, write: Write, outcome: KafkaError | None) -> None:
+    def _stored(self, write: ShareStateWrite, outcome: KafkaError | None) -> None:
         assert self.share is not None
         error = None
         if outcome is not None:
             error = KafkaError(_FOR_CLIENTS.get(outcome.code, outcome.code), outcome.message)
-            logger.warning("the state of %s cannot be stored: %s", self.key, outcome)
+            logger.warning("storing the state of %s failed: %s", self.key, outcome)
         self.share.written(write, error)
         if outcome is not None and outcome.code in _FENCING:
             self._fail(outcome)
@@ -330,10 +337,10 @@ class LedSharePartition:
         if self.share is not None and self.share.has_archiving:
             self._owner.write_dead_letters(self)
 
-    # -- by the clock -------------------------------------------------------------------------------
+    # -- timers ------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """One timer for the first lock that runs out, or the first record whose time comes."""
+        """Arm one timer for the first lock that expires, or the first delayed record that is due."""
         deadline = self._next_moment()
         if deadline is None or deadline >= self._armed_for or self.error is not None:
             return

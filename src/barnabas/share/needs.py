@@ -1,26 +1,26 @@
-"""What share partitions need of the broker, and of the settings of groups."""
+"""Parts of the broker, and of group configs, that share partitions use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.image import MetadataImage
-from barnabas.share.record_reader import Threads
+from barnabas.common.clock import Clock, Timers
 from barnabas.replication.page_cache import ColdReads
+from barnabas.share.record_reader import RecordReaderNeeds
 
 
-class GroupConfigs(Protocol):
-    """Settings of a single group."""
+class ShareGroupConfigs(Protocol):
+    """Configs of a group."""
 
     def value(self, group_id: str, name: str) -> Any: ...
 
     def milliseconds(self, group_id: str, name: str) -> int: ...
 
 
-class Host(Threads, Protocol):
-    """What is needed from the broker."""
+class SharePartitionNeeds(RecordReaderNeeds, Protocol):
+    """Parts of the broker that share partitions use."""
 
     @property
     def clock(self) -> Clock: ...

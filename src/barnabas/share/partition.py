@@ -1,17 +1,22 @@
-"""A share partition: what one share group has done with the records of one partition.
+"""A share partition: the progress of one share group in one partition.
 
-Theory of operation. The *window* begins at the start offset (Kafka's SPSO): everything below is finished. It ends
-at `end` (SPEO): nothing above was ever delivered. In between lie runs of records (`runs`, Kafka's InFlightBatch), each
-in a state (`states`). A member acquires records for the time of a lock; it acknowledges them, or the lock expires.
+Theory of operation. The *window* begins at the start offset (Kafka's SPSO): everything below is finished. It
+ends
+at `end` (SPEO): nothing above was ever delivered. In between are runs of records (`runs`, Kafka's
+InFlightBatch), each
+in a state (`RecordState`). A member acquires records for the time of a lock; it acknowledges them, or the
+lock expires.
 
     log:    ... finished | 40-49 ACQUIRED | 50-54 ACKNOWLEDGED | 55-59 AVAILABLE | not yet delivered ...
                          ^ start_offset                                        ^ end
 
-Memory is ahead of what is stored in two ways only. The member that holds a record is never stored: after a crash its
-lock counts as expired. And an acknowledgement takes effect at once, but it is answered only when it is stored; if it
-cannot be stored, it is undone (`changes`).
+Memory is ahead of the stored state in two ways only. The member that holds a record is never stored: after a
+crash its
+lock counts as expired. And an acknowledgement takes effect immediately, but the response is sent only when it
+is
+stored; if the write fails, it is reverted (`ShareStateChange`).
 
-One write is under way at a time. What is decided meanwhile goes with the next.
+One write is in flight at a time. Changes made meanwhile go with the next one.
 """
 
 from __future__ import annotations
@@ -20,53 +25,60 @@ import heapq
 from collections.abc import Iterable
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.share.acknowledgements import Range
-from barnabas.share.acknowledgements import Change, Done, Stored, Write, clipped
-from barnabas.share.runs import NO_MEMBER, Run
-from barnabas.share.runs import FINISHED, Acknowledgement, RecordState
+from barnabas.share.acknowledgements import (
+    AcknowledgedRange,
+    Done,
+    PersisterStateBatch,
+    ShareStateChange,
+    ShareStateWrite,
+    clipped,
+)
+from barnabas.share.runs import FINISHED, NO_MEMBER, Acknowledgement, InFlightBatch, RecordState
 from barnabas.share.window import ShareSettings, ShareWindow, is_free
 
-STALE_LOCKS = 1000  # locks that were released before they expired, beyond which the heap is rebuilt
+STALE_LOCKS = 1000  # locks released before they expired, beyond which the heap is rebuilt
 
 
 class SharePartition(ShareWindow):
-    def __init__(self, start_offset: int, stored: Iterable[Stored], settings: ShareSettings) -> None:
+    def __init__(
+        self, start_offset: int, stored: Iterable[PersisterStateBatch], settings: ShareSettings
+    ) -> None:
         super().__init__(start_offset, stored, settings)
         self._locks: list[tuple[float, int, int]] = []
         self._due: list[tuple[int, int]] = []
-        self._unwritten: list[Change] = []
+        self._unwritten: list[ShareStateChange] = []
         self._writing = False
 
     # -- locks --------------------------------------------------------------------------------------
 
-    def lock(self, run: Run, member: str, now: float) -> None:
-        """Give a free run to a member."""
+    def lock(self, run: InFlightBatch, member: str, now: float) -> None:
+        """Lock a free run for a member."""
         run.state = RecordState.ACQUIRED
         run.count += 1
         run.member = member
         self._set_deadline(run, now)
 
-    def add_locked(self, run: Run, member: str, now: float) -> None:
+    def add_locked(self, run: InFlightBatch, member: str, now: float) -> None:
         self._add(run)
         self.lock(run, member, now)
 
-    def add_waiting(self, run: Run, due_ms: int) -> None:
-        """Records above the window whose time has not come; they do not count as work in hand."""
+    def add_waiting(self, run: InFlightBatch, due_ms: int) -> None:
+        """Add delayed records above the window; they do not count as in flight."""
         run.due_ms = due_ms
         self.runs.append(run)
         heapq.heappush(self._due, (due_ms, run.first))
 
     def add_skipped(self, first: int, last: int) -> None:
-        """Offsets above the window that hold nothing for this group."""
-        self._add(Run(first, last, RecordState.ARCHIVED))
+        """Add offsets above the window that hold no record for this group."""
+        self._add(InFlightBatch(first, last, RecordState.ARCHIVED))
 
-    def skip(self, run: Run) -> None:
-        """Records that were to be delivered again are no longer in the log."""
+    def skip(self, run: InFlightBatch) -> None:
+        """Finish records to be redelivered that are no longer in the log."""
         run.state = RecordState.ARCHIVED
         self._settled(run)
         self._advance()
 
-    def _set_deadline(self, run: Run, now: float) -> None:
+    def _set_deadline(self, run: InFlightBatch, now: float) -> None:
         run.deadline = now + self.settings.lock_seconds
         heapq.heappush(self._locks, (run.deadline, run.first, run.last))
         if len(self._locks) > 2 * len(self.runs) + STALE_LOCKS:
@@ -79,12 +91,12 @@ class SharePartition(ShareWindow):
 
     @property
     def next_deadline(self) -> float | None:
-        """When to call `expire`; if that lock was released early, the call finds nothing."""
+        """The time to call `expire`; if that lock was released early, the call finds nothing."""
         return self._locks[0][0] if self._locks else None
 
     def expire(self, now: float) -> bool:
-        """Release records whose lock has expired; are there any?"""
-        change = Change()
+        """Release records whose lock has expired; return True if there were any."""
+        change = ShareStateChange()
         while self._locks and self._locks[0][0] <= now:
             _, first, last = heapq.heappop(self._locks)
             for run in self.runs.within(first, last):
@@ -93,35 +105,37 @@ class SharePartition(ShareWindow):
         return self._keep(change)
 
     def release(self, member: str) -> bool:
-        """A member is gone: release what it held."""
-        change = Change()
+        """Release the records of a member that has left."""
+        change = ShareStateChange()
         for run in list(self.runs):
             if run.state is RecordState.ACQUIRED and run.member == member:
                 self._release(run, change)
         return self._keep(change)
 
     def give_back(self, member: str, first: int, last: int) -> None:
-        """A member will not get what it has just acquired: it was not delivered. Locks are not stored, so neither is
-        this."""
+        """Release records that a member acquired but was not sent.
+
+        Locks are not stored, so neither is this.
+        """
         for run in self.runs.isolate(first, last):
             if run.state is RecordState.ACQUIRED and run.member == member and run.change is None:
                 run.state, run.member = RecordState.AVAILABLE, NO_MEMBER
                 run.count -= 1
                 self._settled(run)
 
-    def _keep(self, change: Change) -> bool:
+    def _keep(self, change: ShareStateChange) -> bool:
         if change.batches:
             self._unwritten.append(change)
             self._advance()
         return bool(change.batches)
 
-    def _release(self, run: Run, change: Change) -> None:
+    def _release(self, run: InFlightBatch, change: ShareStateChange) -> None:
         run.state = self._outcome(run, Acknowledgement.RELEASE)
         run.member = NO_MEMBER
         change.add(run)
         self._settled(run)
 
-    def _outcome(self, run: Run, said: Acknowledgement) -> RecordState:
+    def _outcome(self, run: InFlightBatch, said: Acknowledgement) -> RecordState:
         if said is Acknowledgement.ACCEPT:
             return RecordState.ACKNOWLEDGED
         if said is Acknowledgement.RELEASE and run.count < self.settings.delivery_limit:
@@ -133,7 +147,7 @@ class SharePartition(ShareWindow):
     # -- delayed delivery --------------------------------------------------------------------
 
     def wait(self, first: int, last: int, due_ms: int) -> None:
-        """Hold back records of the window that were never delivered."""
+        """Delay records of the window that were never delivered."""
         for run in self.runs.isolate(max(first, self.start_offset), min(last, self.end)):
             if is_free(run) and not run.count:
                 run.due_ms = due_ms
@@ -142,11 +156,11 @@ class SharePartition(ShareWindow):
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next waiting record may be delivered."""
+        """The due time of the next delayed record."""
         return self._due[0][0] if self._due else None
 
     def release_due(self, now_ms: int) -> bool:
-        """Make records available whose time has come; are there any?"""
+        """Make delayed records that are due available; return True if there were any."""
         found = False
         while self._due and self._due[0][0] <= now_ms:
             _, first = heapq.heappop(self._due)
@@ -160,16 +174,16 @@ class SharePartition(ShareWindow):
 
     # -- acknowledgements -------------------------------------------------------------------------
 
-    def acknowledge(self, member: str, ranges: Iterable[Range], now: float, done: Done) -> None:
-        """Acknowledge records that a member holds; KafkaError if it does not hold them, and nothing is changed.
+    def acknowledge(self, member: str, ranges: Iterable[AcknowledgedRange], now: float, done: Done) -> None:
+        """Acknowledge records that a member holds; KafkaError, without any change, if it does not hold them.
 
-        `done` is called when it is stored, or with why it cannot be.
+        `done` is called when the change is stored, or with the error.
         """
-        known = [Range(max(first, self.start_offset), last, said) for first, last, said in ranges]
-        wanted = [each for each in known if each.first <= each.last]  # what is below is finished anyway
+        known = [AcknowledgedRange(max(first, self.start_offset), last, said) for first, last, said in ranges]
+        wanted = [each for each in known if each.first <= each.last]  # records below are already finished
         for each in wanted:
             self._check_held(member, each)
-        change = Change(done)
+        change = ShareStateChange(done)
         for first, last, said in wanted:
             for run in self.runs.isolate(first, last):
                 if said is Acknowledgement.RENEW:
@@ -182,7 +196,7 @@ class SharePartition(ShareWindow):
         else:
             done(None)
 
-    def _check_held(self, member: str, wanted: Range) -> None:
+    def _check_held(self, member: str, wanted: AcknowledgedRange) -> None:
         if wanted.last > self.end:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "The last offset in request is past acquired records."
@@ -210,11 +224,11 @@ class SharePartition(ShareWindow):
         return not self._writing and not self._unwritten
 
     def store_start(self) -> None:
-        """Where the window starts is to be stored even if nothing happens to its records."""
-        self._unwritten.append(Change())
+        """Store the start of the window even if no record changes."""
+        self._unwritten.append(ShareStateChange())
 
-    def take_write(self) -> Write | None:
-        """What to store now; None while a write is under way, or there is nothing to store."""
+    def take_write(self) -> ShareStateWrite | None:
+        """The next write; None while a write is in flight, or if there is nothing to store."""
         if self._writing or not self._unwritten:
             return None
         changes, self._unwritten = self._unwritten, []
@@ -230,10 +244,10 @@ class SharePartition(ShareWindow):
             finished += sum(
                 len(run) for run, _ in change.held if run.first >= start and run.state in FINISHED
             )
-        return Write(start, finished, clipped(changes, start), changes)
+        return ShareStateWrite(start, finished, clipped(changes, start), changes)
 
-    def written(self, write: Write, error: KafkaError | None) -> None:
-        """A write has ended: its changes hold for good, or those that can be undone are undone."""
+    def written(self, write: ShareStateWrite, error: KafkaError | None) -> None:
+        """Complete a write: its changes become final, or are reverted if possible."""
         self._writing = False
         for change in write.changes:
             for run, before in change.held:
@@ -253,19 +267,19 @@ class SharePartition(ShareWindow):
                 change.done(error)
 
     def give_up(self, error: KafkaError) -> None:
-        """Nothing will be stored any more: acknowledgements that wait for that fail."""
+        """Fail all acknowledgements that wait for a write: nothing more will be stored."""
         waiting, self._unwritten = self._unwritten, []
         for change in waiting:
             if change.done is not None:
                 change.done(error)
 
-    def _confirm(self, run: Run) -> None:
+    def _confirm(self, run: InFlightBatch) -> None:
         if run.first < self.start_offset:
-            return  # the log's start has passed it
+            return  # below the log start offset
         run.member = NO_MEMBER
         self._settled(run)
 
-    def _undo(self, run: Run, state: RecordState) -> None:
+    def _undo(self, run: InFlightBatch, state: RecordState) -> None:
         run.state = state
         self.has_archiving = self.has_archiving or state is RecordState.ARCHIVING
         if state is RecordState.ACQUIRED:
@@ -273,15 +287,18 @@ class SharePartition(ShareWindow):
 
     # -- dead letters -------------------------------------------------------------------------------
 
-    def archiving(self) -> list[Run]:
-        """Records that are on their way to the dead-letter topic."""
+    def archiving(self) -> list[InFlightBatch]:
+        """Records that are being written to the dead-letter topic."""
         found = [run for run in self.runs if run.state is RecordState.ARCHIVING and run.change is None]
         self.has_archiving = bool(found)
         return found
 
     def archive(self, first: int, last: int, done: Done) -> bool:
-        """Their dead letters are written: archive them; `done` is called when that is stored. Are there any?"""
-        change = Change(done)
+        """Archive records whose dead letters are written;
+
+        `done` when that is stored. Return True if there are any.
+        """
+        change = ShareStateChange(done)
         for run in self.runs.isolate(max(first, self.start_offset), last):
             if run.state is RecordState.ARCHIVING and run.change is None:
                 change.hold(run, RecordState.ARCHIVED)

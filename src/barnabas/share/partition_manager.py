@@ -1,24 +1,26 @@
-"""All share partitions of this broker, and the share sessions of their readers (Kafka's SharePartitionManager)."""
+"""All share partitions of this broker, and the share sessions of their readers (Kafka's
+SharePartitionManager).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.broker import BrokerConfig
 from barnabas.protocol.internal_topics import SharePartitionKey
+from barnabas.replication.manager import ReplicaManager
 from barnabas.share import needs
 from barnabas.share.dead_letter_writer import DeadLetterWriter
 from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.needs import GroupConfigs
+from barnabas.share.needs import ShareGroupConfigs
 from barnabas.share.persister import SharePersister
 from barnabas.share.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
-from barnabas.replication.manager import ReplicaManager
 
 
-class Host(needs.Host, Protocol):
-    """What is needed from the broker."""
+class SharePartitionManagerNeeds(needs.SharePartitionNeeds, Protocol):
+    """Parts of the broker that the manager uses."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -27,13 +29,17 @@ class Host(needs.Host, Protocol):
     def replicas(self) -> ReplicaManager: ...
 
 
-class Connection(Protocol):
+class ShareConnection(Protocol):
     def when_closed(self, callback: Callable[[], None]) -> None: ...
 
 
 class SharePartitionManager:
     def __init__(
-        self, host: Host, persister: SharePersister, configs: GroupConfigs, dead_letters: DeadLetterWriter
+        self,
+        host: SharePartitionManagerNeeds,
+        persister: SharePersister,
+        configs: ShareGroupConfigs,
+        dead_letters: DeadLetterWriter,
     ) -> None:
         self._host = host
         self.persister = persister
@@ -65,7 +71,7 @@ class SharePartitionManager:
         return self._led.get(key)
 
     def open(self, key: SharePartitionKey) -> LedSharePartition:
-        """The share partition, which begins to load if it is not in memory; KafkaError if it is not ours."""
+        """The share partition, loading it if necessary; KafkaError if this broker does not lead it."""
         led = self._led.get(key)
         if led is not None and led.is_current:
             return led
@@ -92,8 +98,8 @@ class SharePartitionManager:
 
     # -- sessions -----------------------------------------------------------------------------------
 
-    def begin_session(self, key: SessionKey, connection: Connection) -> ShareSession:
-        """A session lives no longer than its connection, unless it is a lease."""
+    def begin_session(self, key: SessionKey, connection: ShareConnection) -> ShareSession:
+        """Open a session. It ends with its connection, unless it is a lease."""
         former = self.sessions.peek(key)
         session = self.sessions.open(key, connection)
         if former is not None:
@@ -104,7 +110,7 @@ class SharePartitionManager:
         self._by_connection[connection].add(session)
         return session
 
-    def _connection_closed(self, connection: Connection) -> None:
+    def _connection_closed(self, connection: ShareConnection) -> None:
         for session in self._by_connection.pop(connection):
             if session.key.member_id.startswith(LEASE_PREFIX):
                 self._end_when_locks_have_run_out(session)
@@ -112,25 +118,25 @@ class SharePartitionManager:
                 self.end_session(session)
 
     def _end_when_locks_have_run_out(self, session: ShareSession) -> None:
-        """The holder of a receipt may acknowledge on another connection until then."""
+        """Until then, the holder of a receipt may acknowledge on another connection."""
         lock_ms: int = self.configs.value(session.key.group_id, "share.record.lock.duration.ms")
         self._host.timers.call_later(lock_ms / 1000, lambda: self.end_session(session))
 
     def end_session(self, session: ShareSession) -> None:
-        """A member has gone: what it held is released, and a group without members here is removed from memory."""
+        """Release the records of a member, and unload share partitions of a group without members here."""
         self._by_connection.get(session.connection, set()).discard(session)
         if not self.sessions.close(session):
             return
         group_id, member_id = session.key
-        for place in session.places:
-            led = self._led.get(SharePartitionKey(group_id, *place))
+        for tp in session.partitions:
+            led = self._led.get(SharePartitionKey(group_id, *tp))
             if led is not None:
                 led.release(member_id)
         for led in [led for led in self._led.values() if led.key.group_id == group_id]:
             self.forget_if_unused(led)
 
     def forget_if_unused(self, led: LedSharePartition) -> None:
-        """The next member finds what is stored; until all is, the one in memory is kept."""
+        """Unload the share partition if no member uses it and all of its state is stored."""
         if self.sessions.has_members(led.key.group_id):
             return
         if led.share is None or (led.share.is_stored and not led.share.has_archiving):

@@ -1,7 +1,9 @@
-"""The state of share partitions, read from and stored with the share coordinator (Kafka's DefaultStatePersister).
+"""The state of share partitions, read from and written to the share coordinator (Kafka's
+DefaultStatePersister).
 
-The coordinator of a share partition may be this broker or another: `coordination/channel` asks it, and asks again for
-a while when it moves or loads.
+The coordinator of a share partition may be this broker or another; `coordination/channel` sends the request,
+and
+retries while the coordinator moves or loads.
 """
 
 from __future__ import annotations
@@ -10,15 +12,14 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.coordination.channel import NO_LEADER, A, Channel, Done, CoordinatorRequest, Retry
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination.channel import NO_LEADER, A, Channel, CoordinatorRequest, Done, Retry
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message
 from barnabas.share.coordinator import ShareCoordinator
-from barnabas.share.stored_state import from_batches
 from barnabas.share.state_shard import StateWrite
-from barnabas.share.stored_state import StoredState
+from barnabas.share.stored_state import StoredState, from_batches
 
 RETRY = Retry(first_pause=0.1, growth=2.0, attempts=5)
 
@@ -27,7 +28,7 @@ CreateTopic = Callable[[], Awaitable[None]]
 
 
 class SharePersister:
-    """Callbacks get the result, or the KafkaError that is left after the last attempt."""
+    """Callbacks get the result, or the KafkaError of the last attempt."""
 
     def __init__(self, channel: Channel, coordinator: ShareCoordinator, create_topic: CreateTopic) -> None:
         self._channel = channel
@@ -58,7 +59,7 @@ class SharePersister:
 
 
 class _StateQuestion(CoordinatorRequest[A]):
-    """About one share partition, to the coordinator of its state."""
+    """A request about one share partition to the coordinator of its state."""
 
     coordinator: ShareCoordinator
     create_topic: CreateTopic
@@ -83,7 +84,7 @@ class _StateQuestion(CoordinatorRequest[A]):
 
     @abstractmethod
     def read_result(self, result: Any) -> A:
-        """What the answer about the partition says, beyond that it is no error."""
+        """Extract the result of the partition from a successful response."""
 
 
 class _WithoutResult(_StateQuestion[None]):

@@ -7,40 +7,42 @@ from typing import Protocol, TypeVar
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, FileSlice, Slice
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.log.inspection import largest_data
 from barnabas.log.log import Log
 from barnabas.log.reading import RemoteOffset
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.replication.page_cache import ColdReads
 
-READ_BYTES = 256 << 10  # at a time; a thread that decodes more would keep the loop waiting
-MOST_DECODED = 16 << 20  # the same for what becomes of it in memory
+READ_BYTES = 256 << 10  # at a time; decoding more would block the loop
+MAX_DECODED = 16 << 20  # limit of the decoded size
 RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
 
 logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 
-class Threads(Protocol):
+class RecordReaderNeeds(Protocol):
     @property
     def page_cache(self) -> ColdReads: ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run something that may wait for the disk."""
+        """Run blocking disk I/O in a thread."""
         ...
 
 
-async def read_records(threads: Threads, log: Log, first: int, last: int) -> tuple[list[Record], int]:
-    """Records from `first` on, up to `last` or until enough is read; and the last offset that was read."""
+async def read_records(
+    threads: RecordReaderNeeds, log: Log, first: int, last: int
+) -> tuple[list[Record], int]:
+    """Records from `first` on, up to `last` or a size limit; and the last offset that was read."""
     if first < log.log_start_offset:
         first = log.log_start_offset
     if first > last:
         return [], last
     data = await _read(threads, log, first)
     if not isinstance(data, FileSlice):
-        return [], last  # nothing of it is left
+        return [], last  # nothing is left
     largest = largest_data(log.config)
     found, seen = await threads.in_thread(lambda: _decode(data, first, last, largest))
     if seen < first:
@@ -48,7 +50,7 @@ async def read_records(threads: Threads, log: Log, first: int, last: int) -> tup
     return found, seen
 
 
-async def _read(threads: Threads, log: Log, first: int) -> Slice:
+async def _read(threads: RecordReaderNeeds, log: Log, first: int) -> Slice:
     try:
         return log.read(first, READ_BYTES, log.high_watermark)
     except RemoteOffset:
@@ -69,7 +71,7 @@ def _decode(data: FileSlice, first: int, last: int, largest: int) -> tuple[list[
         if not header.is_control and header.last_offset >= first:
             for record in _readable(buffer[position : position + header.size], header, largest):
                 if first <= record.offset <= last:
-                    if weight > MOST_DECODED:
+                    if weight > MAX_DECODED:
                         return found, seen
                     found.append(record)
                     seen = record.offset
@@ -88,10 +90,10 @@ def _readable(batch: memoryview, header: BatchHeader, largest: int) -> Iterator[
             offset = record.offset
             yield record
     except InvalidRecords as error:
-        logger.warning("records from offset %d on are left out: %s", header.base_offset, error.message)
+        logger.warning("skipping records from offset %d on: %s", header.base_offset, error.message)
 
 
 def _weight(record: Record) -> int:
-    """About what a record takes in memory."""
+    """Approximate size of a record in memory."""
     contents = len(record.key or b"") + len(record.value or b"")
     return RECORD_BYTES + contents + HEADER_BYTES * len(record.headers)

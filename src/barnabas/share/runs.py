@@ -1,20 +1,21 @@
-"""The records in flight of a share partition, as runs of neighbours in the same state (Kafka's InFlightBatch).
+"""The records in flight of a share partition, as runs of consecutive offsets in the same state (Kafka's
+InFlightBatch).
 
-Records come and go in batches, so a run is most often a batch of a producer; it is split only where its
-records are treated differently. Runs lie edge to edge: whatever is between the first and the last is part of one.
+Records are acquired and acknowledged in batches, so a run is usually a producer's batch; it is split only
+where its
+records are treated differently. Runs are contiguous: every offset between the first and the last belongs to
+one.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import Any
 
-
-
 # -- The states of a record in a share partition (Kafka's RecordState) ---------------------------------
+
 
 class RecordState(IntEnum):
     AVAILABLE = 0
@@ -25,7 +26,7 @@ class RecordState(IntEnum):
 
 
 class Acknowledgement(IntEnum):
-    """What a consumer says of a record; a gap is an offset that holds none."""
+    """Acknowledgement type of a record; a gap is an offset without a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -35,22 +36,21 @@ class Acknowledgement(IntEnum):
 
 
 class AcquireMode(IntEnum):
-    """How strictly a fetch keeps to its number of records (KIP-1206)."""
+    """Strictness of a fetch's record limit (KIP-1206)."""
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
 
 
 FINISHED = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
-"""Nothing is left to do for such records: the start of the window may pass them."""
-
+"""Final states: the start of the window may pass such records."""
 
 
 NO_MEMBER = ""
 
 
-class Run:
-    """Offsets `first` to `last`. `change` is set while what was decided about them is not yet stored."""
+class InFlightBatch:
+    """Offsets `first` to `last`. `change` is set until the decision about them is stored."""
 
     __slots__ = (
         "change",
@@ -76,7 +76,7 @@ class Run:
         self.rejected = False
         self.change: Any = None
         self.whole = last - first + 1
-        """How many records were given out together when they were new, however it was split since."""
+        """The number of records first delivered together, regardless of later splits."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -85,9 +85,9 @@ class Run:
         pending = " (not stored)" if self.change is not None else ""
         return f"{self.first}-{self.last} {self.state.name} x{self.count} {self.member}{pending}"
 
-    def cut(self, at: int) -> Run:
-        """Keep what lies below `at`; the rest is a run of its own."""
-        rest = Run(at, self.last, self.state, self.count)
+    def cut(self, at: int) -> InFlightBatch:
+        """Truncate at `at`; return the rest as a new run."""
+        rest = InFlightBatch(at, self.last, self.state, self.count)
         rest.member, rest.deadline, rest.due_ms = self.member, self.deadline, self.due_ms
         rest.whole, rest.rejected = self.whole, self.rejected
         self.last = at - 1
@@ -95,80 +95,80 @@ class Run:
 
 
 class Runs:
-    """All runs, in order, with their first offsets beside them for a quick search."""
+    """All runs in offset order, with an array of their first offsets for binary search."""
 
     __slots__ = ("_firsts", "_runs")
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[InFlightBatch] = []
         self._firsts: list[int] = []
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[InFlightBatch]:
         return iter(self._runs)
 
     def __len__(self) -> int:
         return len(self._runs)
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> InFlightBatch | None:
         return self._runs[-1] if self._runs else None
 
-    def append(self, run: Run) -> None:
+    def append(self, run: InFlightBatch) -> None:
         self._runs.append(run)
         self._firsts.append(run.first)
 
-    def within(self, first: int, last: int) -> list[Run]:
+    def within(self, first: int, last: int) -> list[InFlightBatch]:
         """The runs that have offsets between `first` and `last`."""
         start = max(bisect_right(self._firsts, first) - 1, 0)
         if start < len(self._runs) and self._runs[start].last < first:
             start += 1
         return self._runs[start : bisect_right(self._firsts, last)]
 
-    def following(self, offset: int) -> Iterator[Run]:
+    def following(self, offset: int) -> Iterator[InFlightBatch]:
         """The runs from the one that holds `offset` on, one by one."""
-        for place in range(max(bisect_right(self._firsts, offset) - 1, 0), len(self._runs)):
-            yield self._runs[place]
+        for index in range(max(bisect_right(self._firsts, offset) - 1, 0), len(self._runs)):
+            yield self._runs[index]
 
     def split(self, at: int) -> None:
-        """Let a run begin at `at`, if `at` lies inside of one. Runs that are being stored are never split."""
-        place = bisect_right(self._firsts, at) - 1
-        if place < 0:
+        """Split the run that contains `at`, if any. Runs that are being stored are never split."""
+        index = bisect_right(self._firsts, at) - 1
+        if index < 0:
             return
-        run = self._runs[place]
+        run = self._runs[index]
         if run.first < at <= run.last:
-            self._runs.insert(place + 1, run.cut(at))
-            self._firsts.insert(place + 1, at)
+            self._runs.insert(index + 1, run.cut(at))
+            self._firsts.insert(index + 1, at)
 
-    def isolate(self, first: int, last: int) -> list[Run]:
+    def isolate(self, first: int, last: int) -> list[InFlightBatch]:
         """The runs of exactly the offsets `first` to `last`."""
         self.split(first)
         self.split(last + 1)
         return self.within(first, last)
 
-    def drop_before(self, offset: int) -> list[Run]:
-        """Forget everything below `offset`."""
+    def drop_before(self, offset: int) -> list[InFlightBatch]:
+        """Drop everything below `offset`."""
         self.split(offset)
         count = bisect_left(self._firsts, offset)
         dropped = self._runs[:count]
         del self._runs[:count], self._firsts[:count]
         return dropped
 
-    def merge_finished(self, finished: Iterable[Run]) -> None:
-        """Join settled neighbours, so that a long window of scattered work stays small."""
+    def merge_finished(self, finished: Iterable[InFlightBatch]) -> None:
+        """Join finished neighbours, so that a long, fragmented window stays small."""
         for run in finished:
-            place = bisect_left(self._firsts, run.first)
-            if place < len(self._runs) and self._runs[place] is run:
-                self._join(place)
+            index = bisect_left(self._firsts, run.first)
+            if index < len(self._runs) and self._runs[index] is run:
+                self._join(index)
 
-    def _join(self, place: int) -> None:
-        run = self._runs[place]
-        if place + 1 < len(self._runs) and _alike(run, self._runs[place + 1]):
-            run.last = self._runs[place + 1].last
-            del self._runs[place + 1], self._firsts[place + 1]
-        if place and _alike(self._runs[place - 1], run):
-            self._runs[place - 1].last = run.last
-            del self._runs[place], self._firsts[place]
+    def _join(self, index: int) -> None:
+        run = self._runs[index]
+        if index + 1 < len(self._runs) and _alike(run, self._runs[index + 1]):
+            run.last = self._runs[index + 1].last
+            del self._runs[index + 1], self._firsts[index + 1]
+        if index and _alike(self._runs[index - 1], run):
+            self._runs[index - 1].last = run.last
+            del self._runs[index], self._firsts[index]
 
 
-def _alike(one: Run, other: Run) -> bool:
+def _alike(one: InFlightBatch, other: InFlightBatch) -> bool:
     return one.state is other.state and one.change is None and other.change is None

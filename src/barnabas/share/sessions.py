@@ -1,26 +1,25 @@
-"""Share sessions: the partitions that a member of a share group reads from this broker (Kafka's ShareSessionCache).
+"""Share sessions: the partitions that a member of a share group reads from this broker (Kafka's
+ShareSessionCache).
 
-A session is opened by a fetch with epoch 0 and closed by one with epoch -1. In between each request carries the epoch
-that the last answer leads to, so that both sides notice a lost request or answer.
+A session is opened by a fetch with epoch 0 and closed by one with epoch -1. In between each request carries
+the epoch
+after that of the last response, so that both sides notice a lost request or response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
 
+# -- waiting fetches of a share partition, in order of arrival -------------------------------------
 
-# -- Fetches that found nothing in a share partition, in the order in which they came ------------------
 
-class Waiter(Protocol):
+class ShareWaiter(Protocol):
     def share_changed(self) -> None:
-        """Try again, at once. A fetch that still finds nothing goes to the end of the queue."""
+        """Retry immediately. A fetch that still finds nothing goes to the end of the queue."""
         ...
 
 
@@ -30,20 +29,20 @@ class Waiters:
     ) -> None:
         self._has_news = has_news
         self._call_soon = call_soon
-        self._waiting: dict[Waiter, None] = {}
+        self._waiting: dict[ShareWaiter, None] = {}
         self._scheduled = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, waiter: Waiter) -> None:
+    def add(self, waiter: ShareWaiter) -> None:
         self._waiting[waiter] = None
 
-    def remove(self, waiter: Waiter) -> None:
+    def remove(self, waiter: ShareWaiter) -> None:
         self._waiting.pop(waiter, None)
 
     def wake(self) -> None:
-        """There may be records. Fetches try a moment later: other partitions may have some, too."""
+        """Retry waiting fetches in the next loop iteration: other partitions may have records, too."""
         if self._waiting and not self._scheduled and self._has_news():
             self._scheduled = True
             self._call_soon(self._ask_each)
@@ -58,17 +57,16 @@ class Waiters:
             first.share_changed()
 
 
-
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 LEASE_PREFIX = "lease-"
-"""Members whose ids begin so keep what they hold when their connection ends: ours alone, Kafka knows no such thing."""
+"""Members with this id prefix keep their records when the connection closes. A Barnabas extension."""
 UNBOUNDED = 2**31 - 1
 _LAST_EPOCH = 2**31 - 1
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition, named by the id of its topic."""
+    """A partition, identified by topic id."""
 
     topic_id: Uuid
     partition: int
@@ -80,20 +78,20 @@ class SessionKey(NamedTuple):
 
 
 class ShareSession:
-    __slots__ = ("connection", "epoch", "key", "places")
+    __slots__ = ("connection", "epoch", "key", "partitions")
 
     def __init__(self, key: SessionKey, connection: object) -> None:
         self.key = key
         self.connection = connection
         self.epoch = 1
-        """The epoch that the next request should carry."""
-        self.places: dict[TopicIdPartition, None] = {}
+        """The epoch expected in the next request."""
+        self.partitions: dict[TopicIdPartition, None] = {}
 
     def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
-        for place in added:
-            self.places.setdefault(place)
-        for place in forgotten:
-            self.places.pop(place, None)
+        for tp in added:
+            self.partitions.setdefault(tp)
+        for tp in forgotten:
+            self.partitions.pop(tp, None)
 
     def pass_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
@@ -104,7 +102,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions of a broker. None is evicted for another: a member without a session gets no records."""
+    """All sessions of a broker. Sessions are never evicted: a member without a session gets no records."""
 
     def __init__(self, most: int, most_partitions: int = UNBOUNDED) -> None:
         self._most = most
@@ -121,17 +119,17 @@ class ShareSessions:
         return group_id in self._members
 
     def open(self, key: SessionKey, connection: object) -> ShareSession:
-        """A new session in place of any older one of this member."""
+        """Open a session, replacing an older one of this member."""
         if key not in self._sessions:
             if len(self._sessions) >= self._most:
                 self.refused += 1
                 raise KafkaError(
                     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
-                    "this broker has as many share sessions as group.share.max.share.sessions permits",
+                    "too many share sessions on this broker (group.share.max.share.sessions)",
                 )
             self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
         else:
-            self.partition_count -= len(self._sessions[key].places)
+            self.partition_count -= len(self._sessions[key].partitions)
         session = self._sessions[key] = ShareSession(key, connection)
         return session
 
@@ -141,14 +139,14 @@ class ShareSessions:
         added: Iterable[TopicIdPartition],
         forgotten: Iterable[TopicIdPartition] = (),
     ) -> None:
-        """Change what a session reads; one that outgrows the room for all reads nothing any more."""
-        before = len(session.places)
+        """Change the partitions of a session; if the total limit is exceeded, the session becomes empty."""
+        before = len(session.partitions)
         session.update(added, forgotten)
-        self.partition_count += len(session.places) - before
-        if self.partition_count > self.most_partitions and len(session.places) > before:
+        self.partition_count += len(session.partitions) - before
+        if self.partition_count > self.most_partitions and len(session.partitions) > before:
             self.refused += 1
-            self.partition_count -= len(session.places)
-            session.places.clear()
+            self.partition_count -= len(session.partitions)
+            session.partitions.clear()
             raise KafkaError(
                 ErrorCode.SHARE_SESSION_LIMIT_REACHED,
                 "the share sessions of this broker have as many partitions as barnabas.fetch.session.max.partitions "
@@ -165,11 +163,11 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> bool:
-        """Forget a session; is it the one that this member has?"""
+        """Close a session; return True if it was the member's current one."""
         if self._sessions.get(session.key) is not session:
             return False
         del self._sessions[session.key]
-        self.partition_count -= len(session.places)
+        self.partition_count -= len(session.partitions)
         group_id = session.key.group_id
         self._members[group_id] -= 1
         if not self._members[group_id]:

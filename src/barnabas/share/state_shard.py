@@ -1,8 +1,11 @@
-"""The share coordinator's state machine: one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
+"""The share coordinator's state machine: one partition of `__share_group_state` (Kafka's
+ShareCoordinatorShard).
 
-The leader of a share partition reads its state when it begins, and writes each change. Two epochs fence others: the
-leader epoch an old leader, the state epoch a leader that does not know of a reset. Updates are deltas; after so many of
-them a snapshot is written, and the log before the newest snapshots of all partitions can be deleted.
+The leader of a share partition reads its state when it starts, and writes each change. Two epochs fence
+others: the
+leader epoch an old leader, the state epoch a leader that missed a reset. Updates are deltas; after a number
+of them a
+snapshot is written, and the log before the newest snapshots of all partitions can be deleted.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import Uuid
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     SHARE_RECORDS,
     UnknownRecordTypeError,
@@ -26,27 +30,33 @@ from barnabas.protocol.messages.records.share import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from barnabas.share.acknowledgements import Stored
-from barnabas.share.stored_state import from_batches, snapshot_record, tombstone, update_record
-from barnabas.share.stored_state import NO_EPOCH, UNKNOWN_COUNT, StoredState
 from barnabas.records.record import Record
-from barnabas.common.types import Uuid
+from barnabas.share.acknowledgements import PersisterStateBatch
+from barnabas.share.stored_state import (
+    NO_EPOCH,
+    UNKNOWN_COUNT,
+    StoredState,
+    from_batches,
+    snapshot_record,
+    tombstone,
+    update_record,
+)
 
 logger = rate_limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
-# Snapshots of unused partitions are renewed only when that frees at least so many records for each.
+# Snapshots of unused partitions are rewritten only if that frees at least this many records for each.
 WORTH_A_SNAPSHOT = 10
 
 
 class StateWrite(NamedTuple):
-    """What a leader stores."""
+    """A state change by a leader."""
 
     state_epoch: int
     leader_epoch: int
     start_offset: int
     finished_count: int
-    batches: Sequence[Stored]
+    batches: Sequence[PersisterStateBatch]
 
 
 class ShareStateShard:
@@ -74,7 +84,7 @@ class ShareStateShard:
     # -- requests -----------------------------------------------------------------------------------
 
     def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
-        """Begin (again) at an offset; -1 leaves that to the first leader."""
+        """Initialize, or reset, to an offset; -1 leaves the choice to the first leader."""
         self._check_partition(key)
         _check_offset(start_offset)
         known = self._states.get(key)
@@ -91,7 +101,7 @@ class ShareStateShard:
         return [snapshot_record(key, fresh, now_ms)], None
 
     def read(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Records, StoredState]:
-        """The state; a read by a newer leader fences the older ones."""
+        """Read the state; a read by a newer leader fences the older ones."""
         known = self._initialized(key, "Read")
         _check_leader(known, leader_epoch)
         seen = known.copy()
@@ -101,7 +111,7 @@ class ShareStateShard:
         return [self._to_record(key, known, leader_epoch, NO_OFFSET, UNKNOWN_COUNT, ())], seen
 
     def summary(self, key: SharePartitionKey) -> StoredState:
-        """The state for a summary: nothing is fenced, and a partition without state is no error."""
+        """The state for a summary: fences no leader; a partition without state is not an error."""
         self._check_partition(key)
         known = self._states.get(key)
         return known if known is not None else StoredState()
@@ -112,7 +122,7 @@ class ShareStateShard:
         _check_leader(known, wanted.leader_epoch)
         if wanted.state_epoch != NO_EPOCH and wanted.state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
-        # Only a read makes a leader known; one that has not read does not write.
+        # A leader becomes known only by a read, and must read before it writes.
         record = self._to_record(
             key, known, known.leader_epoch, wanted.start_offset, wanted.finished_count, wanted.batches
         )
@@ -124,7 +134,7 @@ class ShareStateShard:
         return ([tombstone(key)] if key in self._states else []), None
 
     def forget_topics(self, topic_ids: Set[Uuid]) -> tuple[Records, None]:
-        """Topics were deleted: remove the state of their partitions."""
+        """Remove the state of deleted topics."""
         return [tombstone(key) for key in self._states if key.topic_id in topic_ids], None
 
     def _initialized(self, key: SharePartitionKey, verb: str) -> StoredState:
@@ -138,7 +148,7 @@ class ShareStateShard:
 
     def _check_partition(self, key: SharePartitionKey) -> None:
         if key.partition < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no negative partitions.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition index must not be negative.")
         if not self._knows_partition(key):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -149,9 +159,9 @@ class ShareStateShard:
         leader_epoch: int,
         start_offset: int,
         finished_count: int,
-        batches: Sequence[Stored],
+        batches: Sequence[PersisterStateBatch],
     ) -> CoordinatorRecord:
-        # A snapshot is made of what is known; an update of this turn is not known yet.
+        # A snapshot needs the full state; updates of this loop iteration are not replayed yet.
         if known.updates < self._updates_per_snapshot or key in self._in_turn:
             return update_record(
                 key, known.snapshot_epoch, leader_epoch, start_offset, finished_count, batches
@@ -161,10 +171,10 @@ class ShareStateShard:
         fresh.snapshot_epoch += 1
         return snapshot_record(key, fresh, self._now_ms())
 
-    # -- keeping the log short ----------------------------------------------------------------------
+    # -- log retention -----------------------------------------------------------------------------
 
     def renew_old_snapshots(self, log_end: int, most: int) -> tuple[Records, None]:
-        """Write snapshots of unused partitions again, so that the log before them can be deleted."""
+        """Rewrite snapshots of unused partitions, so that the log before them can be deleted."""
         oldest = log_end - WORTH_A_SNAPSHOT * (len(self._states) + 1)
         old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
         records = []
@@ -212,7 +222,7 @@ class ShareStateShard:
     def _replay_update(self, key: SharePartitionKey, value: ShareUpdateValue) -> None:
         known = self._states.get(key)
         if known is None:
-            return  # its snapshot was deleted, and the update was written in the same turn
+            return  # its snapshot was deleted, and the update was written in the same loop iteration
         known.update(
             value.leader_epoch,
             value.start_offset,
@@ -222,19 +232,21 @@ class ShareStateShard:
         known.updates += 1
 
     def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
-        """Nothing is written to `__share_group_state` inside a transaction."""
+        """Nothing to do: records of `__share_group_state` are never transactional."""
 
     def loaded(self) -> None:
-        """Nothing here goes by the clock."""
+        """Nothing to do: this shard has no timers."""
 
     def unloaded(self) -> None:
-        """No request waits here."""
+        """Nothing to do: no request waits here."""
 
 
 def _check_offset(start_offset: int) -> None:
-    """Or the lag that is computed from it would fit into no answer."""
+    """Raise for an offset out of range: lag computed from it would not fit into a response."""
     if start_offset < NO_OFFSET:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no offset {start_offset}: -1 leaves it open.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Invalid start offset {start_offset}; -1 leaves it open."
+        )
 
 
 def _check_leader(known: StoredState, leader_epoch: int) -> None:

@@ -1,12 +1,14 @@
-"""The state of a share partition at the share coordinator (Kafka's ShareGroupOffset), and how updates change it."""
+"""The state of a share partition at the share coordinator (Kafka's ShareGroupOffset), and its updates."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
+
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.internal_topics import REMEMBERED_KEYS, SharePartitionKey
+from barnabas.protocol.internal_topics import NO_OFFSET, REMEMBERED_KEYS, SharePartitionKey
 from barnabas.protocol.messages.records.share import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -14,15 +16,7 @@ from barnabas.protocol.messages.records.share import (
     ShareUpdateValue,
     StateBatch,
 )
-from barnabas.share.acknowledgements import Stored
-
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-
-from barnabas.protocol.internal_topics import NO_OFFSET
-from barnabas.share.acknowledgements import Stored
-
-
+from barnabas.share.acknowledgements import PersisterStateBatch
 
 NO_EPOCH = -1
 UNKNOWN_COUNT = -1
@@ -45,7 +39,7 @@ class StoredState:
         leader_epoch: int = 0,
         start_offset: int = NO_OFFSET,
         finished_count: int = UNKNOWN_COUNT,
-        batches: Iterable[Stored] = (),
+        batches: Iterable[PersisterStateBatch] = (),
         created_ms: int = 0,
     ) -> None:
         self.snapshot_epoch = snapshot_epoch
@@ -56,7 +50,7 @@ class StoredState:
         self.batches = list(batches)
         self.created_ms = created_ms
         self.updates = 0
-        """How many since the last snapshot."""
+        """Number of updates since the last snapshot."""
 
     def copy(self) -> StoredState:
         return StoredState(
@@ -70,9 +64,13 @@ class StoredState:
         )
 
     def update(
-        self, leader_epoch: int, start_offset: int, finished_count: int, batches: Iterable[Stored]
+        self,
+        leader_epoch: int,
+        start_offset: int,
+        finished_count: int,
+        batches: Iterable[PersisterStateBatch],
     ) -> None:
-        """Take over what a leader has written; what it left out stays as it is."""
+        """Apply an update of a leader; fields that it left out do not change."""
         if leader_epoch != NO_EPOCH:
             self.leader_epoch = leader_epoch
         if start_offset != NO_OFFSET:
@@ -84,8 +82,8 @@ class StoredState:
         drop_below(self.batches, self.start_offset)
 
 
-def lay_over(batches: list[Stored], new: Stored) -> None:
-    """Later batches replace earlier ones. `batches` are in order and do not overlap, and stay so."""
+def lay_over(batches: list[PersisterStateBatch], new: PersisterStateBatch) -> None:
+    """Overlay a batch: later batches replace earlier ones. `batches` stays sorted and free of overlaps."""
     first = bisect_left(batches, new.first, key=_last)
     behind = bisect_right(batches, new.last, lo=first, key=_first)
     pieces = [new]
@@ -104,15 +102,15 @@ def lay_over(batches: list[Stored], new: Stored) -> None:
     batches[first:behind] = _joined(pieces)
 
 
-def drop_below(batches: list[Stored], start: int) -> None:
+def drop_below(batches: list[PersisterStateBatch], start: int) -> None:
     count = bisect_left(batches, start, key=_last)
     del batches[:count]
     if batches and batches[0].first < start:
         batches[0] = batches[0]._replace(first=start)
 
 
-def _joined(pieces: list[Stored]) -> list[Stored]:
-    joined: list[Stored] = []
+def _joined(pieces: list[PersisterStateBatch]) -> list[PersisterStateBatch]:
+    joined: list[PersisterStateBatch] = []
     for piece in pieces:
         if joined and _continues(joined[-1], piece):
             joined[-1] = joined[-1]._replace(last=piece.last)
@@ -121,7 +119,7 @@ def _joined(pieces: list[Stored]) -> list[Stored]:
     return joined
 
 
-def _continues(one: Stored, following: Stored) -> bool:
+def _continues(one: PersisterStateBatch, following: PersisterStateBatch) -> bool:
     return (
         one.last + 1 == following.first
         and one.state == following.state
@@ -129,13 +127,12 @@ def _continues(one: Stored, following: Stored) -> bool:
     )
 
 
-def _first(batch: Stored) -> int:
+def _first(batch: PersisterStateBatch) -> int:
     return batch.first
 
 
-def _last(batch: Stored) -> int:
+def _last(batch: PersisterStateBatch) -> int:
     return batch.last
-
 
 
 # -- The records of `__share_group_state`, as Apache Kafka 4.3 writes and reads them -------------------
@@ -144,7 +141,7 @@ VALUE_VERSION = 0
 
 
 def snapshot_record(key: SharePartitionKey, state: StoredState, now_ms: int) -> CoordinatorRecord:
-    """All that is known; what came before is not needed any more."""
+    """A snapshot with the full state; earlier records are obsolete."""
     value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -164,7 +161,7 @@ def update_record(
     leader_epoch: int,
     start_offset: int,
     finished_count: int,
-    batches: Iterable[Stored],
+    batches: Iterable[PersisterStateBatch],
 ) -> CoordinatorRecord:
     value = ShareUpdateValue(
         snapshot_epoch=snapshot_epoch,
@@ -180,13 +177,13 @@ def tombstone(key: SharePartitionKey) -> CoordinatorRecord:
     return CoordinatorRecord(_snapshot_key(key), None)
 
 
-def to_batches(batches: Iterable[Stored]) -> list[StateBatch]:
+def to_batches(batches: Iterable[PersisterStateBatch]) -> list[StateBatch]:
     return [StateBatch(*batch) for batch in batches]
 
 
-def from_batches(batches: Iterable[StateBatch]) -> list[Stored]:
+def from_batches(batches: Iterable[StateBatch]) -> list[PersisterStateBatch]:
     return [
-        Stored(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        PersisterStateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
         for batch in batches
     ]
 

@@ -1,13 +1,12 @@
-"""The window of a share partition: its runs of records, what counts as work in hand, and where it starts."""
+"""The window of a share partition: its runs of records, the number in flight, and its start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.share.acknowledgements import Stored
-from barnabas.share.runs import Run, Runs
-from barnabas.share.runs import FINISHED, RecordState
+from barnabas.share.acknowledgements import PersisterStateBatch
+from barnabas.share.runs import FINISHED, InFlightBatch, RecordState, Runs
 
 
 class ShareSettings(NamedTuple):
@@ -21,39 +20,43 @@ class ShareSettings(NamedTuple):
 
 
 class ShareWindow:
-    """The part of a share partition that counts and moves; `SharePartition` says why records change their state."""
+    """Counters and bounds of a share partition; `SharePartition` adds the transitions of records."""
 
-    def __init__(self, start_offset: int, stored: Iterable[Stored], settings: ShareSettings) -> None:
+    def __init__(
+        self, start_offset: int, stored: Iterable[PersisterStateBatch], settings: ShareSettings
+    ) -> None:
         self.settings = settings
         self.start_offset = start_offset
         self.runs = Runs()
         self.open_count = 0
-        """Records in the window that are not finished and whose time has come: they may not become too many."""
+        """Records of the window that are neither finished nor delayed; limited by the settings."""
         self._finished_count = 0
         self._lowest_available: int | None = None
         self.has_archiving = False
-        """Some records may be ARCHIVING: on their way to the dead-letter topic."""
+        """True if some records may be ARCHIVING: being written to the dead-letter topic."""
         self._restore(stored)
 
-    def _restore(self, stored: Iterable[Stored]) -> None:
-        """Batches that are stored; offsets in between were acquired, or never delivered."""
+    def _restore(self, stored: Iterable[PersisterStateBatch]) -> None:
+        """Restore stored batches; offsets in between were acquired, or never delivered."""
         following = self.start_offset
         for batch in sorted(stored):
             if batch.last < following:
                 continue
             first = max(batch.first, following)
             if first > following:
-                self._add(Run(following, first - 1, RecordState.AVAILABLE))
+                self._add(InFlightBatch(following, first - 1, RecordState.AVAILABLE))
             state = RecordState(batch.state)
             self._add(
-                Run(first, batch.last, state if state in _KEPT else RecordState.AVAILABLE, batch.deliveries)
+                InFlightBatch(
+                    first, batch.last, state if state in _KEPT else RecordState.AVAILABLE, batch.deliveries
+                )
             )
             following = batch.last + 1
         self._lowest_available = self.start_offset
-        self.has_archiving = True  # perhaps: `archiving` finds out
+        self.has_archiving = True  # possibly: `archiving` determines it
         self._advance()
 
-    def _add(self, run: Run) -> None:
+    def _add(self, run: InFlightBatch) -> None:
         self.runs.append(run)
         if run.state in FINISHED:
             self._finished_count += len(run)
@@ -68,7 +71,7 @@ class ShareWindow:
 
     @property
     def room(self) -> int:
-        """How many more records may be given out."""
+        """The number of records that may still be acquired."""
         return self.settings.max_locks - self.open_count
 
     # -- finding records ------------------------------------------------------------------------
@@ -89,8 +92,8 @@ class ShareWindow:
 
     # -- moving its start ---------------------------------------------------------------------------
 
-    def _settled(self, run: Run) -> None:
-        """The run has reached its state for good, or is free."""
+    def _settled(self, run: InFlightBatch) -> None:
+        """Account for a run that is finished or available."""
         if run.state is RecordState.AVAILABLE:
             if self._lowest_available is None or run.first < self._lowest_available:
                 self._lowest_available = run.first
@@ -101,7 +104,7 @@ class ShareWindow:
             self.has_archiving = True
 
     def _advance(self) -> None:
-        """Move the start of the window past what is finished."""
+        """Move the start of the window past finished records."""
         start = self.start_offset
         for run in self.runs:
             if run.state not in FINISHED or run.change is not None:
@@ -113,12 +116,12 @@ class ShareWindow:
             self.start_offset = start
 
     def log_start_moved(self, offset: int) -> None:
-        """The start of the log has moved: records below it are finished."""
+        """Finish records below the new log start offset."""
         if offset <= self.start_offset:
             return
         for run in self.runs.within(self.start_offset, offset):
             if run.change is not None and run.first < offset <= run.last:
-                offset = run.first  # never split what is being stored; the rest goes with the next time
+                offset = run.first  # never split a run that is being stored; the rest follows later
         for run in self.runs.drop_before(offset):
             if run.state in FINISHED and run.change is None:
                 self._finished_count -= len(run)
@@ -131,5 +134,5 @@ class ShareWindow:
 _KEPT = FINISHED | {RecordState.ARCHIVING}
 
 
-def is_free(run: Run) -> bool:
+def is_free(run: InFlightBatch) -> bool:
     return run.state is RecordState.AVAILABLE and run.change is None and not run.due_ms

@@ -1,17 +1,21 @@
-"""May this producer write to these partitions now? Its transaction coordinator knows (KIP-890).
+"""Verification of transactional writes with the transaction coordinator (KIP-890).
 
-Without this check a batch that was delayed could join the next transaction, or open one that is never ended.
+Without this check a delayed batch could join the next transaction, or open one that is never ended.
 
-    sender                                     question to the coordinator
+    sender                                     request to the coordinator
     Produce 12 on, TxnOffsetCommit 5 on        add the partition to the transaction (transactions V2)
-    older                                      is the partition in the transaction?
+    older                                      verify that the partition is in the transaction
 
-A partition in which the producer already has an open transaction needs no question. Between the question and the
-append the transaction may end; the marker tells (`last_marker`).
+A partition in which the producer already has an open transaction needs no verification. The transaction may
+end
+between the verification and the append; the marker shows it (`last_end`). The marker of the previous
+transaction may
+also arrive then, because a V2 producer continues before its markers are written: it raises the epoch to the
+producer's, and the verification is repeated (`ended_previous`).
 
-A coordinator that moves is away for a moment. A client that is refused then sends the batch again after a while, and
-what it sent behind it fails meanwhile for its sequence: so the question is asked again here, a little later, before
-that.
+A coordinator that moves is unavailable for a moment. A client that gets an error then resends the batch after
+a while,
+and its later batches fail meanwhile with a sequence error. The verification is therefore retried here first.
 """
 
 from __future__ import annotations
@@ -20,9 +24,10 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from barnabas.coordination.channel import PASSING, Channel, Done, CoordinatorRequest, Retry
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.channel import RETRIABLE_ERRORS, Channel, CoordinatorRequest, Done, Retry
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.log.log import Log
 from barnabas.log.producer import NO_MARKER
 from barnabas.protocol.messages.transactions import (
@@ -31,140 +36,166 @@ from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from barnabas.records.batch import NO_PRODUCER_EPOCH
 from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.coordinator import TransactionCoordinator
-from barnabas.transactions.shard import Outcome
+from barnabas.transactions.shard import TransactionResult
 from barnabas.transactions.transaction import V2
-from barnabas.common.types import TopicPartition
 
 Errors = dict[TopicPartition, ErrorCode]
 
-# No client gives up a request within a second; the pause is Kafka's add.partitions.to.txn.retry.backoff.ms.
+# No client abandons a request within a second; the pause is Kafka's add.partitions.to.txn.retry.backoff.ms.
 RETRY = Retry(first_pause=0.02, seconds=1.0)
-LARGEST_SEQUENCE = 0x7FFFFFFF
-MOST_REFUSALS = 10_000  # that are remembered at a time
+MAX_SEQUENCE = 0x7FFFFFFF
+MAX_REFUSALS = 10_000  # remembered at a time
 
 
-class Sender(Enum):
-    """Which errors the client of a request knows, and whether it expects us to add partitions."""
+class ClientVersion(Enum):
+    """Client capabilities: the errors it knows, and whether the broker adds partitions for it."""
 
-    OLD = "knows no TRANSACTION_ABORTABLE"
-    V1 = "adds partitions itself"
-    V2 = "leaves it to us"
-
-
-def sender_of_produce(version: int) -> Sender:
-    return Sender.V2 if version >= 12 else Sender.V1 if version >= 11 else Sender.OLD
+    OLD = "does not know TRANSACTION_ABORTABLE"
+    V1 = "sends AddPartitionsToTxn"
+    V2 = "partitions are added by the broker"
 
 
-def sender_of_offset_commit(version: int) -> Sender:
-    return Sender.V2 if version >= 5 else Sender.V1 if version >= 4 else Sender.OLD
+def sender_of_produce(version: int) -> ClientVersion:
+    return ClientVersion.V2 if version >= 12 else ClientVersion.V1 if version >= 11 else ClientVersion.OLD
+
+
+def sender_of_offset_commit(version: int) -> ClientVersion:
+    return ClientVersion.V2 if version >= 5 else ClientVersion.V1 if version >= 4 else ClientVersion.OLD
 
 
 # -- the partition's own view ---------------------------------------------------------------------------
 
 
 def has_open(log: Log, instance: ProducerIdAndEpoch) -> bool:
-    """Is the producer's transaction already known to be open in this partition?"""
+    """True if the producer's transaction is open in this partition."""
     producer = log.producers.get(instance.producer_id)
     return (
         producer is not None and producer.epoch == instance.epoch and producer.transaction_start is not None
     )
 
 
-def last_marker(log: Log, producer_id: int) -> int:
-    """Changes when a transaction of the producer ends in this partition."""
+class LastEnd(NamedTuple):
+    """The last transaction end of a producer in a partition; changes with every end."""
+
+    marker: int = NO_MARKER
+    epoch: int = NO_PRODUCER_EPOCH
+
+
+def last_end(log: Log, producer_id: int) -> LastEnd:
     producer = log.producers.get(producer_id)
-    return NO_MARKER if producer is None else producer.marker_offset
+    return LastEnd() if producer is None else LastEnd(producer.marker_offset, producer.epoch)
+
+
+def has_ended(before: LastEnd, log: Log, producer_id: int) -> bool:
+    """True if a transaction of the producer has ended in this partition since `before`."""
+    return last_end(log, producer_id).marker != before.marker
+
+
+def ended_previous(before: LastEnd, log: Log, instance: ProducerIdAndEpoch) -> bool:
+    """True if that was the previous transaction.
+
+    A marker of transactions V2 carries the epoch of the next one.
+    """
+    is_raised = NO_PRODUCER_EPOCH < before.epoch < instance.epoch
+    now = last_end(log, instance.producer_id)
+    return is_raised and now.epoch == instance.epoch and now.marker != before.marker
 
 
 # -- the coordinator's view -------------------------------------------------------------------------------
 
 
 class TransactionVerification(NamedTuple):
-    """The producer that wants to write, and how it talks to us."""
+    """The producer instance that wants to write, and its client's capabilities."""
 
-    sender: Sender
+    sender: ClientVersion
     transactional_id: str
     instance: ProducerIdAndEpoch
 
 
-class Host(Protocol):
-    """What is needed from the broker."""
+class VerificationNeeds(Protocol):
+    """Parts of the broker that verification uses."""
 
     @property
     def replicas(self) -> ReplicaManager: ...
 
 
 class AddPartitionsToTxnManager:
-    """Asks transaction coordinators, on this broker and on others."""
+    """Sends AddPartitionsToTxn to transaction coordinators, local and remote."""
 
-    def __init__(self, host: Host, channel: Channel, coordinator: TransactionCoordinator) -> None:
+    def __init__(
+        self, host: VerificationNeeds, channel: Channel, coordinator: TransactionCoordinator
+    ) -> None:
         self._host = host
         self._channel = channel
         self._coordinator = coordinator
         self.refused_sequences: dict[tuple[TopicPartition, ProducerIdAndEpoch], int] = {}
-        """The first sequence of batches that were not admitted to partitions of ours."""
+        """First sequence of rejected batches, by partition and producer."""
 
     def ask(
-        self, applicant: TransactionVerification, places: Collection[TopicPartition], done: Callable[[Errors], None]
+        self,
+        applicant: TransactionVerification,
+        partitions: Collection[TopicPartition],
+        done: Callable[[Errors], None],
     ) -> None:
-        """`done` gets an error for each partition, at once if nothing needs to be waited for."""
+        """Add or verify; `done` gets an error code per partition, immediately if no request is needed."""
 
         def answered(outcome: Errors | KafkaError) -> None:
-            errors = dict.fromkeys(places, outcome.code) if isinstance(outcome, KafkaError) else outcome
-            done({place: _for_sender(error, applicant.sender) for place, error in errors.items()})
+            errors = dict.fromkeys(partitions, outcome.code) if isinstance(outcome, KafkaError) else outcome
+            done({tp: _for_sender(error, applicant.sender) for tp, error in errors.items()})
 
-        question = _AddOrVerify(self._coordinator, self._host.replicas, applicant, places)
+        question = _AddOrVerify(self._coordinator, self._host.replicas, applicant, partitions)
         self._channel.ask(question, answered, RETRY)
 
-    def note_refusal(self, place: TopicPartition, instance: ProducerIdAndEpoch, sequence: int) -> None:
-        """The client will send the batch again: what it sent after it must not overtake it."""
-        refused, key = self.refused_sequences, (place, instance)
-        if len(refused) < MOST_REFUSALS:
-            refused[key] = min(refused.get(key, LARGEST_SEQUENCE), sequence)
+    def note_refusal(self, tp: TopicPartition, instance: ProducerIdAndEpoch, sequence: int) -> None:
+        """Remember a rejected batch: the client will resend it, and later batches must not overtake it."""
+        refused, key = self.refused_sequences, (tp, instance)
+        if len(refused) < MAX_REFUSALS:
+            refused[key] = min(refused.get(key, MAX_SEQUENCE), sequence)
 
 
 class _AddOrVerify(CoordinatorRequest[Errors]):
-    """AddPartitionsToTxn of one transaction: adds partitions, or only verifies that they are added."""
+    """AddPartitionsToTxn of one transaction: adds partitions, or only verifies them."""
 
     def __init__(
         self,
         coordinator: TransactionCoordinator,
         replicas: ReplicaManager,
         applicant: TransactionVerification,
-        places: Collection[TopicPartition],
+        partitions: Collection[TopicPartition],
     ) -> None:
         self._coordinator = coordinator
         self._replicas = replicas
         self._applicant = applicant
-        self._places = places
+        self._partitions = partitions
 
     def leader(self) -> int:
         return self._coordinator.leader_of(self._applicant.transactional_id)
 
     def answer_here(self, done: Done[Errors]) -> None:
-        places = self._places
+        partitions = self._partitions
         sender, transactional_id, instance = self._applicant
 
-        def added(result: Outcome | KafkaError) -> None:
-            done(result if isinstance(result, KafkaError) else dict.fromkeys(places, ErrorCode.NONE))
+        def added(result: TransactionResult | KafkaError) -> None:
+            done(result if isinstance(result, KafkaError) else dict.fromkeys(partitions, ErrorCode.NONE))
 
-        if sender is Sender.V2:
-            self._coordinator.add_partitions(transactional_id, instance, places, V2, added)
+        if sender is ClientVersion.V2:
+            self._coordinator.add_partitions(transactional_id, instance, partitions, V2, added)
         else:
-            self._coordinator.verify(transactional_id, instance, places, done)
+            self._coordinator.verify(transactional_id, instance, partitions, done)
 
     def request(self) -> AddPartitionsToTxnRequest:
         sender, transactional_id, instance = self._applicant
         topics: dict[str, list[int]] = {}
-        for place in self._places:
-            topics.setdefault(place.topic, []).append(place.partition)
+        for tp in self._partitions:
+            topics.setdefault(tp.topic, []).append(tp.partition)
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=instance.producer_id,
             producer_epoch=instance.epoch,
-            verify_only=sender is not Sender.V2,
+            verify_only=sender is not ClientVersion.V2,
             topics=[
                 AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()
             ],
@@ -179,35 +210,39 @@ class _AddOrVerify(CoordinatorRequest[Errors]):
             for result in topic.results_by_partition
         }
 
-    def passes(self, outcome: Errors | KafkaError) -> bool:
+    def is_retriable(self, outcome: Errors | KafkaError) -> bool:
         if isinstance(outcome, KafkaError):
-            return outcome.code in PASSING
-        return not PASSING.isdisjoint(outcome.values())
+            return outcome.code in RETRIABLE_ERRORS
+        return not RETRIABLE_ERRORS.isdisjoint(outcome.values())
 
-    def is_wanted(self) -> bool:
-        """A broker that is about to stop, or cut off, leads nothing: then there is nothing to wait for."""
-        partitions = (self._replicas.find(*place) for place in self._places)
-        return any(partition is not None and partition.is_writable for partition in partitions)
+    def is_cancelled(self) -> bool:
+        """True when this broker is stopping or fenced: it leads nothing, so stop retrying."""
+        partitions = (self._replicas.find(*tp) for tp in self._partitions)
+        return not any(partition is not None and partition.is_writable for partition in partitions)
 
 
 # -- errors for clients --------------------------------------------------------------------------------
 
 
-def _for_sender(error: ErrorCode, sender: Sender) -> ErrorCode:
+def _for_sender(error: ErrorCode, sender: ClientVersion) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH  # not fatal to a producer: it may abort and go on (KIP-588)
-    if error is ErrorCode.TRANSACTION_ABORTABLE and sender is Sender.OLD:
+        return (
+            ErrorCode.INVALID_PRODUCER_EPOCH
+        )  # not fatal to a producer: it may abort and continue (KIP-588)
+    if error is ErrorCode.TRANSACTION_ABORTABLE and sender is ClientVersion.OLD:
         return ErrorCode.INVALID_TXN_STATE
     return error
 
 
-def for_producer(error: ErrorCode, sender: Sender) -> ErrorCode:
-    """What Produce answers when the coordinator could not be asked: an error that every client tries again after."""
-    if error in PASSING or (error is ErrorCode.CONCURRENT_TRANSACTIONS and sender is not Sender.V2):
+def for_producer(error: ErrorCode, sender: ClientVersion) -> ErrorCode:
+    """The Produce error when the coordinator cannot be reached: one that every client retries."""
+    if error in RETRIABLE_ERRORS or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and sender is not ClientVersion.V2
+    ):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return error
 
 
 def for_committer(error: ErrorCode) -> ErrorCode:
-    """The same for TxnOffsetCommit: try again without looking for another group coordinator."""
-    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error in PASSING else error
+    """The same for TxnOffsetCommit: retry without looking for another group coordinator."""
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error in RETRIABLE_ERRORS else error

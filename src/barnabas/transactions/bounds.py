@@ -1,7 +1,8 @@
-"""How much the transactional ids of one coordinator may take: ids in all, and open transactions that no timeout ends.
+"""Limits of a transaction coordinator: transactional ids, and open transactions without a timeout.
 
-A transaction without a timeout (KIP-939) stays open until it is ended, and readers of committed records wait
-before it. So they are bounded, in all and for each prefix: one application that goes wrong leaves room for the others.
+A transaction without a timeout (KIP-939) stays open until it is ended and blocks read_committed consumers.
+Their
+number is therefore limited, in total and per prefix: one faulty application leaves room for the others.
 """
 
 from __future__ import annotations
@@ -22,19 +23,25 @@ _NUMBERED_PART = re.compile(r"[-.](?=\d)")
 
 
 def prefix_of(transactional_id: str) -> str:
-    """The application in an id: what comes before its first part that begins with a digit, where - and . part it. The
-    ids of a sink are `<sink>-<run>-<writer>`, those of most others `<application>-<number>`."""
+    """The application part of an id: everything before the first component that begins with a digit.
+
+    Components are separated by - and `.`: the ids of a sink are `<sink>-<run>-<writer>`, most others are
+    `<application>-<number>`.
+    """
     return _NUMBERED_PART.split(transactional_id, maxsplit=1)[0]
 
 
-class Bounds(NamedTuple):
+class TransactionLimits(NamedTuple):
     ids: int
     without_timeout: int
     without_timeout_per_prefix: int
 
 
 class OpenWithoutTimeout:
-    """The open transactions of one shard that no timeout ends. `note` is called for every step of every id."""
+    """The open transactions of one shard without a timeout.
+
+    `note` is called for every transition of every id.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, Transaction] = {}
@@ -67,8 +74,8 @@ class HasOpen(Protocol):
     without_timeout: OpenWithoutTimeout
 
 
-def check_room(shards: Iterable[HasOpen], transactional_id: str, bounds: Bounds) -> None:
-    """Raise POLICY_VIOLATION if one more transaction without a timeout is too much."""
+def check_room(shards: Iterable[HasOpen], transactional_id: str, bounds: TransactionLimits) -> None:
+    """Raise POLICY_VIOLATION if one more transaction without a timeout exceeds a limit."""
     tallies = [shard.without_timeout for shard in shards]
     if sum(map(len, tallies)) >= bounds.without_timeout:
         raise _too_many(f"{WITHOUT_TIMEOUT}={bounds.without_timeout} are open")
@@ -81,5 +88,5 @@ def check_room(shards: Iterable[HasOpen], transactional_id: str, bounds: Bounds)
 def _too_many(why: str) -> KafkaError:
     return KafkaError(
         ErrorCode.POLICY_VIOLATION,
-        f"no more transactions without a timeout: {why}; end some (barnabas transactions list --state Ongoing)",
+        f"too many transactions without a timeout: {why}; end some (barnabas transactions list --state Ongoing)",
     )

@@ -1,7 +1,8 @@
-"""Finishing decided transactions: the decision, the markers, the completion, each safe before the next.
+"""Completion of decided transactions: decision, markers, completion, each durable before the next.
 
-What a crash or a lost disk write interrupts is taken up again, when the partition of `__transaction_state` is loaded
-or at the next sweep.
+Work that a crash or a lost disk write interrupts is resumed when the partition of `__transaction_state` is
+loaded, or
+at the next sweep.
 """
 
 from __future__ import annotations
@@ -9,29 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.common.clock import Clock, Timers
 from barnabas.cluster.image import MetadataImage
-from barnabas.coordination.channel import Channel
-from barnabas.coordination.runtime import CoordinatorRuntime
+from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.channel import Channel
+from barnabas.coordination.runtime import CoordinatorRuntime
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker, MarkerWriter
 from barnabas.transactions.shard import TransactionShard
-from barnabas.transactions.transaction import TransactionState
-from barnabas.transactions.transaction import Transaction
+from barnabas.transactions.transaction import Transaction, TransactionState
 
 logger = rate_limited_logger(__name__)
 
-# How long a request may wait for the markers of the last transaction before it is sent away, as in Kafka
-# (add.partitions.to.txn.retry.backoff.max.ms); clients come back only after 20 to 100 ms.
-PATIENCE_SECONDS = 0.1
+# How long a request waits for the markers of the last transaction before it fails, as in Kafka
+# (add.partitions.to.txn.retry.backoff.max.ms); clients retry only after 20 to 100 ms.
+TIMEOUT_SECONDS = 0.1
 
 
-class Host(Protocol):
-    """What is needed from the broker."""
+class CompletionNeeds(Protocol):
+    """Parts of the broker that completion uses."""
 
     @property
     def clock(self) -> Clock: ...
@@ -47,11 +47,11 @@ class Host(Protocol):
 
 
 class Completion:
-    """`index_of` finds the partition of `__transaction_state` that holds a transactional id."""
+    """`index_of` returns the partition of `__transaction_state` of a transactional id."""
 
     def __init__(
         self,
-        host: Host,
+        host: CompletionNeeds,
         runtime: CoordinatorRuntime[TransactionShard],
         index_of: Callable[[str], int],
         channel: Channel,
@@ -78,7 +78,7 @@ class Completion:
             self._rounds.pop(transaction.transactional_id, None)
 
     def resume(self, shard: TransactionShard) -> None:
-        """Take up decided transactions that have no round of markers, once the decision is known to be safe."""
+        """Resume decided transactions without a marker round, once the decision is known to be durable."""
         for decided in shard.decided():
             if decided.transactional_id not in self._rounds:
                 self._runtime.read(shard.index, lambda shard: shard.decided(), self._finish_all)
@@ -92,7 +92,7 @@ class Completion:
     # -- one transaction ----------------------------------------------------------------------------------
 
     def finish(self, decided: Transaction) -> None:
-        """Write the markers of a transaction whose decision is safe, then its completion."""
+        """Write the markers of a durably decided transaction, then its completion."""
         name = decided.transactional_id
         if name in self._rounds or not self._is_current(decided):
             return
@@ -124,7 +124,10 @@ class Completion:
         return shard is not None and shard.get(decided.transactional_id) == decided
 
     def _complete(self, finished: MarkerRound, decided: Transaction) -> None:
-        """Every partition has its marker. The next transaction may start as soon as that is in the log."""
+        """Write the completion: every partition has its marker.
+
+        The next transaction may start once it is in the log.
+        """
         name = decided.transactional_id
         if self._rounds.get(name) is not finished:
             return
@@ -137,14 +140,14 @@ class Completion:
         )
         self._wake(name)
 
-    # -- requests that came too early ---------------------------------------------------------------------
+    # -- requests that wait for the previous transaction -------------------------------------------
 
     def when_complete(self, transactional_id: str, again: Callable[[], None]) -> None:
-        """Call back when the present transaction of an id is complete, or after a little while."""
+        """Call back when the current transaction of an id is complete, or after a short timeout."""
         waiting = self._waiting.setdefault(transactional_id, [])
         waiting.append(again)
         if len(waiting) == 1:
-            self._host.timers.call_later(PATIENCE_SECONDS, lambda: self._wake_if(transactional_id, waiting))
+            self._host.timers.call_later(TIMEOUT_SECONDS, lambda: self._wake_if(transactional_id, waiting))
 
     def _wake_if(self, transactional_id: str, waiting: list[Callable[[], None]]) -> None:
         if self._waiting.get(transactional_id) is waiting:
@@ -157,4 +160,4 @@ class Completion:
 
 def _completed(name: str, result: Transaction | KafkaError | None) -> None:
     if isinstance(result, KafkaError):
-        logger.warning("the completion of the transaction of %r could not be written yet: %s", name, result)
+        logger.warning("writing the completion of the transaction of %r failed; will retry: %s", name, result)

@@ -1,7 +1,8 @@
-"""The transaction coordinator of a broker: the state machine of `barnabas.transactions` on the coordinators' runtime.
+"""The transaction coordinator of a broker: `TransactionShard` on the coordinator runtime.
 
-What the pure part cannot do happens here and in `completion`: timeouts abort, unused ids expire, decided transactions
-get their markers, and requests that come a little too early wait.
+Everything with a clock or I/O happens here and in `completion`: timeouts abort transactions, unused ids
+expire,
+decided transactions get their markers, and early requests wait for them.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
-from barnabas.common.clock import Clock, Timer
 from barnabas.cluster.features import TRANSACTION_VERSION
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Clock, Timer
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.coordination.channel import Channel
 from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import ProducerIdAndEpoch, coordinator_error
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry
 from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
@@ -26,26 +28,25 @@ from barnabas.transactions.bounds import (
     IDS,
     WITHOUT_TIMEOUT,
     WITHOUT_TIMEOUT_PER_PREFIX,
-    Bounds,
+    TransactionLimits,
     check_room,
 )
 from barnabas.transactions.completion import Completion
 from barnabas.transactions.markers import MarkerWriter
 from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.transactions.shard import Outcome, Records, TransactionShard
+from barnabas.transactions.shard import Records, TransactionResult, TransactionShard
 from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
-from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 logger = rate_limited_logger(__name__)
 
-MOST_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
+MAX_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
 
-Done = Callable[[Outcome | KafkaError], None]
+Done = Callable[[TransactionResult | KafkaError], None]
 
 
-class Host(RuntimeEnvironment, Protocol):
-    """What is needed from the broker."""
+class TransactionCoordinatorNeeds(RuntimeEnvironment, Protocol):
+    """Parts of the broker that the coordinator uses."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -61,7 +62,7 @@ class Host(RuntimeEnvironment, Protocol):
 
 
 class TransactionCoordinator:
-    def __init__(self, host: Host, channel: Channel, writer: MarkerWriter) -> None:
+    def __init__(self, host: TransactionCoordinatorNeeds, channel: Channel, writer: MarkerWriter) -> None:
         self._host = host
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE,
@@ -71,7 +72,7 @@ class TransactionCoordinator:
         )
         self._completion = Completion(host, self.runtime, self.partition_of, channel, writer)
         self._sweepers: dict[Callable[[], None], Timer] = {}
-        self.refused = 0  # requests, because of a bound (`transactions/bounds`)
+        self.refused = 0  # requests rejected because of a limit (`transactions/bounds`)
 
     def start(self) -> None:
         self._sweep_open()
@@ -82,7 +83,7 @@ class TransactionCoordinator:
             timer.cancel()
         self.runtime.stop()
 
-    # -- where a transactional id lives ---------------------------------------------------------------
+    # -- partition of a transactional id -----------------------------------------------------------
 
     def partition_of(self, transactional_id: str) -> int:
         if not transactional_id:
@@ -90,18 +91,18 @@ class TransactionCoordinator:
         topic = self._host.image.topics.get(TRANSACTION_STATE)
         if topic is None:
             raise KafkaError(
-                ErrorCode.NOT_COORDINATOR, "there is no transaction coordinator yet: ask FindCoordinator"
+                ErrorCode.NOT_COORDINATOR, "`__transaction_state` does not exist yet; send FindCoordinator"
             )
         return partition_for(transactional_id, len(topic.partitions))
 
     def leader_of(self, transactional_id: str) -> int:
-        """The broker that coordinates an id; -1 when none does at the moment."""
+        """The broker that coordinates an id; -1 if the partition has no leader."""
         index = self.partition_of(transactional_id)
         return self._host.image.topics[TRANSACTION_STATE].partitions[index].leader
 
     @property
     def version(self) -> int:
-        """The transactions that the cluster speaks: how it writes the aborts of its own."""
+        """The transaction version of the cluster, used for aborts by the coordinator."""
         return V2 if self._host.image.features.get(TRANSACTION_VERSION, 0) >= V2 else V1
 
     # -- requests -------------------------------------------------------------------------------------
@@ -130,9 +131,9 @@ class TransactionCoordinator:
         *,
         patient: bool = True,
     ) -> None:
-        """If the last transaction is not yet complete, wait a little; most often that saves a retry."""
+        """If the last transaction is not yet complete, wait briefly, which usually saves a retry."""
 
-        def handled(result: Outcome | KafkaError) -> None:
+        def handled(result: TransactionResult | KafkaError) -> None:
             if (
                 patient
                 and isinstance(result, KafkaError)
@@ -190,25 +191,30 @@ class TransactionCoordinator:
     ) -> None:
         self._read(transactional_id, lambda shard: shard.get(transactional_id), done)
 
-    # -- bounds ---------------------------------------------------------------------------------------
+    # -- limits ------------------------------------------------------------------------------------
 
     @property
     def shards(self) -> Collection[TransactionShard]:
         return self._completion.shards.values()
 
     def _room_for_ids(self, index: int) -> int:
-        """How many ids a shard may have: what the others leave, but always its share. Ids can be aimed at a shard."""
+        """The id limit of a shard: the room that other shards leave, but at least an equal share.
+
+        A client can choose ids that all hash to one shard.
+        """
         others = sum(len(shard) for shard in self.shards if shard.index != index)
         most = self._bounds.ids
         return max(most - others, most // (len(self.shards) or 1), 1)
 
     @property
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> TransactionLimits:
         config = self._host.config
-        return Bounds(config[IDS], config[WITHOUT_TIMEOUT], config[WITHOUT_TIMEOUT_PER_PREFIX])
+        return TransactionLimits(config[IDS], config[WITHOUT_TIMEOUT], config[WITHOUT_TIMEOUT_PER_PREFIX])
 
-    def _bounded(self, shard: TransactionShard, step: tuple[Records, Outcome]) -> tuple[Records, Outcome]:
-        """Refuse a step to a transaction without a timeout when there are too many. Ending one is never refused."""
+    def _bounded(
+        self, shard: TransactionShard, step: tuple[Records, TransactionResult]
+    ) -> tuple[Records, TransactionResult]:
+        """Raise if the request opens one transaction without a timeout too many. Ending one never raises."""
         after = step[1].transaction
         if after.timeout_ms == NO_TIMEOUT_MS and not after.is_decided:
             known = shard.get(after.transactional_id)
@@ -221,9 +227,7 @@ class TransactionCoordinator:
 
     def _new_producer_id(self) -> int:
         producer_id = self._host.producer_ids.take()
-        if (
-            producer_id is None
-        ):  # InitProducerId has made sure that there is one; EndTxn needs one very rarely
+        if producer_id is None:  # InitProducerId has refilled the block; EndTxn rarely needs an id
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for a block of producer ids")
         return producer_id
 
@@ -243,7 +247,7 @@ class TransactionCoordinator:
     def _write(
         self,
         transactional_id: str,
-        handle: Callable[[TransactionShard], tuple[Records, Outcome]],
+        handle: Callable[[TransactionShard], tuple[Records, TransactionResult]],
         done: Done,
     ) -> None:
         try:
@@ -256,10 +260,10 @@ class TransactionCoordinator:
             lambda: self.runtime.write(index, handle, lambda result: self._written(result, done)),
         )
 
-    def _written(self, result: Outcome | KafkaError, done: Done) -> None:
+    def _written(self, result: TransactionResult | KafkaError, done: Done) -> None:
         if isinstance(result, KafkaError):
-            self._tell_refused(result)
-            # Too large: more partitions than a record can name.
+            self._log_rejected(result)
+            # Too large: more partitions than a record can hold.
             code = coordinator_error(result.code, too_large=ErrorCode.INVALID_REQUEST)
             done(KafkaError(code, result.message))
             return
@@ -267,26 +271,26 @@ class TransactionCoordinator:
         if result.transaction.is_decided:
             self._completion.finish(result.transaction)
 
-    def _tell_refused(self, error: KafkaError) -> None:
-        """The answers of InitProducerId and AddPartitionsToTxn have no room for words: they stand in our log."""
+    def _log_rejected(self, error: KafkaError) -> None:
+        """Log the error: InitProducerId and AddPartitionsToTxn responses have no error message."""
         if error.code == ErrorCode.POLICY_VIOLATION:
             self.refused += 1
-            logger.warning("a transactional producer was refused: %s", error.message)
+            logger.warning("rejected a transactional producer: %s", error.message)
 
-    # -- by the clock -----------------------------------------------------------------------------------
+    # -- periodic sweeps ---------------------------------------------------------------------------
 
     def _sweep_open(self) -> None:
-        """Abort transactions that have timed out, and resume those that are decided and not complete."""
+        """Abort transactions that have timed out, and resume decided ones."""
         self._again(self._sweep_open, "transaction.abort.timed.out.transaction.cleanup.interval.ms")
         for shard in list(self.shards):
             self._completion.resume(shard)
-            for late in shard.timed_out(self._now()):
+            for late in shard.timed_out(self._host.clock.expiry_ms()):
                 self._abort(shard.index, late.transactional_id)
 
     def _abort(self, index: int, transactional_id: str) -> None:
         def written(result: Transaction | KafkaError | None) -> None:
             if isinstance(result, Transaction):
-                logger.info("aborted the transaction of %r, which has timed out", transactional_id)
+                logger.info("aborted the transaction of %r: timeout", transactional_id)
                 self._completion.finish(result)
 
         self.runtime.write(
@@ -294,18 +298,18 @@ class TransactionCoordinator:
         )
 
     def _sweep_unused(self) -> None:
-        """Remove transactional ids that have not been used for `transactional.id.expiration.ms`."""
+        """Remove transactional ids unused for `transactional.id.expiration.ms`."""
         self._again(self._sweep_unused, "transaction.remove.expired.transaction.cleanup.interval.ms")
-        oldest = self._now() - self._host.config["transactional.id.expiration.ms"]
+        oldest = self._host.clock.expiry_ms() - self._host.config["transactional.id.expiration.ms"]
         for shard in list(self.shards):
             self._expire(shard.index, oldest)
 
     def _expire(self, index: int, oldest: int) -> None:
         def written(result: int | KafkaError) -> None:
-            if result == MOST_EXPIRED_AT_ONCE:
+            if result == MAX_EXPIRED_AT_ONCE:
                 self._host.call_soon(lambda: self._expire(index, oldest))
 
-        self.runtime.write(index, lambda shard: shard.expire(oldest, MOST_EXPIRED_AT_ONCE), written)
+        self.runtime.write(index, lambda shard: shard.expire(oldest, MAX_EXPIRED_AT_ONCE), written)
 
     def _again(self, sweep: Callable[[], None], setting: str) -> None:
         seconds = self._host.config[setting] / 1000

@@ -1,23 +1,25 @@
-"""EndTxn: which request may end a transaction, and which one merely repeats what was already done.
+"""EndTxn: which request ends a transaction, and which one is a retry.
 
-Transactions V1 (EndTxn up to version 4): the epoch must be the present one; it does not change.
+Transactions V1 (EndTxn up to version 4): the epoch must be the current one; it does not change.
 
     state            commit                      abort
     Ongoing          PrepareCommit               PrepareAbort
     Prepare<same>    CONCURRENT_TRANSACTIONS     CONCURRENT_TRANSACTIONS
-    Complete<same>   NONE: sent again            NONE: sent again
+    Complete<same>   NONE: retry                 NONE: retry
     any other        INVALID_TXN_STATE           INVALID_TXN_STATE
 
-Transactions V2 (version 5): the end raises the epoch, so a request that is sent again is known by naming the
-epoch before. The present epoch in a state of rest asks for something new: there is nothing to commit, but an abort is
-carried out, because the producer cannot know whether its first batch had arrived.
+Transactions V2 (version 5): the end raises the epoch, so a retry is recognised by the previous epoch. A
+request
+with the current epoch in Empty or Complete is new: there is nothing to commit, but an abort is carried out,
+because
+the producer cannot know whether its first batch arrived.
 
     state            epoch            commit                    abort
-    Ongoing          present          PrepareCommit             PrepareAbort
-    Prepare<same>    before           CONCURRENT_TRANSACTIONS   CONCURRENT_TRANSACTIONS
-    Complete<same>   before           NONE: sent again          NONE: sent again
-    Empty, Complete  present          INVALID_TXN_STATE         PrepareAbort
-    any other        before           INVALID_TXN_STATE         INVALID_TXN_STATE
+    Ongoing          current          PrepareCommit             PrepareAbort
+    Prepare<same>    previous         CONCURRENT_TRANSACTIONS   CONCURRENT_TRANSACTIONS
+    Complete<same>   previous         NONE: retry               NONE: retry
+    Empty, Complete  current          INVALID_TXN_STATE         PrepareAbort
+    any other        previous         INVALID_TXN_STATE         INVALID_TXN_STATE
     any              any other        PRODUCER_FENCED           PRODUCER_FENCED
 """
 
@@ -25,14 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.transaction import TransactionState
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
     NO_PRODUCER_ID,
     V2,
     Transaction,
+    TransactionState,
     check_present,
     fenced,
 )
@@ -54,7 +56,7 @@ def end(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Transaction:
-    """The next state: decided, or `known` itself when the request only repeats what was done."""
+    """The next state: decided, or `known` itself if the request is a retry."""
     is_retry = version >= V2 and _is_retry(known, instance)
     _check_instance(known, instance, version, is_retry)
     if known.is_ongoing or (version >= V2 and known.is_at_rest and not is_retry and not committed):
@@ -71,11 +73,11 @@ def end(
 
 
 def _is_retry(known: Transaction, instance: ProducerIdAndEpoch) -> bool:
-    """Does the request name the epoch that the end of the transaction has replaced?"""
+    """True if the request carries the epoch that the end of the transaction has replaced."""
     if known.is_ongoing or known.state is TransactionState.EMPTY:
         return False
     if instance.producer_id == known.producer_id:
-        # The epoch above the last one is for fencing: no producer gets it.
+        # The epoch after LAST_EPOCH is reserved for fencing: no producer gets it.
         return instance.epoch + 1 == known.epoch and (known.is_decided or known.epoch <= LAST_EPOCH)
     return (
         not known.is_decided

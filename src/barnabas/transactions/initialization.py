@@ -1,27 +1,30 @@
-"""InitProducerId: an instance of a producer takes over a transactional id.
+"""InitProducerId: a producer instance takes over a transactional id.
 
-    state                    answer
-    none, Empty, Complete*   the next epoch; another producer id when the epochs of this one are used
+    state                    response
+    none, Empty, Complete*   the next epoch; another producer id when the epochs of this one are exhausted
     Ongoing                  the open transaction is aborted and its epoch fenced: CONCURRENT_TRANSACTIONS
     Prepare*                 CONCURRENT_TRANSACTIONS, until the markers are written
 
-A request may name the producer id and epoch that its sender has (KIP-360): it goes on after an error, and must not
-take the id from a newer instance. Then the epoch must be the present one, or the one before if the answer to
-the first try was lost; all others get PRODUCER_FENCED.
+A request may carry the producer id and epoch of its sender (KIP-360), which recovers from an error and must
+not take
+the id from a newer instance. Then the epoch must be the current one, or the previous one if the response to
+the
+first attempt was lost; all others get PRODUCER_FENCED.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.transactions.transaction import DECIDED, TransactionState
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.transactions.transaction import (
+    DECIDED,
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
     Transaction,
+    TransactionState,
     fenced,
 )
 
@@ -34,7 +37,7 @@ def initialize(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Transaction:
-    """The next state. If it is decided, the client must come back when the abort is complete."""
+    """The next state. If it is decided, the client must retry when the abort is complete."""
     if expected is not None and not _may_be(known, expected):
         raise fenced(known, expected)
     if known.state in DECIDED:
@@ -48,9 +51,9 @@ def initialize(
 
 
 def _may_be(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Could this instance be the latest one? Its epoch is checked later."""
+    """True if this may be the latest instance. Its epoch is checked later."""
     return (
-        known.epoch == NO_EPOCH  # the id has expired meanwhile: start again
+        known.epoch == NO_EPOCH  # the id has expired meanwhile: start over
         or expected.producer_id == known.producer_id
         or (expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH)
     )
@@ -63,6 +66,6 @@ def _raise_epoch(
         return known.initialized(known.epoch + 1, timeout_ms, now_ms, asked_by=NO_PRODUCER_ID)
     if expected.epoch == known.epoch:
         return known.initialized(known.epoch + 1, timeout_ms, now_ms, asked_by=known.producer_id)
-    if expected.epoch == known.last_epoch:  # sent again, because the answer was lost
+    if expected.epoch == known.last_epoch:  # a retry: the response was lost
         return known.initialized(known.epoch, timeout_ms, now_ms, asked_by=expected.producer_id)
     raise fenced(known, expected)

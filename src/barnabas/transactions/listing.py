@@ -1,4 +1,4 @@
-"""ListTransactions: which transactional ids a request asks for."""
+"""Filters of ListTransactions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import PatternError, compile_for_long_texts
-from barnabas.transactions.transaction import BY_LABEL
-from barnabas.transactions.transaction import Transaction
+from barnabas.transactions.transaction import BY_LABEL, Transaction
 
 
 class Filters(NamedTuple):
-    """Empty filters let everything through."""
+    """Empty filters match everything."""
 
     states: list[str]
     producer_ids: list[int]
@@ -24,7 +23,7 @@ class Filters(NamedTuple):
         return [state for state in self.states if state not in BY_LABEL]
 
     def test(self, now_ms: int) -> Callable[[Transaction], bool]:
-        """A function that says whether a transaction is wanted. A bad pattern raises INVALID_REGULAR_EXPRESSION."""
+        """Return a predicate for transactions; an invalid pattern raises INVALID_REGULAR_EXPRESSION."""
         pattern = _compiled(self.pattern) if self.pattern else None
         states = {BY_LABEL[state] for state in self.states if state in BY_LABEL}
         producer_ids = frozenset(self.producer_ids)
@@ -45,5 +44,5 @@ def _compiled(pattern: str) -> Any:
         return compile_for_long_texts(pattern)
     except PatternError as error:
         raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} cannot be used as a pattern: {error}"
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"invalid pattern {pattern!r}: {error}"
         ) from None

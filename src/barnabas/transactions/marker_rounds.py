@@ -1,7 +1,8 @@
 """Markers for all partitions of a decided transaction (Kafka's TransactionMarkerChannelManager).
 
-Each leader gets one WriteTxnMarkers for its partitions. What can be repaired (no leader, a full disk) is tried again
-until it works, because readers of committed data wait for it. A partition that has been deleted needs no marker.
+Each leader gets one WriteTxnMarkers for its partitions. Recoverable errors (no leader, a full disk) are
+retried
+until they pass, because read_committed consumers wait for the marker. A deleted partition needs no marker.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Protocol
 
-from barnabas.common.clock import Timers
 from barnabas.cluster.image import MetadataImage
-from barnabas.coordination.channel import Channel, Done, CoordinatorRequest, Retry
-from barnabas.coordination.tasks import ask_each
+from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.channel import Channel, CoordinatorRequest, Done, Retry
+from barnabas.coordination.tasks import ask_each
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -23,13 +25,12 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from barnabas.transactions.markers import Marker, MarkerWriter
-from barnabas.common.types import TopicPartition
 
 logger = rate_limited_logger(__name__)
 
 RETRY = Retry(first_pause=0.1)
 
-# The transaction is over in such a partition already, or nothing of it can be there.
+# The transaction has already ended in such a partition, or was never there.
 _SETTLED = frozenset(
     {
         ErrorCode.NONE,
@@ -42,8 +43,8 @@ _SETTLED = frozenset(
 Errors = dict[TopicPartition, ErrorCode]
 
 
-class Host(Protocol):
-    """What is needed from the broker."""
+class MarkerRoundNeeds(Protocol):
+    """Parts of the broker that marker rounds use."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -53,27 +54,29 @@ class Host(Protocol):
 
 
 class WriteMarkers(CoordinatorRequest[Errors]):
-    """The markers of one transaction for the partitions that one broker leads."""
+    """The markers of one transaction for the partitions of one leader."""
 
     def __init__(
-        self, writer: MarkerWriter, leader: int, marker: Marker, places: list[TopicPartition]
+        self, writer: MarkerWriter, leader: int, marker: Marker, partitions: list[TopicPartition]
     ) -> None:
         self._writer = writer
         self._leader = leader
         self._marker = marker
-        self._places = places
+        self._partitions = partitions
 
     def leader(self) -> int:
         return self._leader
 
     def answer_here(self, done: Done[Errors]) -> None:
-        def write(place: TopicPartition, answer: Callable[[ErrorCode], None]) -> None:
-            self._writer.write(place, self._marker, answer)
+        def write(tp: TopicPartition, answer: Callable[[ErrorCode], None]) -> None:
+            self._writer.write(tp, self._marker, answer)
 
-        ask_each(self._places, write, lambda errors: done(dict(zip(self._places, errors, strict=True))))
+        ask_each(
+            self._partitions, write, lambda errors: done(dict(zip(self._partitions, errors, strict=True)))
+        )
 
     def request(self) -> WriteTxnMarkersRequest:
-        topics = groupby(sorted(self._places), key=lambda place: place.topic)
+        topics = groupby(sorted(self._partitions), key=lambda tp: tp.topic)
         marker = WritableTxnMarker(
             producer_id=self._marker.producer_id,
             producer_epoch=self._marker.producer_epoch,
@@ -81,7 +84,7 @@ class WriteMarkers(CoordinatorRequest[Errors]):
             coordinator_epoch=self._marker.coordinator_epoch,
             transaction_version=self._marker.version,
             topics=[
-                WritableTxnMarkerTopic(name=name, partition_indexes=[place.partition for place in group])
+                WritableTxnMarkerTopic(name=name, partition_indexes=[tp.partition for tp in group])
                 for name, group in topics
             ],
         )
@@ -97,11 +100,11 @@ class WriteMarkers(CoordinatorRequest[Errors]):
 
 
 class MarkerRound:
-    """The markers of one transaction, until every partition has its own."""
+    """The markers of one transaction, until every partition has one."""
 
     def __init__(
         self,
-        host: Host,
+        host: MarkerRoundNeeds,
         channel: Channel,
         writer: MarkerWriter,
         marker: Marker,
@@ -119,38 +122,38 @@ class MarkerRound:
         self._unanswered = 0
 
     def run(self) -> None:
-        """Ask every leader once; come back for the partitions that have failed."""
-        leaders = {place: self._leader(place) for place in sorted(self._open)}
+        """Send to every leader once; retry for the partitions that failed."""
+        leaders = {tp: self._leader(tp) for tp in sorted(self._open)}
         by_leader: dict[int, list[TopicPartition]] = {}
-        for place, leader in leaders.items():
+        for tp, leader in leaders.items():
             if leader is None:
-                self._open.discard(place)
+                self._open.discard(tp)
             else:
-                by_leader.setdefault(leader, []).append(place)
-        self._unanswered = len(by_leader) + 1  # one for ourselves: some answer at once
+                by_leader.setdefault(leader, []).append(tp)
+        self._unanswered = len(by_leader) + 1  # one for this call: some respond synchronously
         for leader in sorted(by_leader):
             self._ask(leader, by_leader[leader])
         self._answered()
 
-    def _leader(self, place: TopicPartition) -> int | None:
-        """The leader of the partition; None when there is no such partition any more."""
-        state = self._host.image.partition(*place)
+    def _leader(self, tp: TopicPartition) -> int | None:
+        """The leader of the partition; None if the partition has been deleted."""
+        state = self._host.image.partition(*tp)
         return state.leader if state is not None else None
 
-    def _ask(self, leader: int, places: list[TopicPartition]) -> None:
+    def _ask(self, leader: int, partitions: list[TopicPartition]) -> None:
         def answered(outcome: Errors | KafkaError) -> None:
-            errors = dict.fromkeys(places, outcome.code) if isinstance(outcome, KafkaError) else outcome
-            for place in places:
-                self._settle(place, errors.get(place, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            errors = dict.fromkeys(partitions, outcome.code) if isinstance(outcome, KafkaError) else outcome
+            for tp in partitions:
+                self._settle(tp, errors.get(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER))
             self._answered()
 
-        self._channel.ask(WriteMarkers(self._writer, leader, self._marker, places), answered)
+        self._channel.ask(WriteMarkers(self._writer, leader, self._marker, partitions), answered)
 
-    def _settle(self, place: TopicPartition, error: ErrorCode) -> None:
+    def _settle(self, tp: TopicPartition, error: ErrorCode) -> None:
         if error in _SETTLED:
-            self._open.discard(place)
+            self._open.discard(tp)
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            logger.warning("%s has heard from a newer transaction coordinator than this one", place)
+            logger.warning("%s was fenced by a newer transaction coordinator", tp)
 
     def _answered(self) -> None:
         self._unanswered -= 1

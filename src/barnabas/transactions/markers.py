@@ -1,4 +1,4 @@
-"""Transaction markers in partitions that this broker leads: the control batch that ends a transaction there."""
+"""Transaction markers in partitions that this broker leads: the control batch that ends a transaction."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from barnabas.common.clock import Clock
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.log.log import Origin
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
@@ -15,7 +16,6 @@ from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
 from barnabas.replication.safety import Durability
 from barnabas.transactions.transaction import V2
-from barnabas.common.types import ZERO_UUID, TopicPartition
 
 _NOT_HERE = frozenset(
     {
@@ -29,11 +29,13 @@ Answer = Callable[[ErrorCode], None]
 CompleteOffsets = Callable[
     [int, ProducerIdAndEpoch, EndTransactionMarker, Callable[[KafkaError | None], None]], None
 ]
-"""The group coordinator's: write a marker to a partition of `__consumer_offsets`, and let its pending offsets count."""
+"""Writes a marker to a partition of `__consumer_offsets` and applies its pending offsets; from the group
+coordinator.
+"""
 
 
 class Marker(NamedTuple):
-    """How one producer's transaction ended, and which coordinator says so."""
+    """The outcome of one producer's transaction, and the coordinator that decided it."""
 
     producer_id: int
     producer_epoch: int
@@ -50,8 +52,8 @@ class Marker(NamedTuple):
         return EndTransactionMarker(self.committed, self.coordinator_epoch)
 
 
-class Host(Protocol):
-    """What is needed from the broker."""
+class MarkerWriterNeeds(Protocol):
+    """Parts of the broker that marker writes use."""
 
     @property
     def clock(self) -> Clock: ...
@@ -64,21 +66,34 @@ class Host(Protocol):
 
 
 class MarkerWriter:
-    def __init__(self, host: Host, complete_offsets: CompleteOffsets) -> None:
+    def __init__(self, host: MarkerWriterNeeds, complete_offsets: CompleteOffsets) -> None:
         self._host = host
         self._complete_offsets = complete_offsets
 
-    def write(self, place: TopicPartition, marker: Marker, answer: Answer) -> None:
-        """Append a marker to a partition of ours; answer when it is as safe as acks=all."""
+    def write(self, tp: TopicPartition, marker: Marker, answer: Answer) -> None:
+        """Append a marker to a led partition; answer when it is as durable as acks=all."""
         replicas = self._host.replicas
-        partition = replicas.find(*place)
+        partition = replicas.find(*tp)
         if partition is None:
-            answer(replicas.why_missing(place.topic, ZERO_UUID, place.partition))
+            answer(replicas.why_missing(tp.topic, ZERO_UUID, tp.partition))
         elif partition.can_commit and not partition.is_writable:
-            # It has become a mirror: the transaction's records were cut, or its end comes from the source.
+            # It is now a mirror: the transaction's records were truncated, or its end comes from the source.
             answer(ErrorCode.NONE)
-        elif place.topic == CONSUMER_OFFSETS:
-            self._write_offsets(place.partition, marker, answer)
+        elif not partition.is_writable:
+            answer(partition.why_not_writable().code)
+        else:
+            self._write_once(partition, marker, answer)
+
+    def _write_once(self, partition: Partition, marker: Marker, answer: Answer) -> None:
+        try:
+            is_repeated = _is_repeated(partition, marker)
+        except KafkaError as error:
+            answer(error.code)
+            return
+        if is_repeated:
+            self._host.safety.when_safe(partition, partition.log.log_end_offset, answer)
+        elif partition.topic == CONSUMER_OFFSETS:
+            self._write_offsets(partition.index, marker, answer)
         else:
             self._append(partition, marker, answer)
 
@@ -90,28 +105,27 @@ class MarkerWriter:
         self._complete_offsets(index, marker.producer, marker.ending, done)
 
     def _append(self, partition: Partition, marker: Marker, answer: Answer) -> None:
+        now_ms = self._host.clock.now_ms()
+        batch = end_transaction_marker(*marker.producer, marker.ending, timestamp=now_ms)
         try:
-            end = partition.log.log_end_offset
-            if not _is_repeated(partition, marker):
-                now_ms = self._host.clock.now_ms()
-                batch = end_transaction_marker(*marker.producer, marker.ending, timestamp=now_ms)
-                result = partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
-                end = result.last_offset + 1
+            result = partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
         except KafkaError as error:
             answer(error.code)
             return
-        self._host.safety.when_safe(partition, end, answer)
+        self._host.safety.when_safe(partition, result.last_offset + 1, answer)
 
-    def refusal_of_client(self, place: TopicPartition, marker: Marker) -> ErrorCode:
-        """Why a marker that no broker has sent is not written; NONE if it is.
+    def refusal_of_client(self, tp: TopicPartition, marker: Marker) -> ErrorCode:
+        """The error for a marker from a client instead of a broker; NONE if it may be written.
 
-        Administrators end hanging transactions with markers. For that it is enough to abort a transaction that is open
-        in the partition, with the epochs that DescribeProducers shows. A later epoch would fence the producer, or the
-        coordinator, for good (decision 0021).
+        Administrators end hanging transactions with markers. That requires aborting a transaction
+        that is open in the
+        partition, with the epochs that DescribeProducers shows. A later epoch would fence the
+        producer, or the coordinator,
+        permanently (decision 0021).
         """
-        partition = self._host.replicas.find(*place)
+        partition = self._host.replicas.find(*tp)
         if partition is None:
-            return self._host.replicas.why_missing(place.topic, ZERO_UUID, place.partition)
+            return self._host.replicas.why_missing(tp.topic, ZERO_UUID, tp.partition)
         if problem := partition.leadership_error(NO_EPOCH):
             return problem
         if not partition.is_writable:
@@ -127,7 +141,15 @@ class MarkerWriter:
 
 
 def _is_repeated(partition: Partition, marker: Marker) -> bool:
-    """Markers of transactions V2 carry an epoch that no record has: seen again, they were written before (KIP-1228)."""
+    """True if this marker is already written; KafkaError if it belongs to a transaction that has ended
+    (KIP-1228).
+
+    Markers of transactions V2 carry the next epoch, which is also the epoch of the records, or pending
+    offsets, of the next
+    transaction: a delayed retry of a marker must not end that one. With V1 records and marker share an
+    epoch, and a
+    late marker cannot be recognised.
+    """
     known = partition.log.producers.get(marker.producer_id)
     if marker.version < V2 or known is None or marker.producer_epoch > known.epoch:
         return False

@@ -11,7 +11,7 @@ AskController = Callable[[AllocateProducerIdsRequest], Awaitable[AllocateProduce
 
 
 class ProducerIds:
-    """`identity` says which broker asks: its id and its epoch."""
+    """`identity` returns the id and epoch of this broker."""
 
     def __init__(self, ask_controller: AskController, identity: Callable[[], tuple[int, int]]) -> None:
         self._ask_controller = ask_controller
@@ -20,21 +20,21 @@ class ProducerIds:
 
     @property
     def is_ready(self) -> bool:
-        """Can the next id be taken without waiting?"""
+        """True if the next id is available without waiting."""
         return len(self._block) > 0
 
     def take(self) -> int | None:
-        """The next id; None when the block is used up and another must be waited for."""
+        """The next id; None if the block is exhausted."""
         if not self._block:
             return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 
     async def refill(self) -> None:
-        """Return when there are ids to take."""
+        """Return when ids are available."""
         while not self._block:
             block = await self._allocate()
-            if not self._block:  # else another request was faster; ids are plenty, this block is given up
+            if not self._block:  # else a concurrent request was faster; this block is discarded
                 self._block = block
 
     async def _allocate(self) -> range:
@@ -44,8 +44,8 @@ class ProducerIds:
             if response.error_code:
                 raise KafkaError(ErrorCode(response.error_code))
         except KafkaError as error:
-            # What Kafka answers: every client tries again.
+            # Kafka's error: every client retries.
             raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids can be had at the moment: {error}"
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids available: {error}"
             ) from error
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)

@@ -1,17 +1,24 @@
 """The transactional ids of one partition of `__transaction_state` (Kafka's TransactionStateManager).
 
-Requests come here as functions of the shard for the runtime: they return the records that would make them true and
-their answer, and change nothing. `replay` is the only thing that changes state, alike for a record just
-written and for one read when the partition is loaded.
+Requests are functions of the shard that the runtime calls: they return records and a result and change
+nothing. Only
+`replay` changes state, for a record just appended as well as for one read during the load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from barnabas.coordination.shard import CoordinatorRecord
+from typing import NamedTuple, Protocol
+
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     TRANSACTION_RECORDS,
+    UnknownRecordTypeError,
     decode_key,
     decode_value,
     encode_key,
@@ -22,32 +29,19 @@ from barnabas.protocol.messages.records.transaction import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from barnabas.transactions.transaction import TransactionState
-from barnabas.transactions.transaction import Transaction
-from barnabas.common.types import TopicPartition
-
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
-
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.protocol.coordinator_records import UnknownRecordTypeError
 from barnabas.records.record import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
 from barnabas.transactions.ending import end
 from barnabas.transactions.initialization import initialize
-from barnabas.transactions.transaction import Transaction, check_present
-from barnabas.common.types import TopicPartition
-
+from barnabas.transactions.transaction import Transaction, TransactionState, check_present
 
 # -- Transactions as records of `__transaction_state`, as Apache Kafka 4.3 writes and reads them -------
 
-VALUE_VERSION = 1  # flexible, since transactions V2; what came later stands in tagged fields
+VALUE_VERSION = 1  # flexible, since transactions V2; later additions are tagged fields
 
 
 def to_record(transaction: Transaction) -> CoordinatorRecord:
-    """The record that makes this the state of its id; a tombstone when the id is dead."""
+    """The record of this state; a tombstone if the id is dead."""
     key = encode_key(TransactionLogKey(transactional_id=transaction.transactional_id))
     if transaction.state is TransactionState.DEAD:
         return CoordinatorRecord(key, None)
@@ -70,13 +64,13 @@ def _by_topic(transaction: Transaction) -> list[PartitionsSchema] | None:
     if transaction.state is TransactionState.EMPTY:
         return None
     return [
-        PartitionsSchema(topic=topic, partition_ids=[place.partition for place in places])
-        for topic, places in groupby(sorted(transaction.partitions), key=lambda place: place.topic)
+        PartitionsSchema(topic=topic, partition_ids=[tp.partition for tp in partitions])
+        for topic, partitions in groupby(sorted(transaction.partitions), key=lambda tp: tp.topic)
     ]
 
 
 def from_record(key: Bytes, value: Bytes | None) -> tuple[str, Transaction | None]:
-    """The id, and its state; None for a tombstone. An unknown type of record raises `UnknownRecordTypeError`."""
+    """The id, and its state; None for a tombstone. An unknown record type raises `UnknownRecordTypeError`."""
     log_key: TransactionLogKey = decode_key(TRANSACTION_RECORDS, key)
     transactional_id = log_key.transactional_id
     if value is None:
@@ -101,21 +95,20 @@ def from_record(key: Bytes, value: Bytes | None) -> tuple[str, Transaction | Non
     )
 
 
-
 logger = rate_limited_logger(__name__)
 
 Records = list[CoordinatorRecord]
 
 
-class Outcome(NamedTuple):
-    """What has become of an id; `error` is for the client, even though the state may have changed."""
+class TransactionResult(NamedTuple):
+    """The resulting state of an id; `error` is for the client, even though the state may have changed."""
 
     transaction: Transaction
     error: ErrorCode = ErrorCode.NONE
 
 
-class Owner(Protocol):
-    """Who finishes what a shard finds undone in its log."""
+class ShardOwner(Protocol):
+    """Resumes what a shard finds unfinished in its log."""
 
     def shard_loaded(self, shard: TransactionShard) -> None: ...
 
@@ -123,9 +116,9 @@ class Owner(Protocol):
 
 
 class TransactionShard:
-    """Ids in the order of their last change, the longest silent first; at most as many as `limit` says."""
+    """Ids in the order of their last change, least recent first; at most `limit()` of them."""
 
-    def __init__(self, index: int, owner: Owner, *, limit: Callable[[], int]) -> None:
+    def __init__(self, index: int, owner: ShardOwner, *, limit: Callable[[], int]) -> None:
         self.index = index
         self._owner = owner
         self._limit = limit
@@ -151,25 +144,26 @@ class TransactionShard:
         version: int,
         now_ms: int,
         new_producer_id: Callable[[], int],
-    ) -> tuple[Records, Outcome]:
-        """InitProducerId. CONCURRENT_TRANSACTIONS with a decided transaction: it has just been aborted."""
+    ) -> tuple[Records, TransactionResult]:
+        """Handle InitProducerId.
+
+        CONCURRENT_TRANSACTIONS with a decided transaction: it has just been aborted.
+        """
         known = self._transactions.get(transactional_id)
         records = [] if known is not None else self._make_room()
         if known is None:
             known = Transaction(transactional_id, new_producer_id(), timeout_ms, now_ms)
         fresh = initialize(known, expected, timeout_ms, version, now_ms, new_producer_id)
         error = ErrorCode.CONCURRENT_TRANSACTIONS if fresh.is_decided else ErrorCode.NONE
-        return [*records, to_record(fresh)], Outcome(fresh, error)
+        return [*records, to_record(fresh)], TransactionResult(fresh, error)
 
     def _make_room(self) -> Records:
-        """The id that has been silent longest makes room; there is none to be had while all are at work."""
+        """Evict the id that was unused for longest; raise if all ids have an open transaction."""
         if len(self._transactions) < self._limit():
             return []
         silent = next((one for one in self if one.is_at_rest), None)
         if silent is None:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, f"as many transactional ids are at work as may be ({IDS})"
-            )
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"too many transactional ids in use ({IDS})")
         return [to_record(silent.dead())]
 
     def add_partitions(
@@ -179,25 +173,25 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         version: int,
         now_ms: int,
-    ) -> tuple[Records, Outcome]:
+    ) -> tuple[Records, TransactionResult]:
         known = self._present(transactional_id, instance)
         if known.is_decided:
             raise _still_completing(known)
         if known.is_ongoing and known.partitions.issuperset(partitions):
-            return [], Outcome(known)
+            return [], TransactionResult(known)
         fresh = known.with_partitions(partitions, version, now_ms)
-        return [to_record(fresh)], Outcome(fresh)
+        return [to_record(fresh)], TransactionResult(fresh)
 
     def verify(
         self, transactional_id: str, instance: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which of these partitions are part of the transaction? The others must be aborted by the client."""
+        """Check that the partitions are in the transaction; if not, the client must abort."""
         known = self._present(transactional_id, instance)
         if known.is_decided:
             raise _still_completing(known)
         return {
-            place: ErrorCode.NONE if place in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
-            for place in partitions
+            tp: ErrorCode.NONE if tp in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for tp in partitions
         }
 
     def end(
@@ -209,8 +203,8 @@ class TransactionShard:
         version: int,
         now_ms: int,
         new_producer_id: Callable[[], int],
-    ) -> tuple[Records, Outcome]:
-        """EndTxn. A decided transaction in the outcome means that its markers must be written."""
+    ) -> tuple[Records, TransactionResult]:
+        """Handle EndTxn. A decided transaction in the outcome means that its markers must be written."""
         known = self._known(transactional_id)
         fresh = end(
             known,
@@ -220,7 +214,7 @@ class TransactionShard:
             now_ms=now_ms,
             new_producer_id=new_producer_id,
         )
-        return [] if fresh is known else [to_record(fresh)], Outcome(fresh)
+        return [] if fresh is known else [to_record(fresh)], TransactionResult(fresh)
 
     def _known(self, transactional_id: str) -> Transaction:
         known = self._transactions.get(transactional_id)
@@ -235,10 +229,10 @@ class TransactionShard:
         check_present(known, instance)
         return known
 
-    # -- what the coordinator does by itself --------------------------------------------------------
+    # -- transitions by the coordinator ------------------------------------------------------------
 
     def complete(self, decided: Transaction, now_ms: int) -> tuple[Records, Transaction | None]:
-        """All markers of `decided` are written. None if something else has happened to it meanwhile."""
+        """Complete `decided`, whose markers are all written; None if it has changed meanwhile."""
         known = self._transactions.get(decided.transactional_id)
         if known is None or known != decided:
             return [], None
@@ -248,7 +242,7 @@ class TransactionShard:
     def abort_timed_out(
         self, transactional_id: str, version: int, now_ms: int
     ) -> tuple[Records, Transaction | None]:
-        """Fence and abort a transaction that has been open for longer than its producer asked for."""
+        """Fence and abort a transaction that has exceeded its timeout."""
         known = self._transactions.get(transactional_id)
         if known is None or not known.has_timed_out(now_ms):
             return [], None
@@ -256,7 +250,7 @@ class TransactionShard:
         return [to_record(fresh)], fresh
 
     def expire(self, last_update_ms: int, most: int) -> tuple[Records, int]:
-        """Forget ids that are at rest and have been silent since `last_update_ms`; at most so many at once."""
+        """Expire up to `most` ids without an open transaction, unused since `last_update_ms`."""
         records: Records = []
         for transaction in self:
             if transaction.updated_ms > last_update_ms or len(records) >= most:
@@ -285,7 +279,7 @@ class TransactionShard:
             self._transactions[transactional_id] = transaction
 
     def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
-        """Nothing is written to `__transaction_state` inside a transaction."""
+        """Nothing to do: records of `__transaction_state` are never transactional."""
 
     def loaded(self) -> None:
         self._owner.shard_loaded(self)
@@ -297,5 +291,5 @@ class TransactionShard:
 def _still_completing(known: Transaction) -> KafkaError:
     return KafkaError(
         ErrorCode.CONCURRENT_TRANSACTIONS,
-        f"the last transaction of {known.transactional_id} is not yet complete",
+        f"the previous transaction of {known.transactional_id} is not yet complete",
     )

@@ -1,31 +1,33 @@
 """One transactional id: its producer, and the state of its latest transaction (Kafka's TransactionMetadata).
 
-A `Transaction` does not change. Each step of its life gives a new one, which becomes a record; the steps
-check the table in `states.py`, so that no request can lead into a state that does not follow.
+A `Transaction` is immutable. Each transition returns a new one, which becomes a record; `COMES_FROM` rejects
+transitions that are not in the table.
 
-*Epochs.* A producer id and an epoch name one instance of a producer. Whatever makes an instance obsolete raises the
+*Epochs.* A producer id and an epoch identify one producer instance. Whatever makes an instance obsolete
+raises the
 epoch: a new instance, a timeout and, with transactions V2, every end of a transaction (KIP-890). Producers
-get epochs up to 32766; one more is kept free so that the last of them can still be fenced. After that the
-transactional id goes on with another producer id and epoch 0.
+get epochs
+up to 32766; one more is reserved so that the last one can still be fenced. After that the transactional id
+continues
+with another producer id and epoch 0.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
 
+# -- states of a transactional id, and their transitions -------------------------------------------
 
-# -- The states of a transactional id, and which may follow which --------------------------------------
 
 class TransactionState(IntEnum):
-    """Kafka's own numbers: they stand in the records of `__transaction_state`."""
+    """Kafka's numbers: they are written to `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -38,15 +40,15 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka's tools write it: PrepareCommit."""
+        """The name in Kafka's tools: PrepareCommit."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 _S = TransactionState
 
-# Nothing is open: a new instance may start, the next transaction may begin, the id may expire.
+# No open transaction: a new instance may start, the next transaction may begin, the id may expire.
 AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-# The outcome is decided, but not yet known to every partition.
+# The outcome is decided, but not yet written to every partition.
 DECIDED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 ENDED = DECIDED | {_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT}
 
@@ -60,10 +62,9 @@ COMES_FROM: dict[TransactionState, frozenset[TransactionState]] = {
     _S.DEAD: AT_REST,
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
 }
-"""The transition table: which states a state may follow."""
+"""The transition table: the states that a state may follow."""
 
 BY_LABEL = {state.label: state for state in TransactionState}
-
 
 
 NO_PRODUCER_ID = -1
@@ -77,7 +78,7 @@ V2 = 2  # clients whose epoch rises with every transaction
 
 
 class IllegalTransitionError(Exception):
-    """The coordinator tried what its own table forbids: a bug, never a client's fault."""
+    """A transition that the table forbids: a bug, never a client error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,12 @@ class Transaction:
     started_ms: int = NOT_STARTED
     version: int = V1
     previous_producer_id: int = NO_PRODUCER_ID
-    """Whose request the last step answered by raising the epoch, if it may be sent again: its answer can be lost.
+    """The producer id whose request raised the epoch in the last transition, if it may be retried.
 
-    It differs from `producer_id` when all epochs of the previous id were used.
+    It differs from `producer_id` when the epochs of the previous id were exhausted.
     """
     next_producer_id: int = NO_PRODUCER_ID
-    """The id to go on with once this transaction is complete."""
+    """The producer id to continue with once this transaction is complete."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -117,7 +118,7 @@ class Transaction:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch that a producer names when it sends again what the last step was the answer to."""
+        """The epoch in a retry of the request that caused the last transition."""
         if self.previous_producer_id == NO_PRODUCER_ID:
             ended_v2 = self.version >= V2 and self.state in ENDED
             return self.epoch - 1 if ended_v2 else NO_EPOCH
@@ -131,15 +132,15 @@ class Transaction:
     def _step(self, state: TransactionState, **changes: Any) -> Transaction:
         if self.state not in COMES_FROM[state]:
             raise IllegalTransitionError(
-                f"{self.transactional_id}: {self.state.label} is not followed by {state.label}"
+                f"{self.transactional_id}: illegal transition from {self.state.label} to {state.label}"
             )
         changes.setdefault("previous_producer_id", NO_PRODUCER_ID)
         return replace(self, state=state, **changes)
 
-    # -- the steps of its life ----------------------------------------------------------------------
+    # -- transitions -------------------------------------------------------------------------------
 
     def initialized(self, epoch: int, timeout_ms: int, now_ms: int, *, asked_by: int) -> Transaction:
-        """An instance of the producer starts, or starts over as `asked_by`, under this epoch."""
+        """A producer instance starts, or recovers as `asked_by`, with this epoch."""
         return self._step(
             TransactionState.EMPTY,
             epoch=epoch,
@@ -151,7 +152,7 @@ class Transaction:
         )
 
     def rotated(self, producer_id: int, timeout_ms: int, now_ms: int, *, asked_by: int) -> Transaction:
-        """The same, under another producer id, because the epochs of this one are used."""
+        """The same with another producer id, because the epochs of this one are exhausted."""
         return replace(self.initialized(0, timeout_ms, now_ms, asked_by=asked_by), producer_id=producer_id)
 
     def with_partitions(self, partitions: Iterable[TopicPartition], version: int, now_ms: int) -> Transaction:
@@ -164,7 +165,10 @@ class Transaction:
         )
 
     def decided(self, *, committed: bool, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Commit or abort. With V2 the markers carry a higher epoch, so that nothing late joins what follows."""
+        """Commit or abort.
+
+        With V2 the markers carry a higher epoch, so that no late record joins the next transaction.
+        """
         bumps = version >= V2
         return self._step(
             TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
@@ -176,7 +180,7 @@ class Transaction:
         )
 
     def fenced(self, version: int, now_ms: int) -> Transaction:
-        """Abort what an instance that is gone, or too slow, left open; its epoch is worth nothing any more."""
+        """Abort the transaction of an instance that was replaced or timed out; its epoch is fenced."""
         fence = self._step(TransactionState.PREPARE_EPOCH_FENCE)
         if version < V2:  # with V2 the abort raises the epoch itself
             fence = replace(fence, epoch=self.epoch + 1)
@@ -202,7 +206,7 @@ class Transaction:
 
 
 def check_present(known: Transaction, instance: ProducerIdAndEpoch) -> None:
-    """Is this the latest instance? The epoch above the last one is for fencing: no producer has it."""
+    """Raise unless this is the latest instance. The epoch after LAST_EPOCH is reserved for fencing."""
     if instance.producer_id != known.producer_id:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -216,5 +220,5 @@ def fenced(known: Transaction, instance: ProducerIdAndEpoch) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
         f"producer {instance.producer_id} with epoch {instance.epoch} is not the latest instance of "
-        f"{known.transactional_id}: another one has taken over, or its transaction has timed out",
+        f"{known.transactional_id}: a newer instance has taken over, or its transaction has timed out",
     )

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.settings import SECRET, UNDERSTOOD
 from barnabas.client.security.parsing import is_security_setting, parse_security
-from barnabas.client.security.settings import PLAINTEXT, Mechanism, Protocol, TokenEndpoint
+from barnabas.client.security.settings import (
+    PLAINTEXT,
+    SECRET,
+    UNDERSTOOD,
+    Mechanism,
+    Protocol,
+    TokenEndpoint,
+)
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.stores import Store
 
@@ -176,7 +182,7 @@ def test_values_may_stand_in_the_environment_or_in_a_file(
 
     assert parse_security(of_file, references=True) == parse_security(JAVAS)
     referred = {**LIBRDKAFKAS, "sasl.password": "${file:" + str(tmp_path / "client.properties") + ":pw}"}
-    with pytest.raises(SecuritySettingError, match="no such setting"):
+    with pytest.raises(SecuritySettingError, match="not in that file"):
         parse_security(referred, references=True)
     (tmp_path / "client.properties").write_text("pw=hush\n")
     assert parse_security(referred, references=True) == parse_security(LIBRDKAFKAS)

@@ -43,7 +43,7 @@ def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
         (SERVER_FIRST.replace(b"i=4096", b"i=-5"), "'-5' times"),
         (SERVER_FIRST.replace(b"s=W22Z", b"s=!!!!"), "base64"),
         (b"m=new," + SERVER_FIRST, "extension"),
-        (b"\xff\xfe", "no text"),
+        (b"\xff\xfe", "not valid UTF-8"),
         (b"", "nonce is wrong"),
     ],
 )

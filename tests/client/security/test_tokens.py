@@ -17,9 +17,9 @@ from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security import tokens
 from barnabas.client.security.settings import TokenEndpoint
 from barnabas.client.security.tokens import fetch_token
-from barnabas.security.endpoints import problem_with
-from barnabas.common.http_client import LARGEST_ANSWER
+from barnabas.common.http_client import MAX_ANSWER
 from barnabas.security.authn.credentials import Secret
+from barnabas.security.endpoints import problem_with
 from tests.certificates import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -117,7 +117,7 @@ def test_a_redirect_is_not_followed_and_the_secret_goes_nowhere_else(status: int
     with Server(give_token) as other:
         target = other.endpoint().url
         with Server(lambda request: send(request, status, Location=target)) as server:
-            with pytest.raises(AuthenticationError, match=f"sends us elsewhere .HTTP {status}"):
+            with pytest.raises(AuthenticationError, match=f"redirects .HTTP {status}"):
                 fetch_token(server.endpoint())
             assert server.asked == [("POST", "/token", True)]
     assert other.asked == []
@@ -147,7 +147,7 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_huge_answer_is_not_read() -> None:
-    body = b'{"access_token": "' + b"x" * LARGEST_ANSWER + b'"}'
+    body = b'{"access_token": "' + b"x" * MAX_ANSWER + b'"}'
     with (
         Server(lambda request: send(request, 200, body)) as server,
         pytest.raises(CannotConnectError, match="larger than"),
@@ -156,8 +156,11 @@ def test_a_huge_answer_is_not_read() -> None:
 
 
 def test_nonsense_instead_of_http_is_an_error_of_ours() -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"nonsense\r\n\r\n")
+
     with (
-        Server(lambda request: request.wfile.write(b"nonsense\r\n\r\n") and None) as server,
+        Server(answer) as server,
         pytest.raises(CannotConnectError, match="no token"),
     ):
         fetch_token(server.endpoint())

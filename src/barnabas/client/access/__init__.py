@@ -1,1 +1,1 @@
-"""Who may do what, and how much of it: ACLs, SCRAM users, delegation tokens and client quotas of a cluster."""
+"""Administration of access: ACLs, SCRAM users, delegation tokens and client quotas of a cluster."""

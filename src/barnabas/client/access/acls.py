@@ -1,14 +1,9 @@
-"""ACLs, by the requests of Kafka's Admin. A refusal is a KafkaError with its reason."""
+"""ACLs: syntax, creation, listing and deletion. A request that a broker rejects raises KafkaError."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-from barnabas.security.authz.acls import is_valid_host
-from barnabas.security.authz.acls import ALL_OPERATIONS, SUPPORTED, WILDCARD, AclBinding, PatternType, Permission
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-
-from collections.abc import Iterable
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.protocol.messages.acls import (
@@ -22,10 +17,18 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsResponse,
 )
 from barnabas.security.authz.acl_filters import AclFilter
-from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authz.acls import (
+    ALL_OPERATIONS,
+    SUPPORTED,
+    WILDCARD,
+    AclBinding,
+    PatternType,
+    Permission,
+    is_valid_host,
+)
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
-
-# -- ACLs as people write them: `allow User:alice read,write --topic 'orders.*'` -----------------------
+# -- ACL syntax: `allow User:alice read,write --topic 'orders.*'` ---------------------------------------
 
 ALL = "all"
 WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {
@@ -34,7 +37,7 @@ WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {
 
 
 class WordsError(ValueError):
-    """What somebody wrote means no ACL; `field` is where it stands, if that is known."""
+    """Invalid ACL; `field` names the invalid input, if known."""
 
     def __init__(self, text: str, field: str = "") -> None:
         super().__init__(text)
@@ -48,7 +51,7 @@ class Pattern(NamedTuple):
 
 
 def pattern(resource_type: ResourceType, text: str) -> Pattern:
-    """`orders.*` means every name that begins with `orders.`, a star alone means every name."""
+    """`orders.*` is the prefix `orders.`; `*` alone matches every name."""
     if text.endswith(WILDCARD) and text != WILDCARD:
         return Pattern(resource_type, text.removesuffix(WILDCARD), PatternType.PREFIXED)
     return Pattern(resource_type, text, PatternType.LITERAL)
@@ -75,7 +78,7 @@ def patterns(
 def check_principal(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
-        raise WordsError(f"{text!r} is no principal: write it as User:alice, or User:* for everyone")
+        raise WordsError(f"{text!r} is not a valid principal: write User:alice, or User:* for everyone")
     return text
 
 
@@ -84,31 +87,33 @@ def check_hosts(hosts: Iterable[str] | None) -> list[str]:
     for host in wanted:
         if not is_valid_host(host):
             raise WordsError(
-                f"{host!r} is no address: write one as 10.0.0.1, or a network as 10.0.0.0/8",
+                f"{host!r} is not a valid host: write an address (10.0.0.1) or a network (10.0.0.0/8)",
                 "host",
             )
     return wanted
 
 
 def operations(text: str) -> list[int]:
-    """`read,write` as Kafka's numbers."""
+    """Operation codes of `read,write`."""
     words = [word.strip().lower().replace("_", "-") for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in WORDS]
     if unknown or not words:
-        raise WordsError(f"{', '.join(unknown) or 'nothing'} is no operation; there are {', '.join(WORDS)}")
+        raise WordsError(
+            f"{', '.join(unknown) or 'nothing'} is not a valid operation; valid: {', '.join(WORDS)}"
+        )
     return [WORDS[word] for word in words]
 
 
 def bindings(
     principal: str, wanted: Sequence[int], on: Sequence[Pattern], hosts: Sequence[str], permission: Permission
 ) -> list[AclBinding]:
-    """A rule for each operation on each resource that knows it. An operation that none of them knows is refused."""
+    """One binding per operation and resource that supports it. WordsError if no resource supports an operation."""
     if not on:
-        raise WordsError("say on what: --topic, --group, --transactional-id, --user or --cluster")
+        raise WordsError("a resource is required: --topic, --group, --transactional-id, --user or --cluster")
     for operation in wanted:
         if not any(_fits(operation, each) for each in on):
             kinds = ", ".join(sorted({each.resource_type.name.lower() for each in on}))
-            raise WordsError(f"{operation_word(operation)} is nothing that is done with a {kinds}")
+            raise WordsError(f"{operation_word(operation)} is not an operation on {kinds}")
     return [
         AclBinding(*each, principal, host, operation, permission)
         for each in on
@@ -127,7 +132,7 @@ def operation_word(number: int) -> str:
 
 
 def row(acl: AclBinding) -> dict[str, Any]:
-    """A rule for tables and programs."""
+    """The binding as a row, for tables and JSON."""
     name = f"{acl.name}*" if acl.pattern_type == PatternType.PREFIXED else acl.name
     return {
         "permission": "allow" if acl.permission == Permission.ALLOW else "deny",
@@ -138,8 +143,6 @@ def row(acl: AclBinding) -> dict[str, Any]:
         "pattern": "prefixed" if acl.pattern_type == PatternType.PREFIXED else "literal",
         "host": acl.host,
     }
-
-
 
 
 async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
@@ -161,7 +164,7 @@ async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
 
 
 async def create_acls(client: Client, wanted: Iterable[AclBinding]) -> None:
-    """One that is there already stays."""
+    """Create bindings; existing ones are kept."""
     creations = [
         AclCreation(
             acl.resource_type,
@@ -180,7 +183,7 @@ async def create_acls(client: Client, wanted: Iterable[AclBinding]) -> None:
 
 
 async def delete_acls(client: Client, filters: Iterable[AclFilter]) -> list[AclBinding]:
-    """Those that are gone."""
+    """Delete the matching bindings and return them."""
     request = DeleteAclsRequest([DeleteAclsFilter(*each) for each in filters])
     response: DeleteAclsResponse = await client.send_to_controller(request)
     for result in response.filter_results:

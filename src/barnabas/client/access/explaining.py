@@ -1,4 +1,4 @@
-"""May this principal do that? The brokers' own decision, taken here on their rules and settings."""
+"""Explain an authorization decision: the brokers' authorizer, run here on their ACLs and settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client import admin
 from barnabas.client.access import acls as words
-from barnabas.client.access.acls import WordsError
-from barnabas.client.access.acls import describe_acls
+from barnabas.client.access.acls import WordsError, describe_acls
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acl_index import NO_ACLS, AclIndex
 from barnabas.security.authz.acls import SUPPORTED, PatternType
@@ -46,9 +45,9 @@ def action_of(operation: str, kind: str, name: str | None) -> Action:
     (number, *others) = words.operations(operation)
     kinds = {each.name.lower().replace("_", "-"): each for each in ResourceType}
     if others or number not in list(Operation):
-        raise WordsError("ask for one operation at a time, such as read")
+        raise WordsError("exactly one operation is expected, for example read")
     if kind not in kinds:
-        raise WordsError(f"{kind!r} is none of {', '.join(kinds)}", "kind")
+        raise WordsError(f"{kind!r} is not one of {', '.join(kinds)}", "kind")
     if kinds[kind] is ResourceType.CLUSTER:
         return Action(Operation(number), ResourceType.CLUSTER, CLUSTER_NAME)
     if not name:
@@ -57,18 +56,18 @@ def action_of(operation: str, kind: str, name: str | None) -> Action:
 
 
 class Judge(NamedTuple):
-    """All rules of a cluster at one moment."""
+    """Snapshot of all ACLs of a cluster."""
 
     policy: Policy
     rules: AclIndex
     shows_super_users: bool
-    """Apache Kafka's brokers tell nobody who their super.users are."""
+    """Apache Kafka does not expose super.users."""
 
     def verdict(self, principal: str, host: str, action: Action) -> Verdict:
         return judge(self.policy, self.rules, principal, host, action)
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> list[Operation]:
-        """Those that are allowed."""
+        """Allowed operations."""
         return [
             each
             for each in SUPPORTED[kind]
@@ -87,7 +86,7 @@ async def _policy(client: Client) -> Policy:
 
 
 async def _settings(client: Client) -> dict[str, str | None]:
-    """As the broker that is asked has them."""
+    """Authorizer settings of the broker that answers."""
     await client.refresh([])
     broker_id = min(client.metadata.brokers)
     return {
@@ -102,7 +101,7 @@ def _policy_of(found: dict[str, str | None]) -> Policy:
 
 def because(verdict: Verdict, action: Action) -> str:
     if verdict.is_super_user:
-        return "it is one of super.users, who may do everything"
+        return "it is one of super.users, which are allowed everything"
     if verdict.rule is not None:
         row = words.row(verdict.rule)
         return (
@@ -111,5 +110,5 @@ def because(verdict: Verdict, action: Action) -> str:
         )
     if not verdict.has_acls:
         setting = f"{OPEN}={'true' if verdict.is_allowed else 'false'}"
-        return f"no rule is about this {action.resource_type.name.lower()} at all, and {setting}"
-    return "rules are about this resource, and none of them allows it"
+        return f"no ACL matches this {action.resource_type.name.lower()}, and {setting}"
+    return "ACLs exist for this resource, and none of them allows it"

@@ -1,4 +1,4 @@
-"""Users of a service in front of brokers: their names and passwords, or tokens, are tried on the brokers.
+"""Authenticates users of a service against the brokers, with a password or a token.
 
 users = KafkaUsers(bootstrap, security, "schema-registry-user")
 user = await users.user(login_from(authorization, security))
@@ -18,19 +18,19 @@ from barnabas.client.access.rights import allowed_names
 from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.settings import Mechanism, Sasl, Security
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.authn.credentials import Secret
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
-REMEMBERED = 5.0  # seconds for which a broker's word is good; so long a right that was taken away may last
-MOST_USERS = 100  # connections of users that are kept
-MOST_REMEMBERED = 10_000
-LONGEST_CREDENTIAL = 16 * 1024
+REMEMBERED = 5.0  # seconds for which decisions are cached: a revoked right may last that long
+MAX_USERS = 100  # cached user connections
+MAX_REMEMBERED = 10_000
+MAX_CREDENTIAL = 16 * 1024
 _WITH_PASSWORD = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
 
 @dataclass(slots=True)
 class KafkaUser:
-    """A user that brokers know, with a connection of its own and what they said of late."""
+    """Authenticated user with a separate connection and cached decisions."""
 
     client: Client
     _known: dict[Action, tuple[float, bool]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class KafkaUser:
     async def allowed(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        """Those of the names with which this user may do this."""
+        """Names on which this user is allowed the operation."""
         known = {name: self._remembered(Action(operation, resource_type, name)) for name in names}
         unknown = [name for name, allowed in known.items() if allowed is None]
         fresh = await allowed_names(self.client, operation, resource_type, unknown)
@@ -54,13 +54,13 @@ class KafkaUser:
         return allowed if time.monotonic() - moment < REMEMBERED else None
 
     def _remember(self, action: Action, allowed: bool) -> None:
-        if len(self._known) > MOST_REMEMBERED:
+        if len(self._known) > MAX_REMEMBERED:
             self._known.clear()
         self._known[action] = (time.monotonic(), allowed)
 
 
 class KafkaUsers:
-    """Those who came last, by their credentials; each is believed for a moment only."""
+    """Cache of recent users by credential; entries expire after REMEMBERED seconds."""
 
     def __init__(self, bootstrap: str, security: Security, client_id: str) -> None:
         self._bootstrap = bootstrap
@@ -74,7 +74,7 @@ class KafkaUsers:
         self._users.clear()
 
     async def user(self, sasl: Sasl) -> KafkaUser:
-        """SecurityError if the brokers do not believe it, ClientError if none can be asked."""
+        """SecurityError if authentication fails, ClientError if no broker is reachable."""
         key = _key(sasl)
         moment, user = self._users.get(key, (0.0, None))
         if user is None or time.monotonic() - moment > REMEMBERED:
@@ -88,7 +88,7 @@ class KafkaUsers:
             await user.client.close()
 
     async def _verified(self, user: KafkaUser | None, sasl: Sasl) -> KafkaUser:
-        """A fresh login: a password that was changed is not good for longer than what is remembered."""
+        """Log in again, so that a changed password is rejected once the cache entry expires."""
         security = replace(self._security, sasl=sasl)
         client = Client(self._bootstrap, client_id=self._client_id, security=security)
         try:
@@ -105,32 +105,32 @@ class KafkaUsers:
         _, before = self._users.pop(key, (0.0, user))
         self._users[key] = (time.monotonic(), user)
         gone = [] if before is user else [before]
-        while len(self._users) > MOST_USERS:
+        while len(self._users) > MAX_USERS:
             gone.append(self._users.pop(next(iter(self._users)))[1])
         for one in gone:
             await one.client.close()
 
 
 def login_from(authorization: str, own: Security) -> Sasl:
-    """What an Authorization header says; AuthenticationError if it says nothing that can be tried."""
+    """Credentials of an Authorization header; AuthenticationError if it has none."""
     scheme, _, rest = authorization.partition(" ")
-    if len(authorization) > LONGEST_CREDENTIAL:
+    if len(authorization) > MAX_CREDENTIAL:
         raise AuthenticationError("the credential is too long")
     if scheme.lower() == "bearer" and rest.strip():
         return Sasl(Mechanism.OAUTHBEARER, token=Secret(rest.strip()))
     if scheme.lower() != "basic":
-        raise AuthenticationError("a name and a password are needed, or a token")
+        raise AuthenticationError("user name and password, or a token, are required")
     try:
         name, _, password = base64.b64decode(rest, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        raise AuthenticationError("the header Authorization cannot be read") from None
+        raise AuthenticationError("invalid Authorization header") from None
     return password_login(name, password, own)
 
 
 def password_login(name: str, password: str, own: Security) -> Sasl:
-    """By the service's own mechanism if it is one for passwords."""
+    """Use the service's mechanism if it is password-based."""
     if not name:
-        raise AuthenticationError("a name and a password are needed")
+        raise AuthenticationError("user name and password are required")
     mine = own.sasl.mechanism if own.sasl else Mechanism.PLAIN
     mechanism = mine if mine in _WITH_PASSWORD else Mechanism.SCRAM_SHA_512
     return Sasl(mechanism, username=name, password=Secret(password))

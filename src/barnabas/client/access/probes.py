@@ -1,4 +1,4 @@
-"""Requests that change nothing and need a right: a broker that does not refuse them would not refuse others, either."""
+"""Requests without side effects that require a right: if a broker accepts one, the user has that right."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, Resource
 TOPIC, BROKER, GROUP = 2, 4, 32  # resource types of the configuration APIs
 TIMEOUT_MS = 5_000
 NOBODY = -1  # no producer has this id
-_LAST_BY_NAME = {FetchRequest: 12, ProduceRequest: 12}  # versions that say the name of a topic, not its id
+_LAST_BY_NAME = {FetchRequest: 12, ProduceRequest: 12}  # last versions that use topic names, not ids
 
 Probe = Callable[[list[str]], list[Message]]
 
 
 def messages(operation: Operation, resource_type: ResourceType, names: list[str]) -> list[Message]:
-    """Those to be sent; none where no request would tell: then the right is denied."""
+    """Probe requests; empty if no request reveals the right, which then counts as denied."""
     probe = _PROBES.get((resource_type, operation))
     return [] if probe is None else probe(names)
 
@@ -52,7 +52,7 @@ def version(message: Message, newest: int) -> int:
 
 
 def codes(message: Any, response: Any) -> list[tuple[str, int]]:
-    """(name, error code), wherever this answer has them."""
+    """(name, error code) pairs of a response."""
     if isinstance(message, HeartbeatRequest | OffsetDeleteRequest):
         return [(message.group_id, response.error_code)]
     if isinstance(message, EndTxnRequest):
@@ -144,7 +144,7 @@ def _alter_nothing(kind: int) -> Probe:
 
 
 def _of_all_brokers(probe: Probe) -> Probe:
-    """Their defaults, which have no name, stand for the cluster."""
+    """Probe the cluster-wide broker defaults, which have an empty name."""
     return lambda names: probe([""])
 
 
@@ -157,7 +157,7 @@ def _move_nothing(names: list[str]) -> list[Message]:
 
 
 def _heartbeats(names: list[str]) -> list[Message]:
-    """Of nobody: the member has no name."""
+    """Heartbeats with an empty member id."""
     return [HeartbeatRequest(group_id=name, generation_id=-1, member_id="") for name in names]
 
 

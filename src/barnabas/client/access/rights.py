@@ -1,7 +1,7 @@
-"""What a user may do, as brokers themselves say it: no copy of their ACLs, super users or group rules.
+"""Rights of a user as the brokers report them, without a copy of ACLs, super users or group rules.
 
-The cluster and a topic that exists say so in their metadata (KIP-430). For everything else a request that changes
-nothing is sent (`probes`): a broker looks at the right before it looks for the resource.
+Metadata reports authorized operations of the cluster and of existing topics (KIP-430). For everything else a request
+without side effects is sent (`probes`): a broker checks authorization before it looks up the resource.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def may_do_with_cluster(client: Client, operation: Operation) -> bool:
     response: DescribeClusterResponse = await client.send_to_any(request)
     if _has(response.cluster_authorized_operations, operation):
         return True
-    # Who may not describe the cluster is not told what else is allowed.
+    # Without DESCRIBE on the cluster, brokers do not report authorized operations.
     return bool(await _probe(client, operation, ResourceType.CLUSTER, [CLUSTER_NAME]))
 
 
@@ -64,8 +64,8 @@ async def allowed_topics(client: Client, operation: Operation, topics: Iterable[
         elif _has(topic.topic_authorized_operations, operation):
             allowed.add(name)
     if operation is Operation.DESCRIBE:
-        return allowed | unknown  # who may not is told that, not that there is no such topic
-    # What does not include DESCRIBE may be allowed without it.
+        return allowed | unknown  # a denied user gets an authorization error, not UNKNOWN_TOPIC
+    # Operations that do not imply DESCRIBE may be allowed without it.
     untold = unknown | (silent if operation in _WITHOUT_DESCRIBE else set())
     return allowed | await _probe(client, operation, ResourceType.TOPIC, sorted(untold))
 
@@ -77,7 +77,7 @@ def _has(bits: int, operation: Operation) -> bool:
 async def _probe(
     client: Client, operation: Operation, resource_type: ResourceType, names: list[str]
 ) -> set[str]:
-    """The names for which a broker does not refuse a request that needs the right."""
+    """Names for which a broker accepts a request that requires the right."""
     if not names:
         return set()
     denied = DENIED[resource_type]

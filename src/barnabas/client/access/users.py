@@ -1,13 +1,33 @@
-"""SCRAM users (KIP-554), by the requests of Kafka's Admin. A refusal is a KafkaError with its reason."""
+"""SCRAM users (KIP-554), delegation tokens (KIP-48) and client quotas (KIP-546). Rejections raise KafkaError."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
-from typing import Any
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
 from barnabas.client.cluster import Client, raise_for
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    OpData,
+)
+from barnabas.protocol.messages.sasl import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
 from barnabas.protocol.messages.tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -18,50 +38,20 @@ from barnabas.protocol.messages.tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from barnabas.security.authn.credentials import DelegationToken
-
-from collections.abc import Mapping
-from barnabas.client.cluster import Client, raise_for
-from barnabas.protocol.messages.quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntryData,
-    AlterClientQuotasResponse,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    EntityData,
-    OpData,
-)
+from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
 from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
-import secrets
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
-
-from barnabas.client.cluster import Client, raise_for
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.sasl import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
-
-
-# -- Delegation tokens (KIP-48), by the requests of Kafka's Admin. A refusal is a KafkaError with its reason 
+# -- Delegation tokens (KIP-48) ------------------------------------------------------------------------
 
 _REFUSALS = {
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "the brokers have no delegation.token.secret.key",
     ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in as a user first (--command-config), and not with a token",
-    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "there is no such token",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "unknown token",
     ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "only the owner of the token and its renewers may do this",
     ErrorCode.DELEGATION_TOKEN_EXPIRED: "the token has expired",
-    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "a token for somebody else needs CreateTokens on that user",
-    ErrorCode.POLICY_VIOLATION: "there are as many tokens as barnabas.delegation.tokens.max allows",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "a token for another user requires CreateTokens on that user",
+    ErrorCode.POLICY_VIOLATION: "the limit barnabas.delegation.tokens.max is reached",
 }
 
 
@@ -89,7 +79,7 @@ async def create_token(
 
 
 async def describe_tokens(client: Client, owners: Iterable[str] | None = None) -> list[DelegationToken]:
-    """Those that this client may see, without their secrets."""
+    """Tokens visible to this client, without their HMACs."""
     wanted = None if owners is None else [DescribeDelegationTokenOwner(*parts(each)) for each in owners]
     response: DescribeDelegationTokenResponse = await client.send_to_any(
         DescribeDelegationTokenRequest(wanted)
@@ -110,12 +100,12 @@ async def describe_tokens(client: Client, owners: Iterable[str] | None = None) -
 
 
 async def renew_token(client: Client, password: str, period_ms: int) -> int:
-    """When it expires from now on."""
+    """Renew a token; returns its new expiry time."""
     return await _move(client, RenewDelegationTokenRequest(hmac_in(password), period_ms))
 
 
 async def expire_token(client: Client, password: str, period_ms: int) -> int:
-    """When it expires from now on; at once, with a negative period."""
+    """Change the expiry of a token and return it; a negative period expires it now."""
     return await _move(client, ExpireDelegationTokenRequest(hmac_in(password), period_ms))
 
 
@@ -144,15 +134,13 @@ def _raise_for(code: int) -> None:
     raise_for(code, _REFUSALS.get(ErrorCode(code), ""))
 
 
-
-
-# -- Client quotas (KIP-546), by the requests of Kafka's Admin. A refusal is a KafkaError with its reason 
+# -- Client quotas (KIP-546) ---------------------------------------------------------------------------
 
 KINDS = (USER, CLIENT_ID, IP)
 
 
 async def describe_quotas(client: Client) -> dict[QuotaEntity, dict[str, float]]:
-    """Everybody's."""
+    """Quotas of all entities."""
     response: DescribeClientQuotasResponse = await client.send_to_any(DescribeClientQuotasRequest())
     raise_for(response.error_code, response.error_message or "")
     return {
@@ -162,7 +150,7 @@ async def describe_quotas(client: Client) -> dict[QuotaEntity, dict[str, float]]
 
 
 async def alter_quotas(client: Client, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
-    """Set quotas of an entity; None takes one away."""
+    """Set quotas of an entity; None removes one."""
     named = [
         EntityData(kind, None if name == DEFAULT else name)
         for kind, name in zip(KINDS, entity, strict=True)
@@ -180,16 +168,14 @@ def _entity(parts: list[EntityData]) -> QuotaEntity:
     return QuotaEntity(*(named.get(kind) for kind in KINDS))
 
 
-
-
 class User(NamedTuple):
     name: str
     iterations: dict[ScramMechanism, int]
-    """For each mechanism that the user can log in with."""
+    """Credentials of the user, one per mechanism."""
 
 
 async def describe_users(client: Client, names: Iterable[str] = ()) -> list[User]:
-    """All of them, or those that exist of some."""
+    """All users, or the existing ones among `names`."""
     request = DescribeUserScramCredentialsRequest([UserName(name) for name in names] or None)
     response: DescribeUserScramCredentialsResponse = await client.send_to_any(request)
     raise_for(response.error_code, response.error_message or "")
@@ -214,7 +200,7 @@ async def set_password(
 def setting_password(
     name: str, password: str, mechanisms: Iterable[ScramMechanism], iterations: int = FEWEST_ITERATIONS
 ) -> Iterator[AlterUserScramCredentialsRequest]:
-    """The requests that do it. Each takes some milliseconds to make."""
+    """Requests that set the password. Building one takes some milliseconds (key derivation)."""
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, iterations)
@@ -223,10 +209,10 @@ def setting_password(
 
 
 async def delete_user(client: Client, name: str) -> None:
-    """From every mechanism; KafkaError when there is no such user."""
+    """Delete the user's credentials of every mechanism; KafkaError if the user does not exist."""
     users = await describe_users(client, [name])
     if not users:
-        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}")
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"user {name} does not exist")
     for mechanism in users[0].iterations:
         deletion = ScramCredentialDeletion(name, mechanism)
         await _alter(client, AlterUserScramCredentialsRequest([deletion], []))

@@ -1,1 +1,1 @@
-"""A consumer in a group: membership by either protocol, positions that are committed."""
+"""Group consumer: membership by the classic or the KIP-848 protocol, and committed positions."""

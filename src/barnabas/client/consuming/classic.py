@@ -1,14 +1,14 @@
-"""A member of a classic group: all join, the leader assigns, and everybody gives up everything before the next time."""
+"""Member of a classic group: eager rebalancing with JoinGroup and SyncGroup; the leader assigns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from barnabas.common.types import TopicPartition
 
 from barnabas.client.cluster import raise_for
 from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
 from barnabas.client.errors import error_code, is_retriable
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
 from barnabas.protocol.messages.consumer import (
     CONSUMER_PROTOCOL,
@@ -26,10 +26,8 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from barnabas.common.types import TopicPartition
 
-
-# -- Who reads what in a classic group, decided by the member that leads it: Kafka's range and round robin. Pure 
+# -- Client-side assignors: Kafka's range and round robin. Pure functions ------------------------------
 
 Subscriptions = Mapping[str, Sequence[str]]
 """The topics of each member."""
@@ -41,7 +39,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def assign_ranges(subscriptions: Subscriptions, counts: Counts) -> Assignment:
-    """Neighbouring partitions of each topic to each member; the first members get those that are left over."""
+    """Assign contiguous partitions of each topic; the first members get the remainder."""
     found: Assignment = {member: [] for member in subscriptions}
     for topic in sorted(counts):
         members = sorted(member for member, topics in subscriptions.items() if topic in topics)
@@ -57,7 +55,7 @@ def assign_ranges(subscriptions: Subscriptions, counts: Counts) -> Assignment:
 
 
 def assign_in_turn(subscriptions: Subscriptions, counts: Counts) -> Assignment:
-    """One partition after the other to the next member that wants its topic."""
+    """Assign each partition to the next member subscribed to its topic."""
     found: Assignment = {member: [] for member in subscriptions}
     members = sorted(subscriptions)
     turn = 0
@@ -77,7 +75,6 @@ ASSIGNORS: dict[str, Callable[[Subscriptions, Counts], Assignment]] = {
 }
 
 
-
 SESSION_SECONDS = 45.0  # Kafka's default
 HEARTBEAT_SECONDS = 3.0
 EMBEDDED_VERSION = 1
@@ -87,7 +84,7 @@ class ClassicMember(Membership):
     _stable = False
 
     async def join(self) -> None:
-        """Through join and sync, as often as the group begins again meanwhile."""
+        """Join and sync; repeat while the group rebalances."""
         self._interval = HEARTBEAT_SECONDS
         await self.client.topics(self.topics)
         while not self._stable:
@@ -130,7 +127,7 @@ class ClassicMember(Membership):
     def _explained(self, code: int) -> str:
         if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             known = " or ".join(ASSIGNORS)
-            return f"the members of {self.group} use assignors of their own: one of them must offer {known}"
+            return f"no assignor in common with the members of {self.group}: they must support {known}"
         return self.group
 
     async def _sync_group(self, joined: JoinGroupResponse) -> None:

@@ -1,4 +1,4 @@
-"""A consumer in a group: reads what the group gives it, from where the group was, and commits what was used."""
+"""Group consumer: reads the assigned partitions from the committed offsets and commits consumed records."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.consuming.membership import FORGOTTEN, Membership, choose_membership
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets, send_commit
-from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.client.offsets import EARLIEST, LATEST, Start, resolve_start
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.offsets import Start, resolve_start
 from barnabas.client.retry import Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -23,7 +22,7 @@ NOT_OURS = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PRO
 
 
 class GroupConsumer(Closing):
-    """`start` is for partitions without a committed offset. Records of a `poll` count as used at the next one."""
+    """`start` is for partitions without a committed offset. Records of a `poll` count as consumed at the next one."""
 
     def __init__(
         self, client: Client, group: str, topics: Iterable[str], start: Start, settings: FetchSettings
@@ -38,7 +37,7 @@ class GroupConsumer(Closing):
         self._due = Deadline(COMMIT_SECONDS)
         self._member: Membership | None = None
         self._heartbeats: asyncio.Task[None] | None = None
-        self._joined = False  # the group has given us something, were it nothing
+        self._joined = False  # an assignment was received, possibly an empty one
 
     async def open(self) -> None:
         self._member = await choose_membership(self.client, self.group, self._topics)
@@ -50,7 +49,7 @@ class GroupConsumer(Closing):
         return self
 
     async def close(self) -> None:
-        """Commits, and leaves the group."""
+        """Commit and leave the group."""
         if self._heartbeats is not None:
             self._heartbeats.cancel()
             await asyncio.gather(self._heartbeats, return_exceptions=True)
@@ -68,7 +67,7 @@ class GroupConsumer(Closing):
 
     @property
     def is_settled(self) -> bool:
-        """What the group gives us is what we read."""
+        """True when the fetched partitions match the assignment."""
         assert self._member is not None
         return self._joined and self._member.partitions == self._consumer.partitions
 
@@ -76,7 +75,7 @@ class GroupConsumer(Closing):
         return self._consumer.position(place)
 
     def give_back(self, records: Sequence[ConsumedRecord]) -> None:
-        """The last records of a poll that were not used: they are read again."""
+        """Return unconsumed records of the last poll; they are read again."""
         for record in reversed(records):
             self._consumer.seek(record.place, record.offset)
 
@@ -93,7 +92,7 @@ class GroupConsumer(Closing):
         return []
 
     async def commit(self) -> None:
-        """How far we are, where that is new. Whoever got a partition meanwhile reads some records again."""
+        """Commit changed positions. A partition reassigned meanwhile may have records read twice."""
         member = self._member
         assert member is not None
         self._due = Deadline(COMMIT_SECONDS)

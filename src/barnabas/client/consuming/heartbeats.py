@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848): heartbeats bring the assignment, and tell what has been given up."""
+"""Member of a consumer group (KIP-848): heartbeats carry assignments and acknowledge revocations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from barnabas.client.cluster import raise_for
 from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
 from barnabas.client.share.membership import new_member_id
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.common.types import TopicPartition
 
 JOINING, LEAVING = 0, -1
 
@@ -29,7 +29,7 @@ class ConsumerMember(Membership):
         await self.client.retry(lambda: self._heartbeat(frozenset()), self.topics)
 
     async def settle(self, owned: frozenset[TopicPartition]) -> None:
-        """What was asked back is free for others now; what is new is acknowledged."""
+        """Acknowledge revoked and newly assigned partitions."""
         await self.client.retry(lambda: self._heartbeat(self.partitions), self.topics)
 
     async def _beat(self) -> None:
@@ -41,7 +41,7 @@ class ConsumerMember(Membership):
 
     async def _heartbeat(self, owned: frozenset[TopicPartition] | None) -> None:
         assert self._lock is not None
-        async with self._lock:  # one at a time: each names the epoch that the one before has brought
+        async with self._lock:  # one at a time: each heartbeat carries the epoch of the previous response
             response: ConsumerGroupHeartbeatResponse = await self.send(self._request(owned))
             try:
                 raise_for(response.error_code, response.error_message or self.group)

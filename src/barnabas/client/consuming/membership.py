@@ -1,4 +1,4 @@
-"""What the two protocols of consumer groups have in common, and which of them to speak."""
+"""Common base of the two group protocols, and the choice between them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import describe_group, find_coordinator
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.schema import Message
-from barnabas.common.types import TopicPartition
 
 LEAVE_SECONDS = 5.0
-# A coordinator may compute the assignment of a new member after it has answered, and does not call.
+# A coordinator may compute a new member's assignment after responding, and cannot push it.
 SOON, EXPECTING_SECONDS = 0.2, 10.0
-REBALANCE_SECONDS = 60.0  # until a member must have given up what it is asked for
+REBALANCE_SECONDS = 60.0  # for a member to revoke partitions
 FORGOTTEN = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -34,7 +34,7 @@ FORGOTTEN = frozenset(
 class Membership(ABC):
     """`join` first, then `keep_alive` in a task.
 
-    `partitions` is what the group gives us now. When it changes, `changed` is set; the caller gives up what it has lost
+    `partitions` is the current assignment. When it changes, `changed` is set; the caller stops reading those revoked
     and calls `settle` with the rest, after which `partitions` may have grown.
     """
 
@@ -63,7 +63,7 @@ class Membership(ABC):
     async def _say_goodbye(self) -> None: ...
 
     async def keep_alive(self) -> None:
-        """Until cancelled. An error that will not pass ends it; it is in `failure`."""
+        """Send heartbeats until cancelled. A fatal error ends it and is stored in `failure`."""
         backoff = Backoff()
         expecting = Deadline(EXPECTING_SECONDS)
         while True:
@@ -80,13 +80,13 @@ class Membership(ABC):
                 await backoff.wait(Deadline(self.client.total_timeout))
 
     async def leave(self) -> None:
-        """Tell the group; a member that cannot is missed after its session timeout."""
+        """Leave the group; on failure the session timeout removes the member."""
         with contextlib.suppress(ClientError, KafkaError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._say_goodbye()
 
     async def send(self, request: Message, within: float | None = None) -> Any:
-        """To the coordinator, which is asked for again after a failure. The answer's error is the caller's business."""
+        """Send to the coordinator, looked up again after a failure. The caller checks the response's error."""
         if self._coordinator is None:
             self._coordinator = await find_coordinator(self.client, self.group)
         try:
@@ -104,9 +104,9 @@ class Membership(ABC):
 
 
 async def choose_membership(client: Client, group: str, topics: Iterable[str]) -> Membership:
-    """The protocol of KIP-848 where brokers have it, unless the group has members of the classic one.
+    """KIP-848 if the brokers support it and the group has no classic members.
 
-    A member of the classic protocol may be in groups of both kinds; the other way round brokers may refuse to convert.
+    A classic member can join groups of both types; brokers may refuse to convert a group for a KIP-848 member.
     """
     from barnabas.client.consuming.classic import ClassicMember
     from barnabas.client.consuming.heartbeats import ConsumerMember

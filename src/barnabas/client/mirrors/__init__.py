@@ -1,1 +1,1 @@
-"""Topics that a mirror copies into this cluster: how they stand, and what a person does to them."""
+"""Administration of mirror topics: status, pause, resume, promotion and failover."""

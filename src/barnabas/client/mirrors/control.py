@@ -1,7 +1,7 @@
-"""What a person does to mirrors that run: pause, resume, promote, fail over, reverse.
+"""Operator commands for mirrors: pause, resume, promote, fail over, reverse.
 
-A Barnabas target keeps the state of its mirror topics in its metadata and carries orders out itself. Of topics that
-the mirror produces to (Apache Kafka, `--merge`) orders are values in `__barnabas_mirror`, which the process reads.
+A Barnabas target keeps the state of mirror topics in its metadata and executes commands itself. For topics that the
+mirror produces to (Apache Kafka, `--merge`) commands are values in `__barnabas_mirror`, which the mirror reads.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from barnabas.client.mirrors.requests import (
     has_mirrors,
     wait_for_state,
 )
-from barnabas.client.mirrors.store import ALL, State, order
-from barnabas.client.mirrors.store import CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore
+from barnabas.client.mirrors.store import ALL, CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore, State, order
 from barnabas.client.offsets import end_offsets
 from barnabas.client.retry import Deadline
 from barnabas.client.status import Status, read_statuses
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import compile_pattern
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,
     AlteredMirrorTopic,
@@ -37,7 +37,6 @@ from barnabas.protocol.messages.mirror import (
     MirrorAction,
     MirrorState,
 )
-from barnabas.common.types import TopicPartition
 
 AT_ONCE = 200  # topics in one request
 POLL_SECONDS = 0.1
@@ -46,7 +45,7 @@ ENDED = frozenset({State.PROMOTING, State.STOPPED})
 
 @dataclass(slots=True)
 class MirrorInfo:
-    """A topic of the target that is mirrored."""
+    """Mirror topic of the target."""
 
     name: str
     link: str
@@ -63,7 +62,7 @@ class MirrorInfo:
 
 
 async def mirrors_of(client: Client, link: str | None = None, topics: str | None = None) -> list[MirrorInfo]:
-    """All of them, or those of a link, or those whose names match."""
+    """Mirror topics, optionally filtered by link and by name pattern."""
     pattern = compile_pattern(topics or ".*")
     found = [*await _identical(client), *await _produced(client)]
     return [each for each in found if (link is None or each.link == link) and pattern.fullmatch(each.name)]
@@ -126,26 +125,30 @@ async def pause(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
 
 
 async def resume(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
+    """Resume paused and failed partitions."""
     await _act(client, mirrors, MirrorAction.ACTIVATE, State.ACTIVE)
+    # The first command only marks the source as available, as a mirror does; the second clears failures.
+    was_away = [each for each in mirrors if each.identical and each.state == State.SOURCE_UNAVAILABLE]
+    await _act(client, was_away, MirrorAction.ACTIVATE, State.ACTIVE)
 
 
 async def promote(
     client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, within: float
 ) -> None:
-    """Once the target has everything that the source has. Nobody should write to the source meanwhile."""
+    """Promote once the target has caught up. Stop producers on the source first."""
     await wait_for_lag(client, mirrors, source, within)
     await _stop(client, mirrors, MirrorAction.PROMOTE)
 
 
 async def failover(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
-    """With what the target has; the source is not asked."""
+    """Promote with the records that the target has, without contacting the source."""
     await _stop(client, mirrors, MirrorAction.FAILOVER)
 
 
 async def wait_for_lag(
     client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, within: float
 ) -> None:
-    """Asks the source itself, or relies on reports of the mirror that are newer than this call."""
+    """Wait until caught up: compares with the source, or uses mirror reports newer than this call."""
     since, deadline = time.time_ns() // 1_000_000, Deadline(within)
     while True:
         behind = await (
@@ -165,7 +168,7 @@ async def _behind_source(client: Client, mirrors: Sequence[MirrorInfo], source: 
     """The end of every partition on both sides; only for identical offsets."""
     for each in mirrors:
         if not each.identical:
-            return f"{each.name} has offsets of its own, so the source cannot be compared with it: leave out --from"
+            return f"{each.name} does not preserve offsets, so it cannot be compared with the source: omit --from"
     theirs = await end_offsets(source, await source.partitions([each.source_name for each in mirrors]))
     names = {each.source_name: each.name for each in mirrors}
     ours = await end_offsets(client, [TopicPartition(names[name], index) for name, index in theirs])
@@ -186,7 +189,7 @@ async def _behind(client: Client, mirrors: Sequence[MirrorInfo], since: int) -> 
 
 def _not_caught_up(mirror: MirrorInfo, status: Status | None, since: int) -> str:
     if status is None or status.state in ("lost", "stopped"):
-        return f"no mirror of the link {mirror.link} runs, so nobody knows how far behind {mirror.name} is"
+        return f"no mirror of the link {mirror.link} is running, so the lag of {mirror.name} is unknown"
     if status.updated < since:
         return f"the mirror of {mirror.link} has not reported yet"
     if status.state in ("retrying", "starting"):
@@ -224,12 +227,12 @@ def _by_link(
 
 
 async def reverse(new: Client, old: Client, link: str, topics: str | None) -> list[str]:
-    """Make topics of the old primary mirrors of the new one: what they have beyond the promotion is cut off."""
+    """Turn topics of the old primary into mirrors of the new one, truncated to the promotion offsets."""
     if not await has_mirrors(old):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            "the old primary is no Barnabas: its topics cannot be cut to where the new one was promoted. Mirror to new "
-            "topics of it instead (barnabas mirror run --rename '{alias}.{topic}')",
+            "the old primary is not a Barnabas cluster: its topics cannot be truncated to the promotion offsets. "
+            "Mirror to new topics of it instead (barnabas mirror run --rename '{alias}.{topic}')",
         )
     old_id, new_id = (await describe_cluster(old)).cluster_id, (await describe_cluster(new)).cluster_id
     pattern = compile_pattern(topics or ".*")

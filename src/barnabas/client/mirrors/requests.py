@@ -1,4 +1,4 @@
-"""Mirror topics of a Barnabas cluster: created, described, and taken from one state to another."""
+"""Requests for mirror topics of a Barnabas cluster: create, describe, change state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_KNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.RESOURCE_
 
 @dataclass(frozen=True, slots=True)
 class LinkName:
-    """From which cluster, and through which others."""
+    """Source cluster of a link, and the clusters on the path to it."""
 
     name: str
     source_cluster: str
@@ -39,7 +39,7 @@ class LinkName:
 
 @dataclass(slots=True)
 class Altered:
-    """What became of the topics of a request: their states, or why not."""
+    """Result per topic: new state or error."""
 
     states: dict[str, MirrorState] = field(default_factory=dict)
     refused: dict[str, KafkaError] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Altered:
 
 
 async def has_mirrors(client: Client) -> bool:
-    """Whether the cluster is one of Barnabas that can keep mirrors."""
+    """True if the cluster is Barnabas and supports mirror topics."""
     connection = await client.any_connection()
     try:
         connection.version_for(DescribeMirrorsRequest)
@@ -60,7 +60,7 @@ async def has_mirrors(client: Client) -> bool:
 
 
 async def alter_mirrors(client: Client, link: LinkName, topics: Sequence[AlteredMirrorTopic]) -> Altered:
-    """One request; what is refused is told for each topic."""
+    """Send one request; errors are returned per topic."""
     request = AlterMirrorsRequest(
         timeout_ms=int(client.request_timeout * 1000),
         link=link.name,
@@ -89,7 +89,7 @@ async def act_on_mirrors(
 async def raise_leader_epochs(
     client: Client, link: LinkName, wanted: Mapping[str, Mapping[int, int]]
 ) -> Altered:
-    """By topic and partition: the epoch that the target's leader shall have at least."""
+    """Raise leader epochs of the target to at least the given ones, by topic and partition."""
     return await alter_mirrors(
         client,
         link,
@@ -109,7 +109,7 @@ async def raise_leader_epochs(
 async def fail_partitions(
     client: Client, link: LinkName, reasons: Mapping[str, Mapping[int, str]]
 ) -> Altered:
-    """By topic and partition: why nothing more is mirrored."""
+    """Mark partitions as failed, with a reason by topic and partition."""
     return await alter_mirrors(
         client,
         link,
@@ -129,8 +129,8 @@ async def fail_partitions(
 async def describe_mirrors(
     client: Client, topics: Iterable[str] | None = None, *, partitions: bool = True
 ) -> list[DescribedMirrorTopic]:
-    """What all brokers know together: each tells of the partitions that it leads. What none of them knows is left out:
-    one that was just created is not known to all."""
+    """Merged view of all brokers: each reports the partitions that it leads. Unknown topics are left out, also those
+    just created."""
     request = DescribeMirrorsRequest(
         topics=None if topics is None else sorted(topics), include_partitions=partitions
     )
@@ -149,7 +149,7 @@ async def describe_mirrors(
 async def wait_for_state(
     client: Client, names: Iterable[str], state: MirrorState, within: float = SETTLED_WITHIN
 ) -> list[DescribedMirrorTopic]:
-    """Until all of them are there; a KafkaError names one that is not in time."""
+    """Wait until all topics reach the state; KafkaError on timeout."""
     wanted, deadline, backoff = sorted(names), Deadline(within), Backoff()
     while True:
         found = await describe_mirrors(client, wanted, partitions=False)
@@ -173,7 +173,7 @@ def _checked(response: DescribeMirrorsResponse) -> list[DescribedMirrorTopic]:
 def _better(
     known: Sequence[DescribedMirrorPartition], told: Sequence[DescribedMirrorPartition]
 ) -> list[DescribedMirrorPartition]:
-    """Of each partition what its leader says."""
+    """Prefer the leader's report of each partition."""
     found = {partition.index: partition for partition in known}
     for partition in told:
         other = found.get(partition.index)

@@ -1,17 +1,15 @@
-"""What a mirror remembers in the target: values by key in the compacted topic `__barnabas_mirror`.
+"""State of mirrors in the target: values by key in the compacted topic `__barnabas_mirror`.
 
-A key is a link's name, a kind and words that tell values of the kind apart. On a Barnabas target there is little of it
-(what the mirror did to groups and ACLs), because logs and metadata say the rest. On Apache Kafka and with `--merge`
-positions and the offset map are here, written in the transaction of the records that they are about.
+A key is a link name, a kind and further parts. On a Barnabas target it holds little
+(what the mirror changed in groups and ACLs): logs and metadata hold the rest. On Apache Kafka and with `--merge`
+it holds positions and the offset map, written in the same transaction as the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import StrEnum
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -19,10 +17,9 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import CompactedTable, create_if_missing
-from barnabas.records.record import Record
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-
-
+from barnabas.records.record import Record
 
 MIRROR_TOPIC = "__barnabas_mirror"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
@@ -32,6 +29,7 @@ PLACE = TopicPartition(MIRROR_TOPIC, 0)
 POSITION, RUNS, TOPIC, CONTROL, GROUP, ACLS = "position", "runs", "topic", "control", "group", "acls"
 
 _SEPARATOR = "\x00"
+_logger = rate_limited_logger(__name__)
 
 Words = tuple[str, ...]
 
@@ -41,7 +39,7 @@ def key_of(link: str, kind: str, *words: str | int) -> bytes:
 
 
 def words_of(key: bytes) -> Words:
-    """(link, kind, ...); nothing for a key that is not ours."""
+    """(link, kind, ...); empty for an unknown key format."""
     try:
         return tuple(key.decode().split(_SEPARATOR))
     except UnicodeDecodeError:
@@ -53,13 +51,15 @@ def record_of(key: bytes, value: bytes | None) -> Record:
 
 
 class MirrorStore:
-    """The values of one link, or of all with `link=None`, as far as they were read."""
+    """Values of one link, or of all with `link=None`, up to the last read."""
 
     def __init__(self, client: Client, link: str | None) -> None:
         prefix = b"" if link is None else f"{link}{_SEPARATOR}".encode()
         self._client = client
         self.link = link
-        self._table = CompactedTable(client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS)
+        self._table = CompactedTable(
+            client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
+        )
         self._written: dict[bytes, bytes | None] = {}
 
     async def open(self) -> None:
@@ -78,21 +78,29 @@ class MirrorStore:
                 yield words, value
 
     def notes(self, kind: str) -> Iterator[tuple[Words, Any]]:
-        """The same with values that are JSON; what a newer version wrote otherwise is left out."""
+        """(link, kind, ...) and the JSON value; unreadable values are skipped."""
         for words, value in self.of_kind(kind):
             try:
                 yield words, msgspec.json.decode(value)
             except msgspec.DecodeError:
                 continue
 
-    def get(self, kind: str, *words: str | int) -> Any:
-        """A value that is JSON; None if there is none."""
+    def get(self, kind: str, *words: str | int, value_type: Any = Any) -> Any:
+        """JSON value of this type; None if missing or of another type."""
         key = key_of(self.link or "", kind, *words)
         value = self._written[key] if key in self._written else self._table.values.get(key)
-        return None if value is None else msgspec.json.decode(value)
+        if value is None:
+            return None
+        try:
+            return msgspec.json.decode(value, type=value_type)
+        except msgspec.MsgspecError as error:
+            _logger.warning(
+                "a value in %s is ignored (%s): %s", MIRROR_TOPIC, " ".join((kind, *map(str, words))), error
+            )
+            return None
 
     async def put(self, values: Mapping[Words, Any]) -> None:
-        """JSON by (kind, ...); None forgets it. Acknowledged when this returns."""
+        """Write JSON values by (kind, ...); None deletes. Returns once acknowledged."""
         await self.write(
             (key_of(self.link or "", *words), _encoded(value)) for words, value in values.items()
         )
@@ -109,8 +117,7 @@ def _encoded(value: Any) -> bytes | None:
     return None if value is None else msgspec.json.encode(value)
 
 
-
-# -- The states of a mirrored partition, and orders to mirrors that only read them from `__barnabas_mirror` 
+# -- States of a mirrored partition, and commands to mirrors that read `__barnabas_mirror` -------------
 
 ALL = "*"
 
@@ -125,5 +132,5 @@ class State(StrEnum):
 
 
 async def order(store: MirrorStore, topics: Iterable[str], state: State) -> None:
-    """PAUSED, ACTIVE or STOPPED, for the mirror that reads it: at the latest a second later."""
+    """Write the wanted state (PAUSED, ACTIVE, STOPPED); the mirror polls it every second."""
     await store.put({(CONTROL, topic): state.value for topic in topics})

@@ -1,1 +1,1 @@
-"""Where partitions are, plans for moving them, and carrying those out."""
+"""Replica placement: layout of a cluster, reassignment plans and their execution."""

@@ -1,4 +1,4 @@
-"""Where everything of a cluster lies: brokers, the replicas on them, their sizes, and what is on the move."""
+"""Layout of a cluster: brokers, replicas with their sizes, and reassignments in progress."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from barnabas.client.placement import reassignments
 from barnabas.client.placement.planning import Site
 from barnabas.client.placement.reassignments import Reassignment
 from barnabas.common.errors import KafkaError
-from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 
-SHOWS_FENCED = 2  # the version of DescribeCluster that can name brokers which are not alive
+SHOWS_FENCED = 2  # the version of DescribeCluster that includes fenced brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Layout:
     partitions: Mapping[TopicPartition, Partition]
     moving: Mapping[TopicPartition, Reassignment]
     sizes: Mapping[int, Mapping[TopicPartition, int]]
-    """Bytes of each replica by broker; a broker that did not say is missing."""
+    """Bytes of each replica by broker; brokers that did not respond are missing."""
 
     @property
     def sites(self) -> list[Site]:
@@ -39,14 +39,14 @@ class Layout:
 
     @property
     def assignment(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The replicas of each partition when what is on the move has arrived."""
+        """Replicas of each partition after the reassignments in progress."""
         return {
             place: self.moving[place].target if place in self.moving else partition.replicas
             for place, partition in self.partitions.items()
         }
 
     def copied(self, place: TopicPartition) -> int:
-        """Bytes that the slowest of the new replicas of a partition on the move has."""
+        """Bytes of the slowest new replica of a partition in reassignment."""
         adding = self.moving[place].adding
         if not adding:
             return self.partition_sizes.get(place, 0)
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def partition_sizes(self) -> dict[TopicPartition, int]:
-        """Of the largest replica: one that is being copied is not complete."""
+        """Size of the largest replica: one that is being copied is incomplete."""
         largest: dict[TopicPartition, int] = {}
         for sizes in self.sizes.values():
             for partition, size in sizes.items():
@@ -63,7 +63,7 @@ class Layout:
 
 
 async def describe_moving(client: Client) -> Layout:
-    """Only what is on the move, with the sizes of these partitions: for those who look often."""
+    """Reassignments in progress with the sizes of their partitions: cheap enough for polling."""
     moving = await reassignments.under_way(client)
     topics: dict[str, list[int]] = {}
     for place in moving:
@@ -79,7 +79,7 @@ class ClusterBrokers:
     cluster_id: str
     controller_id: int
     brokers: Mapping[int, Broker]
-    """All that the cluster knows, by id; brokers that cannot tell of others that are down leave these out."""
+    """All registered brokers by id; older brokers omit those that are down."""
     up: frozenset[int]
 
 
@@ -94,7 +94,7 @@ async def brokers_of_cluster(client: Client) -> ClusterBrokers:
 
 
 async def describe_layout(client: Client) -> Layout:
-    """Several requests, so a cluster that is changing is seen at several moments."""
+    """Describe the layout with several requests: not an atomic snapshot."""
     moving = await reassignments.under_way(client)
     described = await brokers_of_cluster(client)
     topics = await client.all_topics()
@@ -127,7 +127,7 @@ async def _describe_cluster(client: Client) -> DescribeClusterResponse:
 async def replica_sizes(
     client: Client, brokers: Iterable[int], topics: Mapping[str, Iterable[int]] | None = None
 ) -> dict[int, dict[TopicPartition, int]]:
-    """Bytes on the disks of each broker that says, of all partitions or of these."""
+    """Replica sizes of each broker that responds, of all partitions or the given ones."""
     brokers = list(brokers)
     answers = await asyncio.gather(*(_sizes_on(client, broker, topics) for broker in brokers))
     return {broker: sizes for broker, sizes in zip(brokers, answers, strict=True) if sizes is not None}
@@ -136,7 +136,7 @@ async def replica_sizes(
 async def _sizes_on(
     client: Client, broker: int, topics: Mapping[str, Iterable[int]] | None
 ) -> dict[TopicPartition, int] | None:
-    """None for a broker that cannot be asked: it may be going down, and the others are worth showing."""
+    """None for an unreachable broker, so that the others are still shown."""
     try:
         folders = await admin.describe_log_dirs(client, broker, topics)
     except (ClientError, KafkaError):

@@ -1,28 +1,25 @@
-"""Which replicas should move so that brokers hold and lead alike: plans, made from a picture of the cluster.
+"""Reassignment planning: balances replicas and leaders over the brokers of a layout.
 
-Nothing here does I/O. `drain` empties a broker, `rebalance` evens out replicas and then leaders. A partition's
-first replica is its preferred leader, so leaders are evened out by changing the order of replicas, which copies
-nothing. Evening out never crowds a partition's replicas on a host or in a rack; draining does so only without a choice.
+Without I/O. `drain` empties a broker, `rebalance` balances replicas and then leaders. A partition's
+first replica is its preferred leader, so leaders are balanced by changing the order of replicas, which copies
+nothing. Balancing never puts more replicas of a partition on a host or rack; draining does so only without a choice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
-from itertools import pairwise
-from barnabas.common.types import TopicPartition
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from barnabas.common.types import TopicPartition
 
+# -- Leader balancing: changes the order of replicas, copies nothing -----------------------------------
 
-# -- Leaders spread evenly without copying anything: partitions change the order of their replicas -----
 
 class Leadership:
-    """Changes `replicas` in place. Partitions in `changed` are handed over first: they are in the plan anyway."""
+    """Changes `replicas` in place; prefers partitions in `changed`, which are in the plan already."""
 
     def __init__(
         self,
@@ -49,7 +46,7 @@ class Leadership:
         return next((path for path in paths if path is not None), None)
 
     def _path(self, start: int) -> list[int] | None:
-        """The shortest way to a broker that leads at least two fewer."""
+        """Shortest path to a broker that leads at least two fewer."""
         came_from = {start: start}
         queue = deque([start])
         while queue:
@@ -90,18 +87,17 @@ def _way(came_from: dict[int, int], end: int) -> list[int]:
     return way[::-1]
 
 
-
 Assignment: TypeAlias = Mapping[TopicPartition, tuple[int, ...]]
 """The replicas of each partition, preferred leader first."""
 
 
 class NoPlanError(Exception):
-    """What was asked for cannot be done with these brokers."""
+    """No valid plan exists for these brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A broker that replicas can be put on, and where it stands."""
+    """Broker that can take replicas, with its host and rack."""
 
     id: int
     host: str = ""
@@ -116,12 +112,12 @@ class Move:
 
     @property
     def added(self) -> tuple[int, ...]:
-        """Those that must copy the partition first; none when only the order changes."""
+        """Brokers that must copy the partition; empty if only the order changes."""
         return tuple(broker for broker in self.after if broker not in self.before)
 
 
 def drain(assignment: Assignment, sites: Iterable[Site], leaving: int) -> list[Move]:
-    """Every replica of a broker goes to another one: where the fewest are, apart from the partition's others."""
+    """Move every replica off a broker, to the broker with the fewest replicas that respects hosts and racks."""
     placement = Placement(assignment, [site for site in sites if site.id != leaving])
     for partition in sorted(assignment):
         if leaving in assignment[partition]:
@@ -132,8 +128,8 @@ def drain(assignment: Assignment, sites: Iterable[Site], leaving: int) -> list[M
 def rebalance(
     assignment: Assignment, sites: Iterable[Site], sizes: Mapping[TopicPartition, int] | None = None
 ) -> list[Move]:
-    """The fewest replicas that must be copied so that brokers differ by one at most, then even leaders. Of several
-    that could move, the smallest does. Brokers that are not among `sites` (they are down) keep what they have."""
+    """Copy the fewest replicas so that brokers differ by at most one, then balance leaders. Prefers small partitions.
+    Brokers that are not in `sites` (they are down) keep their replicas."""
     placement = Placement(assignment, sites, sizes)
     while (step := _next_step(placement)) is not None:
         placement.replace(*step)
@@ -144,7 +140,7 @@ def rebalance(
 
 
 class Placement:
-    """The replicas as a plan would leave them, and how many of them each broker holds."""
+    """Replicas as planned so far, with the count per broker."""
 
     def __init__(
         self,
@@ -178,7 +174,7 @@ class Placement:
         ]
 
     def replace(self, partition: TopicPartition, old: int, new: int) -> None:
-        """`new` takes the place of `old`, the place of the preferred leader too."""
+        """Replace `old` by `new` at the same index, so also as preferred leader."""
         replicas = self.replicas[partition]
         if replicas[0] == old:
             self.leads[new] += 1
@@ -200,14 +196,14 @@ class Placement:
         return len(self.held[broker].get(topic, ()))
 
     def crowding(self, replicas: Iterable[int]) -> tuple[int, int]:
-        """How many replicas share a host with another one, and how many a rack."""
+        """Number of replicas that share a host with another one, and a rack."""
         sites = [self.sites[broker] for broker in replicas if broker in self.sites]
         hosts = [site.host for site in sites if site.host]
         racks = [site.rack for site in sites if site.rack is not None]
         return len(hosts) - len(set(hosts)), len(racks) - len(set(racks))
 
     def movable(self, giver: int, taker: int) -> TopicPartition | None:
-        """A partition that can go from one to the other; first of the topic of which the giver has the most more."""
+        """A partition that can move from giver to taker, of the topic with the largest difference."""
         for topic in sorted(self.held[giver], key=lambda topic: (self._surplus(topic, taker, giver), topic)):
             for partition in sorted(self.held[giver][topic], key=self._cheapest_first):
                 if self._may_move(partition, giver, taker):
@@ -238,8 +234,9 @@ def _replace_leaving(placement: Placement, partition: TopicPartition, leaving: i
     free = [broker for broker in placement.sites if broker not in replicas]
     if not free:
         raise NoPlanError(
-            f"{partition} has replicas on {', '.join(map(str, replicas))} and there is no other broker that could take "
-            f"the one of {leaving}: start another broker, or give the topic fewer replicas with `barnabas cluster move`"
+            f"{partition} has replicas on {', '.join(map(str, replicas))} and no other broker can take "
+            f"the replica of {leaving}: start another broker, or reduce the replicas of the topic with "
+            "`barnabas cluster move`"
         )
 
     def cost(broker: int) -> tuple[object, ...]:
@@ -257,7 +254,7 @@ def _replace_leaving(placement: Placement, partition: TopicPartition, leaving: i
 
 
 def _choose_leader(placement: Placement, partition: TopicPartition) -> None:
-    """The broker that would lead the fewest; the one that is new there already counts as its leader."""
+    """Prefer the broker that leads the fewest; the new replica already counts as leader."""
     replicas = placement.replicas[partition]
     candidates = [broker for broker in replicas if broker in placement.sites]
     placement.prefer(
@@ -274,8 +271,8 @@ def _next_step(placement: Placement) -> tuple[TopicPartition, int, int] | None:
 
 
 def _unequal_pairs(holds: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Those between which a move makes things more equal, the most unequal first. From most to least, always: that
-    takes the fewest moves, because each one brings the giver down and the taker up to where they belong."""
+    """Pairs (giver, taker) between which a move reduces the difference, largest difference first. Always moving from
+    the fullest to the emptiest broker takes the fewest moves."""
     by_load = sorted(holds, key=lambda broker: (holds[broker], broker))
     for giver in reversed(by_load):
         for taker in by_load:

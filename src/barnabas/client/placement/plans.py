@@ -1,4 +1,4 @@
-"""Plans of moves: made from the layout of a cluster, with what they would copy."""
+"""Reassignment plans for a layout, with the bytes that they copy."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from barnabas.client.placement.layout import Layout, replica_sizes
 from barnabas.client.placement.planning import Move
 from barnabas.client.tiers import ask_leaders
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.tiers import PartitionTier
 from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.tiers import PartitionTier
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     moves: Sequence[Move]
     elections: Sequence[TopicPartition]
-    """Partitions that are not led by their first replica, once the moves are done."""
+    """Partitions that need a preferred leader election after the moves."""
     sizes: Mapping[TopicPartition, int]
-    """Bytes that a new replica copies."""
+    """Bytes copied per new replica."""
     remote: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Bytes in the object store, which it does not."""
+    """Bytes in the object store, which are not copied."""
 
     @property
     def is_empty(self) -> bool:
@@ -60,7 +60,7 @@ class Plan:
 
 
 async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
-    """The plan with what its replicas really copy: of tiered topics only what is not in the object store."""
+    """The plan with exact copy sizes: tiered topics copy only what is not in the object store."""
     added = [
         move.partition
         for move in plan.moves
@@ -69,7 +69,7 @@ async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
     try:
         told = await ask_leaders(client, added) if added else {}
     except (ClientError, KafkaError):
-        return plan  # the sizes of whole replicas are the most that it can be
+        return plan  # full replica sizes are an upper bound
     sizes = {place: tier.replica_bytes for place, tier in told.items()}
     remote = {place: tier.remote_bytes for place, tier in told.items() if _is_spared(tier)}
     return replace(plan, sizes={**plan.sizes, **sizes}, remote=remote)
@@ -80,7 +80,7 @@ def _is_spared(tier: PartitionTier) -> bool:
 
 
 async def arrived_bytes(client: Client, plan: Plan) -> int:
-    """What lies on the brokers that have got replicas, once the plan is carried out."""
+    """Bytes on the new replicas after the plan was executed."""
     brokers = {broker for move in plan.moves for broker in move.added}
     sizes = await replica_sizes(client, brokers)
     return sum(sizes.get(broker, {}).get(move.partition, 0) for move in plan.moves for broker in move.added)
@@ -90,7 +90,9 @@ def plan_drain(layout: Layout, broker: int) -> Plan:
     holders = {holder for replicas in layout.assignment.values() for holder in replicas}
     if broker not in {*layout.brokers, *layout.fenced, *holders}:
         known = ", ".join(map(str, layout.brokers))
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}, only {known}")
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} does not exist; known brokers: {known}"
+        )
     return _plan(layout, planning.drain(layout.assignment, layout.sites, broker), everywhere=False)
 
 
@@ -106,7 +108,7 @@ def plan_rebalance(layout: Layout) -> Plan:
 def plan_move(
     layout: Layout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
 ) -> Plan:
-    """Partition n of a topic begins with the n-th broker; a single partition with the first."""
+    """Rotate the brokers: partition n starts with the n-th broker; a single partition with the first."""
     places = [place for place in layout.partitions if place.topic == topic]
     if not places:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

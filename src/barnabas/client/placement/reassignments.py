@@ -1,4 +1,4 @@
-"""Partitions that move between brokers: begun, called off, listed, carried out a few at a time."""
+"""Partition reassignments: start, cancel, list, execute a few at a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from barnabas.client.errors import error_code
 from barnabas.client.placement.planning import Move
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,9 +25,8 @@ from barnabas.protocol.messages.cluster import (
     ReassignableTopic,
     TopicPartitions,
 )
-from barnabas.common.types import TopicPartition
 
-POLL_INTERVAL = 0.25  # seconds between two looks at what is under way
+POLL_INTERVAL = 0.25  # seconds between polls of reassignments in progress
 PREFERRED = 0  # the election type of ElectLeaders
 
 _NO_FAILURE = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
@@ -34,7 +34,7 @@ _NO_FAILURE = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """One that is under way. `replicas` are all that there are meanwhile, old and new."""
+    """Reassignment in progress. `replicas` holds old and new replicas."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -46,7 +46,7 @@ class Reassignment:
 
 
 async def alter(client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """Begin to move partitions to these replicas; None calls off what is under way. Raises the first refusal."""
+    """Start reassignments to these replicas; None cancels one in progress. Raises the first error."""
     topics: dict[str, list[ReassignablePartition]] = {}
     for (topic, index), replicas in targets.items():
         wanted = None if replicas is None else list(replicas)
@@ -62,7 +62,7 @@ async def alter(client: Client, targets: Mapping[TopicPartition, Sequence[int] |
 
 
 async def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
-    """As the controller sees it: another broker may not have heard of what was begun a moment ago."""
+    """Reassignments in progress, from the controller: other brokers may lag behind."""
     request = ListPartitionReassignmentsRequest(timeout_ms=_timeout_ms(client))
     response: ListPartitionReassignmentsResponse = await _ask_controller(client, request)
     return {
@@ -75,7 +75,7 @@ async def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
 
 
 async def elect_preferred(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-    """Give partitions their first replica as leader; returns those that did not get it, and why."""
+    """Elect preferred leaders; returns the failed partitions with their errors."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
@@ -101,9 +101,9 @@ async def carry_out(
     at_once: int,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Move partitions, never more than `at_once` at a time, and return when all are where they belong.
+    """Reassign partitions, at most `at_once` concurrently, and return when all are complete.
 
-    Stopping this early loses nothing: what has begun goes on without us, the rest stays as it was.
+    Safe to cancel: started reassignments continue on the brokers, the others are not started.
     """
     waiting, moving = deque(moves), set[TopicPartition]()
     while waiting or moving:
@@ -119,7 +119,7 @@ async def carry_out(
 
 
 async def _until_known(client: Client, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-    """Until the broker that answers us has heard of it, too: what is shown next shall be true."""
+    """Wait until metadata reflects the reassignments, so that later reads are current."""
     deadline, backoff = Deadline(client.total_timeout), Backoff()
     names = sorted({partition.topic for partition in targets})
     while names and not deadline.passed:
@@ -130,14 +130,14 @@ async def _until_known(client: Client, targets: Mapping[TopicPartition, tuple[in
 
 
 def _replicas(topics: Mapping[str, Any], partition: TopicPartition) -> tuple[int, ...] | None:
-    """None for a partition that is gone: its topic was deleted meanwhile."""
+    """None if the topic was deleted meanwhile."""
     topic = topics.get(partition.topic)
     found = topic.partitions.get(partition.partition) if topic is not None else None
     return None if found is None else found.replicas
 
 
 async def _ask_controller(client: Client, request: Any) -> Any:
-    """All of these requests can be sent again: they say how things shall be, not how they shall change."""
+    """Send with retries: these requests are idempotent."""
 
     async def attempt() -> Any:
         response = await client.send_to_controller(request)

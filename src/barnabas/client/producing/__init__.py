@@ -1,1 +1,1 @@
-"""What a producer is made of: batches that fill, and requests that carry them to the leaders."""
+"""Parts of the producer: record accumulator, senders per partition, transactions."""

@@ -1,25 +1,28 @@
-"""Produces batches that are already encoded: one of each partition at a time, to all leaders at once."""
+"""Produces encoded batches: one per partition in flight, to all leaders concurrently."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol, Self
 
 from barnabas.client.cluster import Client
+from barnabas.client.errors import may_arrive_late
 from barnabas.client.producing.batch_sender import ALL, Appended, Batches, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch
 from barnabas.client.producing.transactional import Transactions
 from barnabas.client.retry import RetryPolicy, retry
-from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
 from barnabas.common.types import TopicPartition
+from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
+from barnabas.records.builder import build_batch
+from barnabas.records.record import Record
 
 Placed = dict[TopicPartition, list[Appended]]
-"""By partition: where each of its batches is, in the order in which they were given."""
+"""Appended batches by partition, in the order given."""
 
 
 class Sealable(Protocol):
-    """A batch that waits for its producer."""
+    """Batch without a producer id yet."""
 
     @property
     def place(self) -> TopicPartition: ...
@@ -30,6 +33,31 @@ class Sealable(Protocol):
     def seal(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
     ) -> bytearray: ...
+
+
+class RecordBatch:
+    """Small batch without a producer id yet."""
+
+    __slots__ = ("_records", "place")
+
+    def __init__(self, place: TopicPartition, records: Sequence[Record]) -> None:
+        self.place = place
+        self._records = records
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
+    def seal(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
+    ) -> bytearray:
+        return build_batch(
+            self._records,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
 
 
 class BatchProducer:
@@ -49,7 +77,7 @@ class BatchProducer:
         self._sequences: dict[TopicPartition, int] = {}
 
     async def send(self, batches: Iterable[Sealable]) -> Placed:
-        """Where they are, when the leaders have acknowledged all of them."""
+        """Send batches; returns their offsets once all are acknowledged."""
         placed: Placed = defaultdict(list)
         queues: dict[TopicPartition, deque[bytearray]] = defaultdict(deque)
         for batch in batches:
@@ -77,6 +105,8 @@ class BatchProducer:
             nonlocal batches
             outcome = await self._sender.send(batches)
             appended.update(outcome.appended)
+            if any(map(may_arrive_late, outcome.errors.values())):
+                self._not_answered()
             batches = {place: batches[place] for place in outcome.errors}
             outcome.raise_first()
 
@@ -86,31 +116,92 @@ class BatchProducer:
         await retry(attempt, RetryPolicy(self.client.total_timeout), recover)
         return appended
 
+    def _not_answered(self) -> None:
+        """Called when a request is resent and its first copy may still arrive; sequence numbers deduplicate it."""
+
 
 class TransactionalBatchProducer(BatchProducer):
-    """Adds partitions to the transaction before the first batch goes to them."""
+    """Writes in a transaction V1 that another process ends. Partitions join it before the first batch goes to them.
+
+    `renew` initializes the id again: a request without an answer may arrive after the other process has ended the
+    transaction, and open another one under the same epoch.
+    """
 
     def __init__(
-        self, transactions: Transactions, identity: ProducerIdAndEpoch, transactional_id: str
+        self,
+        transactions: Transactions,
+        identity: ProducerIdAndEpoch,
+        transactional_id: str,
+        renew: Callable[[], Awaitable[ProducerIdAndEpoch]] | None = None,
     ) -> None:
         super().__init__(transactions.client, identity, transactional_id)
         self._transactions = transactions
         self._id = transactional_id
+        self._renew = renew
         self._joined: set[TopicPartition] = set()
 
     async def send(self, batches: Iterable[Sealable]) -> Placed:
         given = list(batches)
         if places := {batch.place for batch in given} - self._joined:
-            await self._transactions.add_partitions(self._id, self.identity, places)
+            await self._join(places)
             self._joined |= places
         return await super().send(given)
 
-    @property
-    def is_open(self) -> bool:
-        return bool(self._joined)
+    async def _join(self, places: set[TopicPartition]) -> None:
+        await self._transactions.add_partitions(self._id, self.identity, places)
+        if self._renew is None or self._joined:
+            return
+        while self._transactions.is_unaccounted(self._id):
+            self._use(await self._renew())
+            await self._transactions.add_partitions(self._id, self.identity, places)
 
-    async def end(self, *, committed: bool) -> None:
+    def _use(self, identity: ProducerIdAndEpoch) -> None:
+        if identity != self.identity:
+            self.identity = identity
+            self._sequences.clear()
+
+    def _not_answered(self) -> None:
+        self._transactions.note_unanswered(self._id)
+
+
+class TransactionalProducer(TransactionalBatchProducer):
+    """Begins and commits its own transactions, one after the other: V2 where the cluster has it, else V1.
+
+    No request of one transaction can touch the next: V2 raises the epoch with each commit, and with V1 the epoch is
+    raised before the next transaction if a request got no answer. After an exception the id must be taken again.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        identity: ProducerIdAndEpoch,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        is_v2: bool,
+    ) -> None:
+        super().__init__(transactions, identity, transactional_id)
+        self._timeout_ms = timeout_ms
+        self._is_v2 = self._sender.transactions_v2 = is_v2
+
+    @classmethod
+    async def take(cls, client: Client, transactional_id: str, timeout_ms: int) -> Self:
+        """Initialize the id: aborts its open transaction and fences the previous producer."""
+        transactions = Transactions(client)
+        identity, is_v2 = await transactions.initialize_own(transactional_id, timeout_ms)
+        return cls(transactions, identity, transactional_id, timeout_ms=timeout_ms, is_v2=is_v2)
+
+    async def commit(self) -> None:
         """The next batch begins the next transaction."""
         if self._joined:
-            await self._transactions.end(self._id, self.identity, committed=committed)
+            end = self._transactions.end
+            self._use(await end(self._id, self.identity, committed=True, is_v2=self._is_v2))
             self._joined.clear()
+
+    async def _join(self, places: set[TopicPartition]) -> None:
+        if self._is_v2:
+            return  # the first batch adds its partition
+        if not self._joined and self._transactions.is_unaccounted(self._id):
+            raise_epoch = self._transactions.raise_epoch
+            self._use(await raise_epoch(self._id, self._timeout_ms, self.identity))
+        await super()._join(places)

@@ -1,6 +1,6 @@
 """Produce requests: encoded batches to the leaders of their partitions, to all leaders at once.
 
-A sender has at most one batch of a partition under way, so that a repetition never changes the order.
+A sender has at most one batch per partition in flight, so that a retry never changes the order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, error_code, is_retriable
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -21,10 +22,9 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.common.types import TopicPartition
 
 ALL = -1  # acks
-MOST_BYTES = 1024 * 1024 - 4096
+MAX_BYTES = 1024 * 1024 - 4096
 """Of batches in one request, unless one is larger: Kafka's `max.request.size`, with room for the rest of the request.
 
 Our broker receives frames of up to a MiB into memory that it uses again, and those that are larger into fresh pages.
@@ -35,7 +35,7 @@ Batches = Mapping[TopicPartition, bytes | bytearray]
 
 
 class Appended(NamedTuple):
-    """Where a whole batch is in the log. The offset is -1 if the broker was not asked (acks=0)."""
+    """Position of a batch in the log. The offset is -1 with acks=0."""
 
     base_offset: int
     log_append_time: int
@@ -46,13 +46,13 @@ NOT_ASKED = Appended(-1, -1)
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of each batch of one attempt."""
+    """Results and errors by batch, of one attempt."""
 
     appended: dict[TopicPartition, Appended] = field(default_factory=dict)
     errors: dict[TopicPartition, Exception] = field(default_factory=dict)
 
     def raise_first(self) -> None:
-        """An error that another attempt cannot mend goes first."""
+        """Raise a non-retriable error if there is one, else the first error."""
         if self.errors:
             raise min(self.errors.values(), key=is_retriable)
 
@@ -62,6 +62,7 @@ class BatchSender:
         self.client = client
         self.acks = acks
         self.transactional_id = transactional_id
+        self.transactions_v2 = False
 
     async def send(self, batches: Batches, within: float | None = None) -> Outcome:
         """One attempt."""
@@ -80,7 +81,7 @@ class BatchSender:
         sizes: dict[int, int] = defaultdict(int)
         for place, data in batches.items():
             leader = await self.client.leader(place)
-            if sizes[leader] + len(data) > MOST_BYTES and requests[leader][-1]:
+            if sizes[leader] + len(data) > MAX_BYTES and requests[leader][-1]:
                 requests[leader].append({})
                 sizes[leader] = 0
             requests[leader][-1][place] = data
@@ -106,7 +107,7 @@ class BatchSender:
             outcome.appended.update(dict.fromkeys(part, NOT_ASKED))
             return
         version = connection.version_for(ProduceRequest)
-        if self.transactional_id is not None:
+        if self.transactional_id is not None and not self.transactions_v2:
             version = min(version, LAST_V1_PRODUCE)
         answers = self._answers(await connection.send(request, version, within))
         for place in part:
@@ -137,12 +138,12 @@ class BatchSender:
 
 
 def _error(place: TopicPartition, answer: PartitionProduceResponse | None) -> KafkaError | None:
-    """With the broker's words about the batch and its records."""
+    """Error of a partition, with the broker's message."""
     if answer is None:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the leader's answer leaves out {place}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the response does not contain {place}")
     code = error_code(answer.error_code)
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return None
     details = [error.batch_index_error_message for error in answer.record_errors]
-    text = answer.error_message or f"{place} did not take the records"
+    text = answer.error_message or f"{place} rejected the records"
     return KafkaError(code, "; ".join([text, *(detail for detail in details if detail)]))

@@ -1,7 +1,7 @@
 """Delivers the batches of one partition, one after the other.
 
-At most one batch of a partition is under way. Whatever happens to it, a retry therefore never changes the
-order, and while it travels the next batch fills: batches grow with the load.
+At most one batch of a partition is in flight, so a retry never changes the
+order. The next batch fills meanwhile: batches grow with the load.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_I
 from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import add_to_sequence
 from barnabas.records.builder import build_batch
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer import Producer
 
-SHORTEST_WAIT = 1.0  # seconds for one request, even if the delivery timeout is nearly over
+MIN_WAIT = 1.0  # seconds for one request, even if the delivery timeout is nearly over
 
 
 class PartitionSender:
@@ -54,7 +54,7 @@ class PartitionSender:
                 self._producer.batch_finished(batch)
 
     async def _linger(self, batch: ProducerBatch) -> None:
-        """Wait for more records, but not for long."""
+        """Wait up to `linger` for more records."""
         left = batch.opened + self._producer.settings.linger - time.monotonic()
         if left > 0 and not batch.ready.is_set():
             try:
@@ -86,7 +86,7 @@ class PartitionSender:
         async def attempt() -> Appended:
             nonlocal data
             data = data or await self._build(batch)
-            within = min(self._client.request_timeout, max(patience.deadline.remaining, SHORTEST_WAIT))
+            within = min(self._client.request_timeout, max(patience.deadline.remaining, MIN_WAIT))
             outcome = await self._sender.send({self.partition: data}, within)
             outcome.raise_first()
             return outcome.appended[self.partition]

@@ -10,7 +10,7 @@ from barnabas.protocol.messages.transactions import InitProducerIdRequest, InitP
 
 NO_TIMEOUT_MS = 0x7FFFFFFF
 
-# The broker has forgotten this producer, or knows another instance with its id: a new id is needed.
+# The broker has expired this producer id or fenced it: a new id is required.
 PRODUCER_ID_IS_GONE = frozenset(
     {
         ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -23,7 +23,7 @@ PRODUCER_ID_IS_GONE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdAndEpoch:
-    """What InitProducerId answered; -1 for a producer without an id."""
+    """Result of InitProducerId; -1 without idempotence."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -37,12 +37,12 @@ NO_PRODUCER_ID = ProducerIdAndEpoch()
 
 
 async def init_producer_id(client: Client) -> ProducerIdAndEpoch:
-    """A new id of a producer without transactions."""
+    """Allocate an id for a non-transactional producer."""
 
     async def attempt() -> ProducerIdAndEpoch:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
         response: InitProducerIdResponse = await client.send_to_any(request)
-        raise_for(response.error_code, "no producer id was given out")
+        raise_for(response.error_code, "InitProducerId failed")
         return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     return await client.retry(attempt)

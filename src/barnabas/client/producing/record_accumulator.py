@@ -1,22 +1,20 @@
-"""Records that wait to be sent: one queue of batches for each partition. No I/O here."""
+"""Record accumulator: one queue of batches per partition. No I/O."""
 
 from __future__ import annotations
-
-from struct import Struct
-from barnabas.common.errors import ErrorCode, KafkaError
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Generator
+from struct import Struct
 from typing import Any, NamedTuple
 
 from barnabas.client.producing.batch_sender import Appended
-from barnabas.records.record import Record
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records.record import Record
 
-
-# -- Which partition a record belongs to, as Kafka's default partitioner decides it --------------------
+# -- Partitioner, as Kafka's default -------------------------------------------------------------------
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -25,7 +23,7 @@ _MASK = 0xFFFFFFFF
 
 
 def choose_partition(topic: str, key: bytes | None, wanted: int | None, count: int) -> int | None:
-    """The partition that was asked for, or that of the key; None where the producer is free to choose."""
+    """Explicit partition, or the key's; None if the producer may choose."""
     if wanted is None:
         return None if key is None else partition_for_key(key, count)
     if not 0 <= wanted < count:
@@ -52,10 +50,8 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
-
-
 class Delivered(NamedTuple):
-    """Where a record went. The offset is -1 if the broker was not asked (acks=0)."""
+    """Position of a record. The offset is -1 with acks=0."""
 
     partition: TopicPartition
     offset: int
@@ -63,14 +59,14 @@ class Delivered(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A batch that was too large for the topic travels as two."""
+    """A batch too large for the topic, split in two."""
 
     first: ProducerBatch
     second: ProducerBatch
 
 
 class ProducerBatch:
-    """Records that travel together and share one future: one for each would cost more than sending it."""
+    """Records of one batch. They share a future: one per record would cost more than sending it."""
 
     __slots__ = ("bytes", "done", "opened", "partition", "ready", "records")
 
@@ -79,7 +75,7 @@ class ProducerBatch:
         self.records: list[Record] = []
         self.bytes = 0
         self.opened = time.monotonic()
-        self.ready = asyncio.Event()  # nothing more will be added, so there is no point in lingering
+        self.ready = asyncio.Event()  # no more records will be added: stop lingering
         self.done: asyncio.Future[Appended | Split] = asyncio.get_running_loop().create_future()
 
     def resolve(self, appended: Appended) -> None:
@@ -89,7 +85,7 @@ class ProducerBatch:
     def fail(self, error: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(error)
-            self.done.exception()  # seen: a caller that does not await the record gets it from flush()
+            self.done.exception()  # mark as retrieved: a caller that does not await gets it from flush()
 
     def split(self) -> Split:
         half = len(self.records) // 2
@@ -100,7 +96,7 @@ class ProducerBatch:
 
 
 class Delivery:
-    """The promise of one record: await it to learn where the record went, or why it did not."""
+    """Awaitable result of one record: its position, or the error."""
 
     __slots__ = ("_batch", "_index")
 
@@ -125,7 +121,7 @@ class Delivery:
 
 
 class BatchQueue:
-    """The batches of one partition, oldest first; the newest takes records in until it is full."""
+    """Batches of one partition, oldest first; the newest accepts records until full."""
 
     __slots__ = ("_batch_bytes", "_partition", "_waiting")
 
@@ -149,7 +145,7 @@ class BatchQueue:
         return batch, Delivery(batch, len(batch.records) - 1)
 
     def has_room_in(self, batch: ProducerBatch, size: int) -> bool:
-        """Whether a record of this size would join this batch."""
+        """True if a record of this size fits into the batch."""
         return bool(self._waiting) and self._waiting[-1] is batch and batch.bytes + size <= self._batch_bytes
 
     def oldest(self) -> ProducerBatch:

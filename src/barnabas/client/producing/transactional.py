@@ -1,10 +1,14 @@
-"""Transactions whose parts are in several processes: one writes, another one ends them (a sink's tasks and its driver).
+"""Requests to the coordinators of transactional ids.
 
-Everything here is transactions V1: AddPartitionsToTxn by the client, Produce below version 12, EndTxn below version 5.
-With V1 the end of a transaction leaves its epoch alone. So (transactional id, producer id, epoch) names one transaction
-until the id is initialized again: EndTxn may be repeated by any process that knows the three, and DescribeTransactions
-says what became of it. With V2 every end raises the epoch, and an abort by timeout looks like a commit from outside:
-both leave the next epoch and a complete transaction.
+*Transactions V1*: AddPartitionsToTxn by the client, Produce below version 12, EndTxn below version 5. The end of a
+transaction leaves its epoch alone, so (transactional id, producer id, epoch) names one transaction until the id is
+initialized again: any process that knows the three may repeat EndTxn, and DescribeTransactions reports the
+result. Sink tasks need that: one process writes, another one ends the transaction. But a delayed request that was
+resent may arrive during the next transaction of the same epoch.
+
+*Transactions V2* (KIP-890): Produce 12 adds its partition, and EndTxn 5 raises the epoch, so that nothing late touches
+the next transaction. From outside, an abort by timeout looks like a commit: both leave the next epoch and a complete
+transaction. V2 is for producers that end their own transactions, where `transaction.version` is finalized at 2.
 """
 
 from __future__ import annotations
@@ -16,11 +20,15 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from barnabas.client.cluster import Client, raise_for
+from barnabas.client.connection import BrokerConnection
+from barnabas.client.errors import ClientError, may_arrive_late
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.transactions import TRANSACTION, list_transactions
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -31,15 +39,18 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 
 LAST_V1_ADD, LAST_V1_END = 3, 4  # and batch_sender.LAST_V1_PRODUCE
+TRANSACTION_VERSION = "transaction.version"  # the feature
+V2_LEVEL = 2
+FIRST_V2_PRODUCE, FIRST_V2_END = 12, 5
+FIRST_WITH_EPOCH = 3  # of InitProducerId: KIP-360
 FIRST_WITHOUT_TIMEOUT = 6  # of InitProducerId: KIP-939
 USUAL_LONGEST_TIMEOUT_MS = 900_000  # Kafka's default of transaction.max.timeout.ms
 
-# This instance of the producer is not the latest one, or its transaction was ended for it.
+# This producer was fenced, or its transaction was ended by the coordinator.
 FENCED = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -59,11 +70,12 @@ _COORDINATOR_MOVED = frozenset(
 
 
 class Transactions:
-    """Requests to the coordinators of transactional ids, patient with brokers that are away for a while."""
+    """Requests to transaction coordinators, with retries while brokers are unavailable."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self._coordinators: dict[str, int] = {}
+        self._unanswered: set[str] = set()
 
     async def initialize(
         self,
@@ -72,7 +84,7 @@ class Transactions:
         *,
         without_timeout: bool = False,
     ) -> ProducerIdAndEpoch:
-        """Take an id: aborts what is open under it, and shuts out who had it.
+        """Initialize an id: aborts its open transaction and fences the previous producer.
 
         `without_timeout` is KIP-939's flag for transactions that another process will end; a broker that does not know
         it, as Apache Kafka 4.3, gives `timeout_ms`.
@@ -80,20 +92,75 @@ class Transactions:
 
         async def attempt(coordinator: int) -> ProducerIdAndEpoch:
             connection = await self.client.connection_to(coordinator)
-            version = connection.version_for(InitProducerIdRequest)
+            has_flag = connection.version_for(InitProducerIdRequest) >= FIRST_WITHOUT_TIMEOUT
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                enable2_pc=without_timeout and has_flag,
+            )
+            return await self._init_producer_id(connection, request)
+
+        identity = await self._coordinated(transactional_id, attempt)
+        self._unanswered.discard(transactional_id)
+        return identity
+
+    async def initialize_own(self, transactional_id: str, timeout_ms: int) -> tuple[ProducerIdAndEpoch, bool]:
+        """Initialize an id for transactions that this process ends; also returns whether they are V2."""
+
+        async def attempt(coordinator: int) -> tuple[ProducerIdAndEpoch, bool]:
+            connection = await self.client.connection_to(coordinator)
+            await connection.negotiate()
             request = InitProducerIdRequest(
                 transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
             )
-            request.enable2_pc = without_timeout and version >= FIRST_WITHOUT_TIMEOUT
-            response: InitProducerIdResponse = await connection.send(
-                request, version, self.client.request_timeout
-            )
-            raise_for(
-                response.error_code, f"no producer id for {transactional_id}{_explained(response.error_code)}"
-            )
-            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+            return await self._init_producer_id(connection, request), _has_v2(connection)
 
-        return await self._coordinated(transactional_id, attempt)
+        taken = await self._coordinated(transactional_id, attempt)
+        self._unanswered.discard(transactional_id)
+        return taken
+
+    async def raise_epoch(
+        self, transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch
+    ) -> ProducerIdAndEpoch:
+        """Bump the epoch of this producer (KIP-360); KafkaError (FENCED) if another one has the id."""
+
+        async def attempt(coordinator: int) -> ProducerIdAndEpoch:
+            connection = await self.client.connection_to(coordinator)
+            if connection.version_for(InitProducerIdRequest) < FIRST_WITH_EPOCH:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"a request of {transactional_id} got no answer and may still arrive: initialize the id again",
+                )
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+            )
+            return await self._init_producer_id(connection, request)
+
+        raised = await self._coordinated(transactional_id, attempt)
+        self._unanswered.discard(transactional_id)
+        return raised
+
+    async def _init_producer_id(
+        self, connection: BrokerConnection, request: InitProducerIdRequest
+    ) -> ProducerIdAndEpoch:
+        response: InitProducerIdResponse = await connection.send(request, None, self.client.request_timeout)
+        explained = _explained(response.error_code)
+        raise_for(response.error_code, f"no producer id for {request.transactional_id}{explained}")
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+    # -- requests without an answer -----------------------------------------------------------------
+
+    def is_unaccounted(self, transactional_id: str) -> bool:
+        """True if a request since the last initialization got no response and may still arrive."""
+        return transactional_id in self._unanswered
+
+    def note_unanswered(self, transactional_id: str) -> None:
+        self._unanswered.add(transactional_id)
+
+    # -- a transaction ------------------------------------------------------------------------------
 
     async def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, places: Iterable[TopicPartition]
@@ -124,8 +191,13 @@ class Transactions:
 
         await self._coordinated(transactional_id, attempt)
 
-    async def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, committed: bool) -> None:
-        """May be repeated. A KafkaError of FENCED: it is not this instance's to end any more."""
+    async def end(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, *, committed: bool, is_v2: bool = False
+    ) -> ProducerIdAndEpoch:
+        """End the transaction; returns the next producer id and epoch: the same with V1, another with V2.
+
+        Idempotent. KafkaError (FENCED) if this producer was fenced.
+        """
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=identity.producer_id,
@@ -133,16 +205,19 @@ class Transactions:
             committed=committed,
         )
 
-        async def attempt(coordinator: int) -> None:
-            response = await self._send(coordinator, request, LAST_V1_END)
+        async def attempt(coordinator: int) -> ProducerIdAndEpoch:
+            response = await self._send(coordinator, request, FIRST_V2_END if is_v2 else LAST_V1_END)
             raise_for(response.error_code, f"the transaction of {transactional_id} could not be ended")
+            if not is_v2:
+                return identity
+            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
-        await self._coordinated(transactional_id, attempt)
+        return await self._coordinated(transactional_id, attempt)
 
     async def describe(
         self, transactional_ids: Sequence[str]
     ) -> dict[str, DescribeTransactionsTransactionState]:
-        """What the coordinators know, one request to each of them; ids that they have forgotten are left out."""
+        """Describe ids with one request per coordinator; unknown ids are left out."""
 
         async def attempt() -> dict[str, DescribeTransactionsTransactionState]:
             await self._find(transactional_ids)
@@ -164,7 +239,7 @@ class Transactions:
         return await self._retry(transactional_ids, attempt)
 
     async def ongoing(self) -> list[str]:
-        """The ids of all open transactions that this client may see."""
+        """Ids of all ongoing transactions visible to this client."""
 
         async def attempt() -> list[str]:
             found = await list_transactions(self.client, ["Ongoing"])
@@ -175,7 +250,12 @@ class Transactions:
     async def _coordinated(self, transactional_id: str, attempt: Callable[[int], Awaitable[T]]) -> T:
         async def find_and_attempt() -> T:
             await self._find([transactional_id])
-            return await attempt(self._coordinators[transactional_id])
+            try:
+                return await attempt(self._coordinators[transactional_id])
+            except ClientError as error:
+                if may_arrive_late(error):
+                    self.note_unanswered(transactional_id)
+                raise
 
         return await self._retry([transactional_id], find_and_attempt)
 
@@ -202,11 +282,20 @@ class Transactions:
         return await connection.send(message, version, self.client.request_timeout)
 
 
+def _has_v2(connection: BrokerConnection) -> bool:
+    """Check the finalized feature: Kafka 4 lists EndTxn 5 even if transaction.version is lower."""
+    return (
+        connection.features.get(TRANSACTION_VERSION, 0) >= V2_LEVEL
+        and connection.version_for(EndTxnRequest) >= FIRST_V2_END
+        and connection.version_for(ProduceRequest) >= FIRST_V2_PRODUCE
+    )
+
+
 def _explained(code: int) -> str:
-    """What the answer has no room for."""
+    """Explanation of errors whose response has no message field."""
     if code != ErrorCode.POLICY_VIOLATION:
         return ""
     return (
-        ": the broker keeps as many open transactions as it may. End those that nobody will end (barnabas "
+        ": the broker's limit of open transactions is reached. Abort abandoned ones (barnabas "
         "transactions list --state Ongoing, barnabas transactions abort ID), or raise the limit that its log names"
     )

@@ -1,6 +1,6 @@
-"""A client of a schema registry (Confluent's API): schemas by id, kept once they were fetched.
+"""Client of a schema registry (Confluent's API): schemas by id, cached once fetched.
 
-A schema never changes under its id, so what was fetched is good forever; `latest` asks each time.
+A schema never changes under its id, so cached schemas never expire; `latest` sends a request each time.
 
 with SchemaClient("http://127.0.0.1:8081") as schemas:
     schema_id, payload = decode(record.value)
@@ -28,8 +28,8 @@ MAGIC = 0
 PREFIX = 5  # bytes before the payload: the magic byte and the id
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT = 10.0
-MOST_CACHED = 10_000  # schemas; a consumer meets a handful
-LARGEST_ANSWER = 16 * 1024 * 1024
+MAX_CACHED = 10_000  # schemas; a typical consumer needs a handful
+MAX_ANSWER = 16 * 1024 * 1024
 
 
 class RegistryError(ClientError):
@@ -87,7 +87,7 @@ def encode(schema_id: int, payload: bytes) -> bytes:
 
 
 def split_message_index(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Which message of a .proto file this is, as indexes from the outermost, and the message itself."""
+    """Message index path in the .proto file, outermost first, and the message itself."""
     count, at = _zigzag(payload, 0)
     if count == 0:
         return (0,), payload[at:]
@@ -120,7 +120,7 @@ class SchemaClient:
     ) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a schema registry: write http://HOST:PORT")
+            raise ValueError(f"{url!r} is not a valid schema registry URL: write http://HOST:PORT")
         self.url = url.rstrip("/")
         self._parts = parts
         self._timeout = timeout
@@ -152,10 +152,20 @@ class SchemaClient:
         found = self._cache.get(schema_id)
         if found is None:
             found = _schema(self.request("GET", f"/schemas/ids/{schema_id}"))
-            if len(self._cache) >= MOST_CACHED:
+            if len(self._cache) >= MAX_CACHED:
                 self._cache.clear()
             self._cache[schema_id] = found
         return found
+
+    def subjects_of(self, schema_id: int) -> frozenset[str]:
+        """Subjects that have this schema, deleted ones too: their records may still exist. Not cached."""
+        found = self.request("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
+        return frozenset(str(each["subject"]) for each in found)
+
+    def subjects(self) -> list[str]:
+        """All subjects, deleted ones too."""
+        found = self.request("GET", "/subjects?deleted=true")
+        return [str(each) for each in found]
 
     def cached(self, schema_id: int) -> Schema | None:
         return self._cache.get(schema_id)
@@ -164,19 +174,19 @@ class SchemaClient:
         return self.version(subject, "latest")
 
     def version(self, subject: str, version: int | str) -> SubjectVersion:
-        """Also what a reference names: `version(reference.subject, reference.version)`."""
+        """Schema of a subject version; also resolves references: `version(reference.subject, reference.version)`."""
         found = self.request("GET", f"/subjects/{quoted(subject)}/versions/{version}")
         return SubjectVersion(found["subject"], found["version"], found["id"], _schema(found))
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
-        """The id of the schema in this subject, a new one if it is new."""
+        """Register a schema and return its id; an existing schema keeps its id."""
         path = f"/subjects/{quoted(subject)}/versions{'?normalize=true' if normalize else ''}"
         answer = self.request("POST", path, _document(schema))
         number: int = answer["id"]
         return number
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer's JSON; RegistryError for a refusal, and when there was no answer."""
+        """JSON of the response; RegistryError for an error status or a failed connection."""
         data = None if body is None else json.dumps(body).encode()
         try:
             status, text = self._exchange(method, self._parts.path.rstrip("/") + path, data)
@@ -228,7 +238,7 @@ class SchemaClient:
 
 
 class AsyncSchemaClient:
-    """The same for coroutines: what is cached is answered at once, a request is made by a thread."""
+    """SchemaClient for coroutines: cached schemas return at once, requests run in a thread."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self.client = SchemaClient(url, **options)
@@ -249,11 +259,11 @@ class AsyncSchemaClient:
 
 
 def whole_body(response: http.client.HTTPResponse) -> bytes:
-    """HTTPException for a body that is too large, or cut off: the other side may have been killed in the middle."""
+    """Read the body; HTTPException if it is too large or truncated."""
     length = response.length
-    body = response.read(LARGEST_ANSWER + 1)
-    if len(body) > LARGEST_ANSWER:
-        raise http.client.HTTPException(f"its answer is larger than {LARGEST_ANSWER} bytes")
+    body = response.read(MAX_ANSWER + 1)
+    if len(body) > MAX_ANSWER:
+        raise http.client.HTTPException(f"its answer is larger than {MAX_ANSWER} bytes")
     if length is not None and len(body) < length:
         raise http.client.IncompleteRead(body, length - len(body))
     return body

@@ -1,7 +1,7 @@
 """Values as serializers write them, to and from plain Python: for the command line, one record at a time.
 
-Avro by fastavro, Protobuf by descriptors that the registry gives, JSON Schema as JSON (what does not fit is the
-consumer's to find). Bytes inside a value are written as text, a byte as a letter (Latin-1), as Avro's own JSON does.
+Avro by fastavro, Protobuf by descriptors of the registry, JSON Schema as JSON (validation is left to
+consumers). Bytes inside a value are written as Latin-1 text, as in Avro's JSON encoding.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from barnabas.client.errors import ClientError
-from barnabas.client.schemas.formats.avro import ready_schema
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id, descriptors_of_latest
 from barnabas.client.schemas.client import (
     NotFramedError,
     Schema,
@@ -24,12 +22,14 @@ from barnabas.client.schemas.client import (
     join_message_index,
     split_message_index,
 )
+from barnabas.client.schemas.formats.avro import ready_schema
+from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id, descriptors_of_latest
 
-KEPT = 1_000  # schemas that are ready for use
+KEPT = 1_000  # cached parsed schemas
 
 
 class UnfitValueError(ClientError):
-    """The value is no value of its schema."""
+    """The value does not match its schema."""
 
 
 class Decoder:
@@ -45,7 +45,7 @@ class Decoder:
             return self._reader(schema_id)(payload)
         except (NotFramedError, ClientError):
             raise
-        except Exception as error:  # whatever a library says about bytes that are something else
+        except Exception as error:  # any library error for malformed bytes
             raise UnfitValueError(f"the value does not fit schema {schema_id}: {error}") from error
 
     def _make(self, schema_id: int) -> Callable[[bytes], Any]:
@@ -80,7 +80,7 @@ class Encoder:
 
 
 def plain(value: Any) -> Any:
-    """For `json.dumps(default=...)`: what JSON has no word for."""
+    """For `json.dumps(default=...)`: types that JSON lacks."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -94,12 +94,12 @@ def _json_writer(schema: Schema) -> Callable[[Any], bytes]:
 
 def _checked_object(value: Any) -> bytes:
     if not isinstance(value, dict):
-        raise ValueError("the schema wants an object")
+        raise ValueError("the schema requires an object")
     return json.dumps(value).encode()
 
 
 def _avro(client: SchemaClient, schema: Schema, named: dict[str, Any] | None = None) -> Any:
-    """A schema that fastavro has read, with those that it refers to."""
+    """Schema parsed by fastavro, with its references."""
     known: dict[str, Any] = {} if named is None else named
     for reference in schema.references:
         _avro(client, client.version(reference.subject, reference.version).schema, known)

@@ -1,14 +1,11 @@
-"""TLS and SASL of the client: who the broker is, who we are, and that nobody else reads along.
+"""TLS and SASL of the client. `parse_security` reads settings, `Guard` applies them to connections.
 
-settings        what is wanted, as typed values; secrets that do not show themselves
-parsing         Kafka's names for it, those of the Java client and those of librdkafka
-references      values that stand elsewhere: `${env:NAME}`, `${file:PATH:KEY}`, for who may use them
-stores          keys and certificates: PEM and PKCS12
-tls             a context for connections, and what a failed handshake means
+settings        typed settings; secrets are masked in repr
+parsing         settings by Kafka's names (Java client, librdkafka); references `${env:NAME}`, `${file:PATH:KEY}`
+identity        SASL settings and JAAS
+tls             TLS context, explanation of handshake errors
 scram           SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802)
-mechanisms      PLAIN and OAUTHBEARER; which mechanism makes which exchange
-tokens          where OAUTHBEARER gets its token
-authentication  the exchange, as requests to a broker
-session         how long the broker knows it
-guard           what all connections of a client share of it
+tokens          token sources of OAUTHBEARER
+session         SASL exchange and re-authentication (KIP-368)
+guard           PLAIN and OAUTHBEARER; state shared by the connections of a client
 """

@@ -1,18 +1,16 @@
-"""What all connections of one client share: a TLS context, and the name it gives."""
+"""Security state shared by the connections of a client: TLS context and SASL credentials."""
 
 from __future__ import annotations
-
-import msgspec
-from barnabas.client.errors import AuthenticationError
-from barnabas.client.security.scram import Exchange, scram
-from barnabas.client.security.settings import Mechanism, Sasl
 
 import ssl
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from barnabas.client.security.scram import Exchange
-from barnabas.client.security.settings import PLAINTEXT, Mechanism, Security
+import msgspec
+
+from barnabas.client.errors import AuthenticationError
+from barnabas.client.security.scram import Exchange, scram
+from barnabas.client.security.settings import PLAINTEXT, Mechanism, Sasl, Security
 from barnabas.client.security.tls import tls_context
 from barnabas.security.tls.settings import Tls
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from barnabas.client.security.tokens import Tokens
 
 
-# -- SASL's mechanisms as exchanges without I/O. Kafka's broker sends the reason of a refusal by itself 
+# -- SASL mechanisms as exchanges without I/O. Kafka's broker reports the reason of a failure ----------
 
 _SEPARATOR = "\x01"
 
@@ -41,7 +39,7 @@ def plain(username: str, password: str) -> Exchange:
 
 
 def oauthbearer(token: str, extensions: tuple[tuple[str, str], ...] = ()) -> Exchange:
-    """RFC 7628. A refusal comes as a challenge in JSON, and only after an empty answer to it as an error."""
+    """RFC 7628. A failure arrives as a JSON challenge; the error follows after an empty response."""
     parts = ["n,,", f"auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions)]
     refusal = yield (_SEPARATOR.join(parts) + _SEPARATOR * 2).encode()
     if refusal:
@@ -57,10 +55,8 @@ def _status(refusal: bytes) -> str:
     return found.get("status", "it does not say why")
 
 
-
-
 class Guard:
-    """Made once for a client: the files that its settings name are read here, and errors in them show here."""
+    """Created once per client: reads the files named in settings and raises their errors."""
 
     def __init__(self, security: Security = PLAINTEXT) -> None:
         self.security = security
@@ -72,7 +68,7 @@ class Guard:
         return self.security.sasl.mechanism if self.security.sasl else None
 
     def renew(self, tls: Tls, context: ssl.SSLContext) -> None:
-        """Use another context, that of these settings, for new connections."""
+        """Replace the TLS context for new connections."""
         self.security, self.context = replace(self.security, tls=tls), context
 
     async def new_exchange(self) -> Exchange:

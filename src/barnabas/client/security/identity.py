@@ -1,14 +1,14 @@
-"""Who we are to the broker: SASL by Kafka's names, with a JAAS text or with settings of their own."""
+"""SASL settings by Kafka's names, from sasl.jaas.config or from separate settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from barnabas.client.security.settings import Mechanism, Sasl, TokenEndpoint, TokenProvider
-from barnabas.security.endpoints import problem_with
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.authn.jaas import SETTING as JAAS
 from barnabas.security.authn.jaas import parse_jaas
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.security.endpoints import problem_with
 
 _MODULES = {
     Mechanism.PLAIN: "PlainLoginModule",
@@ -16,7 +16,7 @@ _MODULES = {
     Mechanism.SCRAM_SHA_512: "ScramLoginModule",
     Mechanism.OAUTHBEARER: "OAuthBearerLoginModule",
 }
-# What the modules' options are as settings.
+# JAAS option -> setting.
 _OPTIONS = {
     "username": "sasl.username",
     "password": "sasl.password",
@@ -25,7 +25,7 @@ _OPTIONS = {
     "scope": "sasl.oauthbearer.scope",
 }
 _EXTENSION = "extension_"
-_OF_BROKERS = "user_"  # in the text of a broker, which is a client of other brokers: the users that it knows
+_OF_BROKERS = "user_"  # in a broker's JAAS configuration: users that it accepts
 _TOKEN, _ENDPOINT = "sasl.oauthbearer.token", "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
 _OUR_HANDLER = "OAuthBearerLoginCallbackHandler"
@@ -60,7 +60,7 @@ def _mechanism(settings: Mapping[str, str]) -> Mechanism:
 
 
 def _from_jaas(settings: Mapping[str, str], mechanism: Mechanism) -> dict[str, str]:
-    """The module's options as the settings that they are."""
+    """JAAS options as settings."""
     if not settings.get(JAAS, "").strip():
         return {}
     module = parse_jaas(settings[JAAS])
@@ -95,7 +95,7 @@ def _token(settings: Mapping[str, str]) -> Secret | TokenEndpoint:
 
 
 def _client_setting(settings: Mapping[str, str], name: str) -> str:
-    """Kafka's name for it, or librdkafka's."""
+    """The setting by Kafka's or librdkafka's name."""
     kafkas = settings.get(f"sasl.oauthbearer.client.credentials.client.{name}")
     return kafkas or settings.get(f"sasl.oauthbearer.client.{name}") or ""
 

@@ -1,35 +1,40 @@
-"""TLS and SASL by Kafka's names: those of the Java client, which Spark users write, and those of librdkafka.
+"""TLS and SASL settings by the names of the Java client (also used by Spark) and of librdkafka.
 
-A setting that would make the connection safer or lead it elsewhere, and that we cannot honour, is refused.
+Unsupported settings that affect security or the destination are rejected, not ignored.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+from barnabas.client.security.identity import parse_sasl
+from barnabas.client.security.settings import (
+    PREFIXES,
+    PROTOCOL,
+    REFUSED,
+    UNDERSTOOD,
+    WITHOUT_EFFECT,
+    Protocol,
+    Security,
+    TokenProvider,
+)
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.credentials import SecuritySettingError
-
-import difflib
-from collections.abc import Mapping
-
-from barnabas.client.security.settings import PREFIXES, PROTOCOL, REFUSED, UNDERSTOOD, WITHOUT_EFFECT
-from barnabas.client.security.identity import parse_sasl
-from barnabas.client.security.settings import Protocol, Security, TokenProvider
-from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.settings import Tls, parse_tls
 
-
-# -- Values that stand elsewhere, written as for Kafka's config providers: a secret need not be in a query or a plan 
+# -- References as in Kafka's config providers, so that secrets stay out of queries and plans ----------
 
 VARIABLE = "BARNABAS_REFERENCES"
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
 
 
 def resolve(setting: str, value: str, *, trusted: bool = False) -> str:
-    """The value with every reference replaced by what it names."""
+    """The value with all references resolved."""
 
     def found(match: re.Match[str]) -> str:
         kind, where = match.groups()
@@ -62,9 +67,7 @@ def _in_file(setting: str, where: str) -> str:
     path, _, key = where.rpartition(":")
     values = read_properties(setting, Path(path))
     if key not in values:
-        raise SecuritySettingError(
-            setting, f"names {key!r} of {path}, and there is no such setting in that file"
-        )
+        raise SecuritySettingError(setting, f"names {key!r} of {path}, which is not in that file")
     return values[key]
 
 
@@ -75,9 +78,7 @@ def read_properties(setting: str, path: Path) -> dict[str, str]:
     except OSError as error:
         raise SecuritySettingError(setting, f"names {path}, which cannot be read: {error.strerror}") from None
     except (ConfigError, UnicodeDecodeError):
-        raise SecuritySettingError(setting, f"names {path}, which is no properties file") from None
-
-
+        raise SecuritySettingError(setting, f"names {path}, which is not a valid properties file") from None
 
 
 def is_security_setting(name: str) -> bool:
@@ -87,7 +88,7 @@ def is_security_setting(name: str) -> bool:
 def parse_security(
     given: Mapping[str, str], token: TokenProvider | None = None, *, references: bool = False
 ) -> Security:
-    """The security that settings ask for; other settings are left alone. `token` is for OAUTHBEARER.
+    """Parse security settings; other settings are ignored. `token` is for OAUTHBEARER.
 
     `references`: look up `${env:...}` and `${file:...}`. Not for settings of unknown origin.
     """
@@ -113,7 +114,7 @@ def check_security_setting(name: str) -> None:
 def _protocol(settings: Mapping[str, str]) -> Protocol:
     word = settings.get(PROTOCOL)
     if word is None:
-        # Kafka would talk in the clear and without a name, and say nothing.
+        # Kafka would silently connect in plaintext without authentication.
         for name in settings:
             if name in UNDERSTOOD and name.startswith(PREFIXES):
                 raise SecuritySettingError(

@@ -1,7 +1,7 @@
-"""SCRAM (RFC 5802): both sides prove that they know the password, and neither says it.
+"""SCRAM (RFC 5802), client side.
 
-Names and passwords are taken as they are. RFC 5802 wants them normalised (SASLprep); Kafka does not do it, and a
-client that did would have another password than the broker.
+Names and passwords are not normalised. RFC 5802 requires SASLprep, but Kafka skips it, and a normalising
+client would derive different keys.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from barnabas.security.authn.scram import (
     stored_key,
 )
 
-# Clients send what they have to say and are sent what the broker says to it. A generator that ends is content.
+# Yields client messages and receives the broker's. The generator returns when authentication succeeded.
 Exchange = Generator[bytes, bytes, None]
 
-MOST_ITERATIONS = 1_000_000  # half a second of work; Kafka's brokers allow 16,384
+MAX_ITERATIONS = 1_000_000  # half a second of work; Kafka's brokers allow 16,384
 _WITHOUT_CHANNEL_BINDING = "n,,"
 _MECHANISMS = {mechanism.hash_name: mechanism for mechanism in ScramMechanism}
 
@@ -48,16 +48,16 @@ def scram(hash_name: str, username: str, password: str, nonce: str | None = None
 
 def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
     if "m" in said:
-        raise AuthenticationError("the broker wants a SCRAM extension that nobody knows")
+        raise AuthenticationError("the broker requires an unknown SCRAM extension")
     nonces, iterations = said.get("r", ""), said.get("i", "")
     if not nonces.startswith(our_nonce) or nonces == our_nonce:
         raise AuthenticationError(
             "the broker's SCRAM answer belongs to another exchange (its nonce is wrong)"
         )
-    if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MOST_ITERATIONS:
+    if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
         raise AuthenticationError(
             f"the broker wants a password hashed {iterations[:20]!r} times; "
-            f"only {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are reasonable"
+            f"only {FEWEST_ITERATIONS} to {MAX_ITERATIONS} are reasonable"
         )
     return nonces, _decoded(said.get("s", "")), int(iterations)
 
@@ -80,11 +80,11 @@ def _verify(said: dict[str, str], mechanism: ScramMechanism, salted: bytes, cove
 
 
 def _attributes(message: bytes) -> dict[str, str]:
-    """`r=...,s=...` by letter."""
+    """Attributes of `r=...,s=...`, by letter."""
     try:
         parts = message.decode().split(",")
     except UnicodeDecodeError:
-        raise AuthenticationError("the broker's SCRAM answer is no text") from None
+        raise AuthenticationError("the broker's SCRAM answer is not valid UTF-8") from None
     return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals}
 
 

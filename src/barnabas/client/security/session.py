@@ -1,10 +1,16 @@
-"""A broker that knows who we are, and for how long (KIP-368)."""
+"""SASL session of a connection: authentication and re-authentication (KIP-368)."""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
-from barnabas.client.errors import AuthenticationError
+
+from barnabas.client.errors import AuthenticationError, ClientError, RequestTimeoutError
+from barnabas.client.security.guard import Guard
 from barnabas.client.security.scram import Exchange
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.sasl import (
@@ -15,18 +21,7 @@ from barnabas.protocol.messages.sasl import (
 )
 from barnabas.protocol.schema import Message
 
-import asyncio
-import math
-import random
-import time
-from collections.abc import Callable
-from typing import Any
-
-from barnabas.client.errors import AuthenticationError, ClientError, RequestTimeoutError
-from barnabas.client.security.guard import Guard
-
-
-# -- A SASL exchange as requests to a broker: SaslHandshake names the mechanism, SaslAuthenticate carries its messages 
+# -- A SASL exchange as requests to a broker: SaslHandshake names the mechanism, SaslAuthenticate carries its messages
 
 API_KEYS = frozenset({SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key})
 HANDSHAKE_VERSION = 1  # after version 0 the messages would follow without headers, as before Kafka 1.0
@@ -35,8 +30,8 @@ Ask = Callable[[Message, int | None], Awaitable[Any]]
 
 
 async def authenticate(ask: Ask, mechanism: str, exchange: Exchange) -> float | None:
-    """Seconds until the broker wants to know again who this is (KIP-368); None: never. AuthenticationError if it
-    does not believe it, or if it is not who it claims."""
+    """Authenticate; returns the session lifetime in seconds (KIP-368), None if unlimited. AuthenticationError if
+    either side fails to prove its identity."""
     handshake: SaslHandshakeResponse = await ask(SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
     _check_mechanism(handshake, mechanism)
     message = next(exchange)
@@ -62,16 +57,15 @@ def _check_mechanism(answer: SaslHandshakeResponse, mechanism: str) -> None:
         raise AuthenticationError(f"the broker refuses the mechanism {mechanism} (error {answer.error_code})")
 
 
-
-RENEWED_AT = (0.85, 0.95)  # of a session's life, as Kafka's clients do: not all of them at the same moment
-RENEWAL_TIMEOUT = 30.0  # seconds: the broker first answers what is under way
+RENEWED_AT = (0.85, 0.95)  # of the session lifetime, randomized as in Kafka's clients
+RENEWAL_TIMEOUT = 30.0  # seconds: the broker first answers requests in flight
 
 Frame = list[Any]
 
 
 class Session:
     """The session of one connection. It is renewed when a request is to be written and its end is near; requests wait
-    meanwhile, because the broker would take them for a part of the exchange. They leave in their order after it."""
+    meanwhile, because the broker would take them for a part of the exchange, and are then sent in order."""
 
     def __init__(
         self,
@@ -89,10 +83,10 @@ class Session:
         self._end = end
         self._ends_at = math.inf
         self._held: Frame | None = None
-        self._renewal: asyncio.Task[None] | None = None  # a task that nobody refers to may be collected
+        self._renewal: asyncio.Task[None] | None = None  # keeps a reference: asyncio holds tasks weakly
 
     async def begin(self) -> None:
-        """AuthenticationError, which time does not heal, or what may happen to any request."""
+        """Authenticate; AuthenticationError is not retriable."""
         mechanism = str(self._guard.mechanism)
         began = time.monotonic()
         try:
@@ -103,7 +97,7 @@ class Session:
         self._ends_at = math.inf if lifetime is None else began + lifetime * random.uniform(*RENEWED_AT)
 
     def holds(self, api_key: int, frame: Frame) -> bool:
-        """Whether the request has to wait; it is written later then."""
+        """True if the request is queued until re-authentication completes."""
         if api_key in API_KEYS:
             return False
         if self._held is None and time.monotonic() >= self._ends_at:
@@ -123,7 +117,7 @@ class Session:
         except ClientError as error:
             self._end(error)
         except Exception as error:  # of a coroutine that the caller gave for tokens
-            self._end(AuthenticationError(f"there is no token for {self._broker}: {error}"))
+            self._end(AuthenticationError(f"cannot get a token for {self._broker}: {error}"))
         else:
             self.renewals += 1
             held, self._held = self._held or [], None

@@ -1,7 +1,6 @@
-"""What is wanted of TLS and SASL. Values: to be compared, pickled for Spark's tasks, and shown without secrets."""
+"""TLS and SASL settings as values: comparable, picklable for Spark tasks, secrets masked in repr."""
 
 from __future__ import annotations
-
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from typing import Self
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.settings import Tls
 
-
-# -- The settings of TLS and SASL that are understood, and what each means: documentation is made from this 
+# -- Supported settings with their descriptions; source of the generated documentation -----------------
 
 PROTOCOL = "security.protocol"
 PREFIXES = ("ssl.", "sasl.")
@@ -86,7 +84,7 @@ REFUSED = {
     "sasl.client.callback.handler.class": _JAVA_CLASS,
     "sasl.login.class": _JAVA_CLASS,
     "ssl.engine.factory.class": _JAVA_CLASS,
-    "ssl.crl.location": "lists of revoked certificates are not read",
+    "ssl.crl.location": "put the revocation list into the file of ssl.ca.location, as PEM, instead",
     "sasl.oauthbearer.assertion.file": "tokens are got with a client id and its secret",
 }
 
@@ -105,7 +103,6 @@ SECRET = frozenset(
         "sasl.oauthbearer.client.credentials.client.secret",
     }
 )
-
 
 
 NO_PASSWORD = Secret("")
@@ -136,7 +133,7 @@ class Mechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """Where a client id and its secret are exchanged for a token (OAuth 2.0, client credentials)."""
+    """OAuth 2.0 token endpoint, for the client credentials grant."""
 
     url: str
     client_id: str = ""
@@ -146,7 +143,7 @@ class TokenEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """`token` is a text, the place to get one, or a coroutine function that the caller has."""
+    """`token` is a token, a token endpoint, or a coroutine function of the caller."""
 
     mechanism: Mechanism
     username: str = ""

@@ -1,19 +1,18 @@
-"""A TLS context from settings, and what a failed handshake says about them."""
+"""TLS context from settings, and explanations of handshake errors."""
 
 from __future__ import annotations
 
 import ssl
 
 from barnabas.security.tls.server import suites_of
-from barnabas.security.tls.settings import identify, limit_versions, set_ciphers, trust
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import Tls, identify, limit_versions, set_ciphers, trust
 
-# OpenSSL's numbers for what is wrong with a certificate.
+# OpenSSL's certificate verification errors.
 _EXPIRED = (9, 10)
 _UNTRUSTED = (2, 18, 19, 20, 21)
 _OTHER_HOST = (62, 64)
 
-# OpenSSL's words for what the other side said or did.
+# OpenSSL's reasons for handshake failures.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE")
 _OUR_CERTIFICATE = (
     "CERTIFICATE_REQUIRED",
@@ -43,7 +42,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def explain_handshake(error: ssl.SSLError, tls: Tls | None) -> str:
-    """What to do about it, as the rest of a sentence that begins with the broker's address."""
+    """Explanation of a handshake error, to follow the broker's address."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explain_certificate(error)
     reason = (error.reason or "").upper()

@@ -1,4 +1,4 @@
-"""Where OAUTHBEARER gets its token: from the settings, from a coroutine of the caller, or from a token endpoint."""
+"""Token sources of OAUTHBEARER: settings, a coroutine of the caller, or a token endpoint."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import msgspec
 
 from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security.settings import TokenEndpoint, TokenProvider
-from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
 from barnabas.security.authn.credentials import Secret
+from barnabas.security.endpoints import problem_with
 
 ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
 REFRESH_FACTOR = (
@@ -33,7 +33,7 @@ class _Answer(msgspec.Struct):
 
 
 class Tokens:
-    """Gives a token that is still good. Connections of one client share those from an endpoint."""
+    """Provides valid tokens. Connections of a client share tokens from an endpoint."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -53,7 +53,7 @@ class Tokens:
 
 
 def fetch_token(endpoint: TokenEndpoint) -> _Answer:
-    """Blocks: for a thread."""
+    """Fetch a token. Blocking: run in a thread."""
     problem = problem_with(endpoint.url)
     if problem is not None:
         raise AuthenticationError(f"no token is fetched from {endpoint.url}: the address {problem}")
@@ -73,8 +73,8 @@ def fetch_token(endpoint: TokenEndpoint) -> _Answer:
 def _refuse(endpoint: TokenEndpoint, status: int) -> None:
     if 300 <= status < 400:
         raise AuthenticationError(
-            f"{endpoint.url} sends us elsewhere (HTTP {status}), and the client's secret is not taken there: give the "
-            "address that answers itself"
+            f"{endpoint.url} redirects (HTTP {status}), and the client secret is not sent to other addresses: "
+            "configure the final address"
         )
     if 400 <= status < 500 and status not in (408, 429):  # those two may pass
         raise AuthenticationError(
@@ -94,7 +94,7 @@ def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
 
 
 def _read(url: str) -> str:
-    """A file that another program keeps fresh, such as the token of a Kubernetes service account."""
+    """Read a token file that another program refreshes, such as a Kubernetes service account token."""
     path = Path(urllib.request.url2pathname(urllib.parse.urlparse(url).path))
     try:
         return path.read_text().strip()

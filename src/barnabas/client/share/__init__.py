@@ -1,1 +1,1 @@
-"""A consumer of a share group (KIP-932): records are taken like jobs from a queue, and each is answered for."""
+"""Share group consumer (KIP-932): records are acquired like jobs from a queue and acknowledged one by one."""

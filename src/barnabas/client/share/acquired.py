@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from barnabas.client.opening import ConsumedRecord, check_batch
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import AcknowledgementBatch, AcquiredRecords
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
-from barnabas.common.types import TopicPartition
 
 
 class AcknowledgeType(IntEnum):
     """The acknowledge types of the protocol."""
 
-    GAP = 0  # there is no record at this offset
+    GAP = 0  # no record at this offset
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
@@ -26,7 +26,7 @@ class AcknowledgeType(IntEnum):
 
 
 class AcquiredRecord(NamedTuple):
-    """A record that is ours until its lock runs out. It has been delivered so often, this time included."""
+    """Record locked for this member until the lock expires. The delivery count includes this delivery."""
 
     record: ConsumedRecord
     delivery_count: int
@@ -41,7 +41,7 @@ class AcquiredRecord(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Answers that came too late, or for records that were not ours."""
+    """Rejected acknowledgements: too late, or for records of another member."""
 
     place: TopicPartition
     offsets: tuple[int, ...]
@@ -49,13 +49,13 @@ class Refusal(NamedTuple):
 
 
 Answers = dict[int, AcknowledgeType]
-"""By offset, of one partition."""
+"""Acknowledgements of one partition, by offset."""
 
 
 def open_acquired(
     place: TopicPartition, batches: memoryview, acquired: Iterable[AcquiredRecords]
 ) -> tuple[list[AcquiredRecord], Answers]:
-    """The records that were acquired, and an answer for every acquired offset where there is none."""
+    """Acquired records, and a GAP acknowledgement for every acquired offset without a record."""
     counts = {
         offset: span.delivery_count
         for span in acquired
@@ -79,7 +79,7 @@ def _records(place: TopicPartition, batches: memoryview) -> Iterator[ConsumedRec
 
 
 def to_batches(answers: Answers) -> list[AcknowledgementBatch]:
-    """Neighbours with the same answer share a batch."""
+    """Merge adjacent offsets with the same acknowledgement type into batches."""
     ordered = sorted(answers.items())
     if not ordered:
         return []

@@ -1,11 +1,11 @@
-"""Takes records as a member of a share group.
+"""Consumer in a share group.
 
     async with ShareConsumer(client, "workers", ["jobs"]) as consumer:
         for taken in await consumer.take(10):
             consumer.answer(taken, AcknowledgeType.ACCEPT)
 
-Answers travel with the next `take`, or at once with `flush`. What is neither answered for nor renewed before its lock
-runs out goes to another member.
+Acknowledgements are sent with the next `take`, or at once with `flush`. A record that is neither acknowledged nor
+renewed before its lock expires is delivered to another member.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from barnabas.client.share.session import Fetched, ShareSession, lost
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 
-LONGEST_WAIT = 0.5
+MAX_WAIT = 0.5
 ENDED_SESSION = frozenset(
     {
         ErrorCode.SHARE_SESSION_NOT_FOUND,
@@ -42,10 +42,10 @@ class ShareConsumer(Closing):
         self.client = client
         self.member = ShareMember(client, group, topics, member_id)
         self.refusals: list[Refusal] = []
-        """Answers that did not count; the caller may look at them and clear them."""
+        """Rejected acknowledgements; the caller may read and clear them."""
         self._sessions: dict[int, ShareSession] = {}
         self._pending: Pending = {}
-        self._spare: list[AcquiredRecord] = []  # more than was asked for: several leaders had some
+        self._spare: list[AcquiredRecord] = []  # surplus records, because several leaders returned some
         self._heartbeats: asyncio.Task[None] | None = None
         self._backoff = Backoff()
 
@@ -55,7 +55,7 @@ class ShareConsumer(Closing):
         return self
 
     async def close(self) -> None:
-        """Send the last answers, give back what was not answered for, and leave the group."""
+        """Send pending acknowledgements, release unacknowledged records and leave the group."""
         await self.stop()
         by_leader = await self._pending_by_leader()
         for leader, session in self._sessions.items():
@@ -65,14 +65,14 @@ class ShareConsumer(Closing):
         await self.member.leave()
 
     async def stop(self) -> None:
-        """Say nothing more, as if this process had ended."""
+        """Stop without leaving, as if this process had crashed."""
         if self._heartbeats is not None:
             self._heartbeats.cancel()
             await asyncio.gather(self._heartbeats, return_exceptions=True)
             self._heartbeats = None
 
     async def take(self, most: int = 500, within: float = 1.0) -> list[AcquiredRecord]:
-        """Up to `most` records as soon as there are any; none when there were none in time."""
+        """Up to `most` records as soon as any are available; empty on timeout."""
         deadline = Deadline(within)
         taken, self._spare = self._spare[:most], self._spare[most:]
         wait = 0.0
@@ -80,7 +80,7 @@ class ShareConsumer(Closing):
             taken = await self._take_from_all(most, wait)
             if taken or deadline.passed:
                 break
-            wait = min(deadline.remaining, LONGEST_WAIT)
+            wait = min(deadline.remaining, MAX_WAIT)
             if not self.member.partitions:
                 await self._wait_for_partitions(wait)
         self._spare += taken[most:]
@@ -92,17 +92,17 @@ class ShareConsumer(Closing):
             await asyncio.wait_for(self.member.changed.wait(), within)
 
     def answer(self, taken: AcquiredRecord, answer: AcknowledgeType) -> None:
-        """Say what became of a record; it is sent with the next request."""
+        """Acknowledge a record; sent with the next request."""
         self._pending.setdefault(taken.place, {})[taken.offset] = answer
 
     async def renew(self, taken: Iterable[AcquiredRecord]) -> None:
-        """Keep records for another lock's time. Answers that wait are sent as well."""
+        """Renew the locks of records. Also sends pending acknowledgements."""
         for one in taken:
             self.answer(one, AcknowledgeType.RENEW)
         await self.flush()
 
     async def flush(self) -> list[Refusal]:
-        """Send all answers now; returns (and notes) those that did not count."""
+        """Send all acknowledgements now; returns and records the rejected ones."""
         refusals: list[Refusal] = []
         for leader, answers in (await self._pending_by_leader()).items():
             try:
@@ -154,11 +154,11 @@ class ShareConsumer(Closing):
         return fetched.taken
 
     async def _recover(self, error: Exception) -> None:
-        """Wait, with fresh metadata, where another attempt may help."""
+        """Back off with fresh metadata if the error is retriable."""
         session_ended = isinstance(error, KafkaError) and error.code in ENDED_SESSION
         if not session_ended and not is_retriable(error):
             raise error
-        await self._backoff.wait(Deadline(LONGEST_WAIT))
+        await self._backoff.wait(Deadline(MAX_WAIT))
         await self.client.refresh_quietly(self.member.topics)
 
     def _session(self, leader: int) -> ShareSession:
@@ -178,7 +178,7 @@ class ShareConsumer(Closing):
         return {leader: frozenset(places) for leader, places in grouped.items()}
 
     async def _pending_by_leader(self) -> dict[int, Pending]:
-        """The answers that wait, which leave with this; those for a partition without a leader go on waiting."""
+        """Remove and return pending acknowledgements by leader; partitions without a leader stay pending."""
         pending, self._pending = self._pending, {}
         grouped: dict[int, Pending] = {}
         for place, answers in pending.items():

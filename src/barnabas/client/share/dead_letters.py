@@ -1,10 +1,10 @@
-"""Dead letters as people look at them, and which of them were sent back already.
+"""Dead letters, and the record of those already redriven.
 
-Share groups, pipelines, ingest agents and Kafka Connect each have headers of their own that say why a record is there
-and where it comes from (`Dialect`).
+Share groups, pipelines, ingest agents and Kafka Connect use different headers for the reason and the origin of a
+dead letter (`Dialect`).
 
-Which were is kept where every tool can see it: as the committed offset of a group named after the dead-letter topic.
-Everything below it is done; what was picked out above it stands, as ranges, in the metadata of the commit.
+Progress is the committed offset of a group named after the dead-letter topic, so that every tool can see it.
+Everything below it was redriven; letters redriven above it are ranges in the metadata of the commit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.common.types import TopicPartition
 from barnabas.records.delays import (
     DELIVERIES_HEADER,
     GROUP_HEADER,
@@ -22,7 +23,6 @@ from barnabas.records.delays import (
     REASON_HEADER,
     TOPIC_HEADER,
 )
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.opening import ConsumedRecord
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 GROUP_PREFIX = "barnabas-redrive-"
 REDRIVEN_HEADER = "barnabas-redriven-from"
-LONGEST_METADATA = 4096  # offset.metadata.max.bytes
+MAX_METADATA = 4096  # offset.metadata.max.bytes
 FIELDS = ("topic", "partition", "offset", "group", "deliveries", "reason", "key")
 
 
 class Dialect(NamedTuple):
-    """The headers of one kind of dead letters, each by what it says."""
+    """Header names of one kind of dead letter, by meaning."""
 
     kind: str
     marks: tuple[str, ...]
-    """Headers that a record must have to be one."""
+    """Headers that identify this kind."""
     topic: str = ""
     partition: str = ""
     offset: str = ""
@@ -82,7 +82,7 @@ _CONNECT = Dialect(
     "",
     "__connect.errors.exception.message",
 )
-# An agent's come from a file, which is in the letter's other headers.
+# Letters of an ingest agent come from a file, named in other headers.
 _INGEST = Dialect("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
 DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
 
@@ -93,7 +93,7 @@ class DeadLetter:
     offset: int
     timestamp: int
     origin: TopicPartition
-    """With an empty topic if the letter does not say."""
+    """Origin; the topic is empty if unknown."""
     origin_offset: int
     group: str
     """The share group, pipeline dataset, connector or file."""
@@ -110,23 +110,23 @@ class DeadLetter:
 
     @property
     def has_content(self) -> bool:
-        """Whether key or value were copied; without them the original has to be looked up."""
+        """True if key or value were copied; otherwise the original record must be fetched."""
         return self.key is not None or self.value is not None
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about."""
+        """Approximate size in bytes."""
         values = (self.key, self.value, *(value for _, value in self.headers))
         return sum(len(value or b"") for value in values)
 
     def sent_back(self) -> tuple[Header, ...]:
-        """The headers of a record that gets another chance."""
+        """Headers of the redriven record."""
         source = f"{self.place.topic}-{self.place.partition}@{self.offset}"
         return (*self.headers, (REDRIVEN_HEADER, source.encode()))
 
 
 def read_letter(record: ConsumedRecord) -> DeadLetter | None:
-    """None for a record that none of those we know has put there."""
+    """Parse a dead letter; None for an unknown format."""
     values = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
     dialect = next((each for each in DIALECTS if values.keys() >= set(each.marks)), None)
     if dialect is None:
@@ -154,7 +154,7 @@ def _number(facts: Mapping[str, str], name: str) -> int:
 
 
 class Filter:
-    """`reason=*rejected*`, `group=billing`: all have to match; `*` and `?` as in file names."""
+    """Conditions such as `reason=*rejected*`, `group=billing`; all must match. `*` and `?` are wildcards."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._patterns: list[tuple[str, str]] = []
@@ -183,7 +183,7 @@ def _value(letter: DeadLetter, name: str) -> str:
 
 @dataclass
 class Redriven:
-    """Which offsets of one partition were sent back."""
+    """Redriven offsets of one partition."""
 
     position: int = 0
     beyond: set[int] = field(default_factory=set)
@@ -198,15 +198,15 @@ class Redriven:
             self.position += 1
 
     def metadata(self) -> str:
-        """What lies beyond the position, as `17-19 23`; ValueError when that is too much for a commit."""
+        """Offsets above the position, as `17-19 23`; ValueError if too long for commit metadata."""
         text = " ".join(_spell(first, last) for first, last in _ranges(sorted(self.beyond)))
-        if len(text) > LONGEST_METADATA:
-            raise ValueError("too many single dead letters were picked out: send back the older ones first")
+        if len(text) > MAX_METADATA:
+            raise ValueError("too many single dead letters were redriven: redrive the older ones first")
         return text
 
     @classmethod
     def read(cls, position: int, metadata: str, end: int) -> Redriven:
-        """`end` is that of the partition: whoever may commit can write any numbers there."""
+        """Parse commit metadata; values are bounded by the partition's `end`, because any client may commit."""
         beyond: set[int] = set()
         for part in metadata.split():
             first, _, last = part.partition("-")

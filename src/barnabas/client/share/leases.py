@@ -1,8 +1,8 @@
-"""Records that are taken by one process and answered for by another.
+"""Records acquired by one process and acknowledged by another.
 
-A leader gives back what a member holds when the member's connection ends. A member whose id begins with `lease-` keeps
-it until the lock runs out, on brokers of Barnabas: the receipt of a record says which member took it, and who has
-it can answer.
+A leader releases a member's records when its connection closes. A member whose id begins with `lease-` keeps
+them until the lock expires (Barnabas brokers only): the receipt of a record names the member, and any process with
+the receipt can acknowledge.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def receipt_of(group: str, member_id: str, taken: AcquiredRecord) -> Receipt:
 
 
 def parse_receipt(text: str) -> Receipt:
-    """ValueError for what `take` has not printed. A group's id may contain colons, the rest cannot."""
+    """Parse a receipt of `take`; ValueError if invalid. Only the group id may contain colons."""
     parts = text.rsplit(":", 4)
     if len(parts) != 5 or not all(part.isdigit() for part in parts[3:]):
-        raise ValueError(f"{text!r} is no receipt; `barnabas queue take` prints one for each record")
+        raise ValueError(f"{text!r} is not a valid receipt; `barnabas queue take` prints one for each record")
     group, member_id, topic, partition, offset = parts
     return Receipt(group, member_id, TopicPartition(topic, int(partition)), int(offset))
 
 
 async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeType]) -> list[Refusal]:
-    """Answer for records that another member took; what did not count is returned."""
+    """Acknowledge records of another member; returns the rejected acknowledgements."""
     by_holder: dict[tuple[str, str, int], dict[TopicPartition, Answers]] = {}
     for receipt, answer in answers.items():
         leader = await client.leader(receipt.place)
@@ -57,6 +57,6 @@ async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeT
     refusals: list[Refusal] = []
     for (group, member_id, leader), given in by_holder.items():
         session = ShareSession(client, leader, group, member_id)
-        await session.fetch(frozenset(), {}, 1, 0)  # opens a session in place of the one that took them
+        await session.fetch(frozenset(), {}, 1, 0)  # replaces the session that acquired them
         refusals += await session.acknowledge(given)
     return refusals

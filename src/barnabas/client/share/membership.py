@@ -1,4 +1,4 @@
-"""Membership of a share group: one heartbeat after the other, and the partitions that they bring."""
+"""Membership of a share group: heartbeats and assignments."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import find_coordinator
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 JOINING, LEAVING = 0, -1
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 LEAVE_SECONDS = 5.0
-# A new group has no partitions until the coordinator has written down where it begins. We are not notified of that.
+# A new group has no partitions until the coordinator has stored its start offsets; members are not notified.
 SOON = 0.2
 
 
 class ShareMember:
-    """`join` first, then `keep_alive` in a task; `partitions` is what the group gives us."""
+    """`join` first, then `keep_alive` in a task; `partitions` is the assignment."""
 
     def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:
         self.client = client
@@ -43,7 +43,7 @@ class ShareMember:
         await self.client.retry(self._heartbeat, self.topics)
 
     async def keep_alive(self) -> None:
-        """Until cancelled. An error that is not retriable ends it, and is raised by the next `take`."""
+        """Send heartbeats until cancelled. A fatal error ends it and is raised by the next `take`."""
         backoff = Backoff()
         while True:
             await asyncio.sleep(self._interval if self.partitions else min(self._interval, SOON))
@@ -61,7 +61,7 @@ class ShareMember:
                 await backoff.wait(Deadline(self.client.total_timeout))
 
     async def leave(self) -> None:
-        """Tell the group; a member that cannot is missed after its session timeout."""
+        """Leave the group; on failure the session timeout removes the member."""
         self._epoch = LEAVING
         with contextlib.suppress(ClientError, KafkaError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):

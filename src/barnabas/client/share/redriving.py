@@ -1,7 +1,7 @@
-"""Reads a dead-letter topic, and sends dead letters back to where they came from.
+"""Reads a dead-letter topic and redrives dead letters to their origin.
 
-A letter counts as sent back when the record is in the log of its topic and that is committed, in this order: after a
-crash in between it is sent once more, and never forgotten.
+A letter counts as redriven once the record is appended to its topic and the progress is committed, in this order:
+after a crash in between it is sent again, never lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ History = dict[TopicPartition, Redriven]
 class Outcome(NamedTuple):
     sent: int
     lost: list[DeadLetter]
-    """Their content was not copied, and the original is gone."""
+    """Letters without content whose original record was deleted."""
 
 
 async def read_history(client: Client, topic: str) -> History:
@@ -55,8 +55,8 @@ async def read_letters(
     most_bytes: int | None = None,
     since: Mapping[TopicPartition, int] | None = None,
 ) -> list[DeadLetter]:
-    """The dead letters that are there now, oldest first in each partition; with `most_read`, those among the first so
-    many records from `since` on; with `most_bytes`, no more once those found have so many."""
+    """Dead letters up to the current end, oldest first in each partition. `most_read` limits the records read from
+    `since` on, `most_bytes` the size of the letters returned."""
     places = await client.partitions([topic])
     starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
     positions = {place: max(start, (since or {}).get(place, 0)) for place, start in starts.items()}
@@ -93,7 +93,7 @@ async def pending_letters(
     most_read: int | None = None,
     most_bytes: int | None = None,
 ) -> list[DeadLetter]:
-    """Those that were not sent back yet."""
+    """Dead letters that were not redriven yet."""
     history = await read_history(client, topic)
     return await read_letters(
         client,
@@ -113,7 +113,7 @@ async def redrive(
     to: str | None = None,
     progress: Callable[[int], None] = lambda sent: None,
 ) -> Outcome:
-    """Send letters of a topic to their origin, or to the topic `to`; commit after each chunk which are done."""
+    """Send letters of a topic to their origin, or to the topic `to`; commit progress after each chunk."""
     letters = list(letters)
     _check_targets(letters, to)
     history = await read_history(client, topic)
@@ -142,12 +142,12 @@ def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
         if not to and not letter.origin.topic:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"dead letter {letter.where} does not say which topic it comes from: name the topic to send it to",
+                f"dead letter {letter.where} has no origin topic: name the target topic",
             )
 
 
 def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
-    """What cannot be noted as sent back is not sent: it would be sent again and again."""
+    """Reject letters whose progress would not fit into the commit metadata: they would be resent every time."""
     after = {place: Redriven(one.position, set(one.beyond)) for place, one in history.items()}
     for letter in letters:
         after[letter.place].add(letter.offset)

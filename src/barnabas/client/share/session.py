@@ -1,7 +1,7 @@
-"""A share session with one leader: its epochs, and the partitions that the leader knows of.
+"""Share session with one leader: session epochs and the partitions known to the leader.
 
-Requests of a session follow each other; one that fails ends it, and the next request opens another. Answers of the
-old session are lost then: the leader has released, or will release, what was locked.
+Requests of a session are sequential; a failure ends the session, and the next request opens a new one.
+Acknowledgements of the old session are lost: the leader releases the locked records.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from barnabas.client.share.acquired import (
     to_batches,
 )
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import (
     AcknowledgePartition,
     AcknowledgeTopic,
@@ -33,17 +34,16 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.common.types import TopicPartition
 
 OPENING, CLOSING = 0, -1
 _LAST_EPOCH = 2**31 - 1
-WHOLE_BATCHES, RECORD_LIMIT = 0, 1  # how exactly the leader keeps to the number of records (KIP-1206)
+WHOLE_BATCHES, RECORD_LIMIT = 0, 1  # acquire modes (KIP-1206)
 EXACT_BELOW = 100
-MOST_BYTES = 50 << 20
+MAX_BYTES = 50 << 20
 
 
 class Fetched(NamedTuple):
-    """What one request brought. `gaps` are offsets that we hold and that have no record: to be answered for."""
+    """Result of one request. `gaps` are acquired offsets without a record, which must be acknowledged."""
 
     taken: list[AcquiredRecord]
     gaps: dict[TopicPartition, Answers]
@@ -68,7 +68,7 @@ class ShareSession:
         most: int,
         wait: float,
     ) -> Fetched:
-        """Take up to `most` records, and answer for earlier ones on the way."""
+        """Acquire up to `most` records and piggyback acknowledgements."""
         async with self._turn:
             refusals: list[Refusal] = []
             if self._epoch == OPENING and answers:
@@ -100,7 +100,7 @@ class ShareSession:
             share_session_epoch=self._epoch,
             max_wait_ms=int(wait * 1000),
             min_bytes=1,
-            max_bytes=MOST_BYTES,
+            max_bytes=MAX_BYTES,
             max_records=most,
             batch_size=most,
             share_acquire_mode=RECORD_LIMIT if most < EXACT_BELOW else WHOLE_BATCHES,
@@ -145,7 +145,7 @@ class ShareSession:
             fetched.gaps[place] = gaps
 
     async def acknowledge(self, answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
-        """Answer at once, without taking anything."""
+        """Acknowledge now, without acquiring records."""
         async with self._turn:
             if self._epoch == OPENING:
                 return lost(answers)
@@ -153,7 +153,7 @@ class ShareSession:
             return self._refusals(response, answers)
 
     async def close(self, answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
-        """Answer for the last time; the leader releases what is not answered for."""
+        """Send the last acknowledgements; the leader releases the other records."""
         async with self._turn:
             if self._epoch == OPENING:
                 return lost(answers)
@@ -194,7 +194,7 @@ class ShareSession:
         return refusals
 
     async def _send(self, request: ShareFetchRequest | ShareAcknowledgeRequest, wait: float = 0.0) -> Any:
-        epoch, self._epoch = self._epoch, OPENING  # whatever goes wrong from here on ends the session
+        epoch, self._epoch = self._epoch, OPENING  # any failure from here on ends the session
         within = self._client.request_timeout + wait
         response = await self._client.send_to_broker(self._leader, request, within)
         raise_for(response.error_code, response.error_message or "")

@@ -1,4 +1,4 @@
-"""How far a share group is in a topic, and which members work on it."""
+"""Progress of a share group in a topic, and its members."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.groups import ask_about, describe_share_group
 from barnabas.client.offsets import end_offsets
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -14,7 +15,6 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsResponsePartition,
     Member,
 )
-from barnabas.common.types import TopicPartition
 
 NOT_STARTED = -1
 
@@ -22,7 +22,7 @@ NOT_STARTED = -1
 class QueuePartition(NamedTuple):
     partition: int
     start: int | None
-    """None while the group has not begun with the partition."""
+    """None until the partition is initialized for the group."""
     end: int
     lag: int
 
@@ -57,7 +57,7 @@ async def describe_queue(client: Client, topic: str, group: str) -> QueueStatus:
 def _partition(
     place: TopicPartition, start: DescribeShareGroupOffsetsResponsePartition | None, end: int
 ) -> QueuePartition:
-    """A group that has not begun yet has no start: then nothing is known to be done."""
+    """Progress of a partition; unknown until it is initialized for the group."""
     offset = start.start_offset if start is not None and start.start_offset != NOT_STARTED else None
     lag = start.lag if start is not None and start.lag >= 0 else end - (offset or 0)
     return QueuePartition(place.partition, offset, end, lag)

@@ -1,4 +1,4 @@
-"""Avro schemas for fastavro, as registries let them through: a default may be of another type than its field."""
+"""Avro schemas for fastavro, as lenient as registries: a default may be of another type than its field."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def ready_schema(document: Any, named: dict[str, Any] | None = None, *, expand: bool = False) -> Any:
-    """What fastavro reads and writes with. `named`: types that others have defined, to which it adds its own."""
+    """Parsed schema for fastavro. `named`: known named types; those of the schema are added."""
     import fastavro
 
     parse: Any = fastavro.parse_schema

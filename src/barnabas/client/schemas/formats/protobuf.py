@@ -1,19 +1,18 @@
-"""Messages of a .proto file that is in a schema registry."""
+"""Message classes of a .proto file in a schema registry."""
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from barnabas.client.errors import ClientError
 from barnabas.client.schemas.client import NotFramedError, Schema, SchemaClient, quoted
 
+# -- Protobuf's well-known types, from the installed library -------------------------------------------
 
-# -- Protobuf's well-known types, from the installed library: files that every schema may import -------
 
 @lru_cache(1)
 def well_known_files() -> dict[str, bytes]:
@@ -67,7 +66,6 @@ def _common_types() -> dict[str, bytes]:
         *(quaternion_pb2, timeofday_pb2),
     )
     return {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
-
 
 
 MAIN = "_.proto"

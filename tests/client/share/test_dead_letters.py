@@ -11,9 +11,9 @@ from barnabas.client.opening import ConsumedRecord
 from barnabas.client.share.dead_letters import Filter, Redriven, read_letter
 from barnabas.client.share.redriving import redrive
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.delays import REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 
 def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> None:
@@ -85,7 +85,7 @@ def test_letters_of_pipelines_connect_and_agents_are_understood(
 def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named() -> None:
     letter = read_letter(ConsumedRecord("dlq", 0, 4, 0, None, b"v", (("__dlq.errors.message", b"too long"),)))
     assert letter is not None
-    with pytest.raises(KafkaError, match="name the topic"):
+    with pytest.raises(KafkaError, match="name the target topic"):
         asyncio.run(redrive(Client("127.0.0.1:1"), "dlq", [letter]))
 
 

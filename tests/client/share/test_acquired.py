@@ -1,11 +1,11 @@
 """What a member of a share group makes of an answer, and how it spells its own."""
 
 from barnabas.client.share.acquired import AcknowledgeType, open_acquired, to_batches
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import AcquiredRecords
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 PLACE = TopicPartition("jobs", 0)
 
