@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, FeatureFinalized, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
-from barnabas.controller.acls import create_acls, delete_acls, matching
+from barnabas.common.cooperative import finish
+from barnabas.common.types import TopicPartition
+from barnabas.controller.acls import change_acls, create_acls, delete_acls
 from barnabas.controller.brokers import (
     Registration,
     allocate_producer_ids,
@@ -14,7 +16,7 @@ from barnabas.controller.brokers import (
     unfence,
 )
 from barnabas.controller.client_quotas import Alteration, alter_client_quotas
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.delegation_tokens import NewToken, TokenRules, create_token, remove_expired
 from barnabas.controller.reassignment import alter_reassignments
 from barnabas.controller.scram_credentials import Deletion, Upsertion, alter_credentials
@@ -25,13 +27,11 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
+from barnabas.security.authn.credentials import ScramCredential
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authn.credentials import ScramCredential
-from barnabas.common.cooperative import finish
-from barnabas.common.types import TopicPartition
 
-POLICY = Policy()
+POLICY = ControllerPolicy()
 BROKERS = range(1, 5)
 USERS = st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from([1, 2]))
 TOKENS = TokenRules(longest_ms=100, renewed_for_ms=20, most_tokens=3)
@@ -132,12 +132,14 @@ def _allow(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
         st.integers(2, 8),
         st.sampled_from([2, 3]),
     )
-    return create_acls(image, draw(st.lists(rules, min_size=1, max_size=5)))[0]
+    return change_acls(image, finish(create_acls(image.acls, draw(st.lists(rules, min_size=1, max_size=5)))))[
+        0
+    ]
 
 
 def _withdraw(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
     wanted = AclFilter(principal=draw(st.sampled_from([None, "User:alice", "User:bob"])))
-    return delete_acls(image, finish(matching(image.acls, [wanted])))[0]
+    return change_acls(image, finish(delete_acls(image.acls, [wanted])))[0]
 
 
 def _enrol(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
@@ -161,7 +163,8 @@ def _expire(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 
 def _limit(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
-    entity = draw(st.sampled_from([[("user", "alice")], [("user", None), ("client-id", "c")]]))
+    entities: list[list[tuple[str, str | None]]] = [[("user", "alice")], [("user", None), ("client-id", "c")]]
+    entity = draw(st.sampled_from(entities))
     value = draw(st.one_of(st.none(), st.floats(1, 1e9)))
     key = draw(st.sampled_from(["request_percentage", "controller_mutation_rate"]))
     return alter_client_quotas(image, [Alteration(entity, [(key, value)])])[0]

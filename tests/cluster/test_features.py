@@ -23,8 +23,8 @@ from barnabas.cluster.deltas import (
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, in_terms_of, level_of
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage
 from barnabas.cluster.store import MemoryMetadataStore
-from barnabas.controller.controller import Controller
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.controller import Controller
 from barnabas.security.authn.credentials import DelegationToken
 from barnabas.security.quotas.filters import QuotaEntity
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from barnabas.cluster.deltas import Delta, FeatureFinalized, apply
-from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
+from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.store import (
     LOG_FILE,
     SNAPSHOT_FILE,

@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 
 from barnabas.cluster.image import Endpoint
 from barnabas.cluster.membership import BrokerInfo
-from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.membership import ZooKeeperMembership
+from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.settings import ZooKeeperSettings, parse_connect
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore

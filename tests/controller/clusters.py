@@ -2,11 +2,11 @@
 
 from barnabas.cluster.deltas import Delta, TopicCreated, apply
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
-from barnabas.controller.brokers import Registration, register
-from barnabas.controller.decision import Policy
 from barnabas.common.types import new_uuid
+from barnabas.controller.brokers import Registration, register
+from barnabas.controller.decision import ControllerPolicy
 
-POLICY = Policy()
+POLICY = ControllerPolicy()
 
 
 def cluster_of(count: int) -> MetadataImage:

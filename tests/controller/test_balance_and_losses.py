@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.controller.brokers import Registration, fence, lose_replicas, register, unfence
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.elections import balance_leaders, elect_leaders, uncleanly_led
 from barnabas.controller.partitions import Election
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
@@ -43,7 +43,7 @@ def test_a_failed_disk_takes_its_replicas_out_of_the_isr_and_no_others() -> None
 
 
 def test_a_replica_lost_with_its_disk_is_not_eligible_although_too_few_are_left() -> None:
-    policy = Policy(min_insync_replicas=2)
+    policy = ControllerPolicy(min_insync_replicas=2)
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1, 2), 1))
     topic_id = image.topics["orders"].topic_id
     image = after(image, lose_replicas(image, 1, {(topic_id, 0)}, policy))
@@ -58,7 +58,7 @@ def told(image: MetadataImage, decided: tuple[list[Delta], object]) -> list[tupl
 
 
 def test_an_election_of_somebody_who_was_not_in_sync_is_told() -> None:
-    policy = Policy(unclean_leader_election=True)
+    policy = ControllerPolicy(unclean_leader_election=True)
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     assert told(image, fence(image, 1, policy)) == [("orders-0", 2)]
     clean = fence(image, 1, POLICY)
@@ -86,7 +86,7 @@ def test_elections_that_somebody_asks_for_and_lost_disks_are_told() -> None:
     gone = after(image, fence(image, 1, POLICY))
     asked = elect_leaders(gone, None, Election.UNCLEAN, POLICY)
     assert told(gone, asked) == [("orders-0", 2)]
-    places = {(image.topics["orders"].topic_id, 0)}
-    lost = lose_replicas(image, 1, places, Policy(unclean_leader_election=True))
+    partitions = {(image.topics["orders"].topic_id, 0)}
+    lost = lose_replicas(image, 1, partitions, ControllerPolicy(unclean_leader_election=True))
     assert told(image, lost) == [("orders-0", 2)]
-    assert told(image, lose_replicas(image, 1, places, POLICY)) == []
+    assert told(image, lose_replicas(image, 1, partitions, POLICY)) == []

@@ -1,6 +1,7 @@
 import pytest
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.brokers import (
     PRODUCER_ID_BLOCK_SIZE,
     Registration,
@@ -12,7 +13,6 @@ from barnabas.controller.brokers import (
     unfence,
     unregister,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 

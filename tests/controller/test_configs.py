@@ -5,14 +5,14 @@ import pytest
 from barnabas.cluster.deltas import FeatureFinalized
 from barnabas.cluster.features import SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.configs import (
     ConfigOperation,
+    ConfigOperationType,
     ConfigRules,
-    Operation,
     alter_configs,
     incremental_alter_configs,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ResourceType.TOPIC, "t")
@@ -68,25 +68,25 @@ def test_a_topic_that_does_not_exist_has_no_settings() -> None:
 def test_settings_are_set_and_deleted_one_by_one() -> None:
     image = after(IMAGE, alter_configs(IMAGE, {TOPIC: {"a": "1", "b": "2"}}, RULES, POLICY))
     operations = (
-        ConfigOperation("a", Operation.DELETE, None),
-        ConfigOperation("c", Operation.SET, "3"),
-        ConfigOperation("d", Operation.DELETE, None),
+        ConfigOperation("a", ConfigOperationType.DELETE, None),
+        ConfigOperation("c", ConfigOperationType.SET, "3"),
+        ConfigOperation("d", ConfigOperationType.DELETE, None),
     )
     assert operated(*operations, image=image) == ({"b": "2", "c": "3"}, None)
 
 
 def test_lists_grow_from_their_default_and_shrink() -> None:
-    appended, _ = operated(ConfigOperation("cleanup.policy", Operation.APPEND, "compact,delete"))
+    appended, _ = operated(ConfigOperation("cleanup.policy", ConfigOperationType.APPEND, "compact,delete"))
     assert appended == {"cleanup.policy": "delete,compact"}
-    subtracted, _ = operated(ConfigOperation("cleanup.policy", Operation.SUBTRACT, "delete,other"))
+    subtracted, _ = operated(ConfigOperation("cleanup.policy", ConfigOperationType.SUBTRACT, "delete,other"))
     assert subtracted == {"cleanup.policy": ""}
 
 
 @pytest.mark.parametrize(
     ("operations", "code"),
     [
-        ([ConfigOperation("a", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG),
-        ([ConfigOperation("a", Operation.SET, None)], ErrorCode.INVALID_REQUEST),
+        ([ConfigOperation("a", ConfigOperationType.APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([ConfigOperation("a", ConfigOperationType.SET, None)], ErrorCode.INVALID_REQUEST),
         ([ConfigOperation("a", 9, "1")], ErrorCode.INVALID_REQUEST),
         ([ConfigOperation("a", 0, "1"), ConfigOperation("a", 0, "2")], ErrorCode.INVALID_REQUEST),
     ],
@@ -125,7 +125,7 @@ def test_a_group_that_has_dead_letters_keeps_them_at_share_version_one() -> None
     image = at_share_version(1, **{DEAD_LETTERS: "dlq.w"})
     assert image.configs[WORKERS] == {DEAD_LETTERS: "dlq.w"}
     for change in (("share.delivery.count.limit", "3"), (DEAD_LETTERS, "dlq.other")):
-        operation = ConfigOperation(change[0], Operation.SET, change[1])
+        operation = ConfigOperation(change[0], ConfigOperationType.SET, change[1])
         decided = incremental_alter_configs(image, {WORKERS: [operation]}, RULES, POLICY)
         assert decided[1][WORKERS] is None
         image = after(image, decided)

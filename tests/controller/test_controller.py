@@ -10,11 +10,11 @@ from barnabas.cluster.store import (
     MemoryMetadataStore,
     StaleControllerError,
 )
-from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Decided
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import LocalFileSystem
 from barnabas.common.types import new_uuid
+from barnabas.controller.controller import Controller
+from barnabas.controller.decision import Decided
 
 
 def count_up(image: MetadataImage) -> Decided[int]:

@@ -2,12 +2,12 @@ import pytest
 
 from barnabas.cluster.deltas import ConfigsChanged, apply
 from barnabas.cluster.image import RECOVERED, RECOVERING, PartitionState, ResourceType
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, new_uuid
 from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
 from barnabas.controller.partitions import Election
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.types import TopicPartition, new_uuid
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)
@@ -101,7 +101,10 @@ def test_a_proposal_that_does_not_fit_the_state_is_refused_with_kafkas_code() ->
 def test_an_unclean_leader_of_a_tiered_topic_is_never_elected_by_itself(tiered: str, leader: int) -> None:
     """It would write below the end of what is copied."""
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1))
-    settings = {"unclean.leader.election.enable": "true", "remote.storage.enable": tiered}
+    settings: dict[str, str | None] = {
+        "unclean.leader.election.enable": "true",
+        "remote.storage.enable": tiered,
+    }
     image = apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", settings)])
     image = after(image, fence(image, 1, POLICY))
     assert image.topics["t"].partitions[0].leader == leader

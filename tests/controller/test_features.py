@@ -4,9 +4,9 @@ from msgspec.structs import replace
 from barnabas.cluster.deltas import BrokerStored, Delta, FeatureFinalized, apply
 from barnabas.cluster.features import METADATA_VERSION
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported, update_features
-from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, cluster_of
 
 SUPPORTED = {"group.version": (0, 2)}

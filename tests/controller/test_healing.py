@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.common.types import TopicPartition
 from barnabas.controller.brokers import fence, unfence
 from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
-from barnabas.common.types import TopicPartition
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 REPLACE = HealingSettings(replace_after=60.0, balances=False, quiet=0.0, at_once=10)
@@ -29,7 +29,7 @@ def begun(image: MetadataImage, targets: Targets) -> MetadataImage:
     return after(image, decided)
 
 
-def place(index: int, topic: str = "t") -> TopicPartition:
+def tp(index: int, topic: str = "t") -> TopicPartition:
     return TopicPartition(topic, index)
 
 
@@ -39,7 +39,7 @@ def test_a_broker_that_stays_away_loses_its_replicas_to_those_that_hold_few() ->
     assert healing.review(image, REPLACE, 0.0) == {}
     assert healing.review(image, REPLACE, 59.0) == {}
     targets = healing.review(image, REPLACE, 60.0)
-    assert set(targets) == {place(0), place(1)}
+    assert set(targets) == {tp(0), tp(1)}
     assert all(target is not None and 2 not in target and 4 in target for target in targets.values())
 
 
@@ -51,7 +51,7 @@ def test_time_counts_from_when_it_went_last() -> None:
     healing.review(image, REPLACE, 50.0)
     healing.review(gone, REPLACE, 55.0)
     assert healing.review(gone, REPLACE, 100.0) == {}
-    assert set(healing.review(gone, REPLACE, 115.0)) == {place(0)}
+    assert set(healing.review(gone, REPLACE, 115.0)) == {tp(0)}
 
 
 def test_nothing_is_replaced_while_more_than_a_third_of_the_brokers_is_away() -> None:
@@ -79,7 +79,7 @@ def test_what_is_under_way_is_called_off_when_the_broker_returns() -> None:
     image = begun(image, targets)
     back = after(image, unfence(image, 2, POLICY))
     called_off = healing.review(back, REPLACE, 61.0)
-    assert called_off == {place(0): None}
+    assert called_off == {tp(0): None}
     state = begun(back, called_off).partition("t", 0)
     assert state is not None
     assert (state.replicas, state.being_reassigned) == ((1, 2), False)
@@ -89,7 +89,7 @@ def test_a_move_of_the_operator_is_never_called_off() -> None:
     image = without(with_topic(cluster_of(4), "t", on(1, 2)), 2)
     healing = Healing()
     healing.review(image, REPLACE, 0.0)
-    image = begun(image, {place(0): (1, 4)})
+    image = begun(image, {tp(0): (1, 4)})
     image = after(image, unfence(image, 2, POLICY))
     assert healing.review(image, REPLACE, 61.0) == {}
 

@@ -2,7 +2,7 @@ import pytest
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.validation import check_topic_configs
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import CreatedTopic, create_topics
 from tests.controller.clusters import cluster_of
@@ -14,7 +14,7 @@ def test_an_internal_topic_can_be_created_in_a_cluster_of_any_size(name: str, br
     image = cluster_of(brokers)
     topic = internal_topic(BrokerConfig.load({}), image, name)
     assert topic is not None
-    _, results = create_topics(image, [topic], Policy(check_topic_configs=check_topic_configs))
+    _, results = create_topics(image, [topic], ControllerPolicy(check_topic_configs=check_topic_configs))
     created = results[name]
     assert isinstance(created, CreatedTopic)
     assert created.replication_factor == min(3, brokers)

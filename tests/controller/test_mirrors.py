@@ -11,23 +11,23 @@ from barnabas.cluster.features import METADATA_VERSION, MIRROR_LEVEL, TIERING_LE
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.mirror_settling import Settled, settle_mirrors
 from barnabas.controller.mirrors import (
     EPOCH_JUMP,
-    MOST_TOPICS,
-    Link,
+    MAX_TOPICS,
     MirrorChange,
+    MirrorLink,
     PartitionChange,
     alter_mirrors,
 )
 from barnabas.controller.partitions import raised
 from barnabas.controller.topics import delete_topics
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
 from tests.controller.clusters import POLICY, after, cluster_of
 
-LINK = Link("dr", "source")
+LINK = MirrorLink("dr", "source")
 CREATE = MirrorChange("t", MirrorAction.CREATE, "t", num_partitions=2)
 
 
@@ -35,13 +35,13 @@ def cluster(level: int = MIRROR_LEVEL) -> MetadataImage:
     return apply(cluster_of(2), [FeatureFinalized(METADATA_VERSION, level)])
 
 
-def changed(image: MetadataImage, *changes: MirrorChange, link: Link = LINK) -> MetadataImage:
+def changed(image: MetadataImage, *changes: MirrorChange, link: MirrorLink = LINK) -> MetadataImage:
     decided = alter_mirrors(image, link, changes, POLICY)
     assert not [each for each in decided[1].values() if isinstance(each, KafkaError)], decided[1]
     return after(image, decided)
 
 
-def refusal(image: MetadataImage, change: MirrorChange, link: Link = LINK) -> KafkaError:
+def refusal(image: MetadataImage, change: MirrorChange, link: MirrorLink = LINK) -> KafkaError:
     deltas, results = alter_mirrors(image, link, [change], POLICY)
     refused = results[change.name]
     assert isinstance(refused, KafkaError)
@@ -128,8 +128,8 @@ def test_a_leader_epoch_is_raised_to_that_of_the_source_and_never_lowered() -> N
 
 def test_another_link_does_not_touch_it() -> None:
     paused = MirrorChange("t", MirrorAction.PAUSE)
-    assert refusal(mirrored(), paused, Link("other", "source")).code is ErrorCode.INVALID_REQUEST
-    assert mirror(changed(mirrored(), paused, link=Link(""))).state == MirrorState.PAUSED
+    assert refusal(mirrored(), paused, MirrorLink("other", "source")).code is ErrorCode.INVALID_REQUEST
+    assert mirror(changed(mirrored(), paused, link=MirrorLink(""))).state == MirrorState.PAUSED
 
 
 def test_a_promotion_jumps_over_the_epochs_that_the_source_may_still_take() -> None:
@@ -179,14 +179,14 @@ def test_a_mirror_is_not_tiered_by_settings() -> None:
 
 
 def test_many_topics_are_created_and_promoted_in_one_entry_each() -> None:
-    names = [f"t{number}" for number in range(MOST_TOPICS)]
+    names = [f"t{number}" for number in range(MAX_TOPICS)]
     image = changed(cluster(), *(replace_name(CREATE, name) for name in names))
-    assert len(image.mirrors) == MOST_TOPICS
+    assert len(image.mirrors) == MAX_TOPICS
     load = [state.leader for topic in image.topics.values() for state in topic.partitions]
     assert load.count(1) == load.count(2)
     promoted = changed(image, *(MirrorChange(name, MirrorAction.FAILOVER) for name in names))
     assert {each.state for each in promoted.mirrors.values()} == {MirrorState.PROMOTING}
-    one_more = [MirrorChange(f"x{number}", MirrorAction.PAUSE) for number in range(MOST_TOPICS + 1)]
+    one_more = [MirrorChange(f"x{number}", MirrorAction.PAUSE) for number in range(MAX_TOPICS + 1)]
     deltas, results = alter_mirrors(image, LINK, one_more, POLICY)
     assert not deltas
     assert all(isinstance(each, KafkaError) for each in results.values())

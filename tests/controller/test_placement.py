@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.image import PartitionState
-from barnabas.controller.placement import place_replicas, replica_load
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.placement import place_replicas, replica_load
 from tests.controller.clusters import broker, cluster_of, with_topic
 
 

@@ -1,8 +1,8 @@
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.controller.isr import ProposedIsr, alter_isr
-from barnabas.controller.reassignment import alter_reassignments, list_reassignments
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.controller.isr import ProposedIsr, alter_isr
+from barnabas.controller.reassignment import alter_reassignments, list_reassignments
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)
@@ -71,7 +71,7 @@ def test_what_cannot_be_moved_is_refused_with_kafkas_code() -> None:
         (T0, [1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (T0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ]
-    deltas, results = alter_reassignments(image, [(place, target) for place, target, _ in cases], POLICY)
+    deltas, results = alter_reassignments(image, [(tp, target) for tp, target, _ in cases], POLICY)
     assert deltas == []
     codes = [result.code if isinstance(result, KafkaError) else None for result in results]
     assert codes == [code for _, _, code in cases]

@@ -12,11 +12,11 @@ from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, TIERING_
 from barnabas.cluster.image import MetadataImage, PartitionState, RemoteDeletion, Resource, ResourceType
 from barnabas.cluster.snapshots import image_from_snapshot as image_from
 from barnabas.cluster.snapshots import snapshot_of
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.restoring import end_deletion
 from barnabas.controller.topics import NewTopic, create_topics, delete_topics
-from barnabas.common.errors import ErrorCode, KafkaError
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ResourceType.TOPIC, "t")

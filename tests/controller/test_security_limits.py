@@ -5,12 +5,13 @@ from __future__ import annotations
 from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
-from barnabas.controller.acls import create_acls
+from barnabas.common.cooperative import finish
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.acls import change_acls, create_acls
 from barnabas.controller.client_quotas import Alteration, alter_client_quotas
 from barnabas.controller.scram_credentials import DECOY_KEY_BYTES, Deletion, Upsertion, alter_credentials
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authn.credentials import ScramCredential
+from barnabas.security.authz.acls import AclBinding
 
 ACLS = [AclBinding(2, f"topic-{number}", 3, "User:alice", "*", 3, 3) for number in range(4)]
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
@@ -25,11 +26,15 @@ def quota(user: str, value: float | None = 1.0) -> Alteration:
 
 
 def test_acls_beyond_the_limit_are_refused_and_those_that_are_there_are_not() -> None:
-    deltas, results = create_acls(EMPTY_IMAGE, [ACLS[0], ACLS[1], ACLS[0], ACLS[2]], most=2)
+    plan = finish(create_acls(EMPTY_IMAGE.acls, [ACLS[0], ACLS[1], ACLS[0], ACLS[2]], most=2))
+    deltas, results = change_acls(EMPTY_IMAGE, plan)
+    assert isinstance(results, list)
     assert codes(results) == [None, None, None, ErrorCode.POLICY_VIOLATION]
     image = apply(EMPTY_IMAGE, deltas)
     assert len(image.acls) == 2
-    deltas, results = create_acls(image, [ACLS[1], ACLS[3]], most=2)
+    plan = finish(create_acls(image.acls, [ACLS[1], ACLS[3]], most=2))
+    deltas, results = change_acls(image, plan)
+    assert isinstance(results, list)
     assert codes(results) == [None, ErrorCode.POLICY_VIOLATION]
     assert not deltas
 
@@ -39,7 +44,7 @@ def test_credentials_beyond_the_limit_are_refused_but_changed_and_deleted() -> N
     deltas, results = alter_credentials(EMPTY_IMAGE, wanted, most=2)
     assert codes(list(results.values())) == [None, None, ErrorCode.POLICY_VIOLATION]
     image = apply(EMPTY_IMAGE, deltas)
-    again = [Upsertion("a", 1, CREDENTIAL), Deletion("b", 1), Deletion("d", 1)]
+    again: list[Deletion | Upsertion] = [Upsertion("a", 1, CREDENTIAL), Deletion("b", 1), Deletion("d", 1)]
     _, results = alter_credentials(image, again, most=1)
     assert codes(list(results.values())) == [None, None, ErrorCode.RESOURCE_NOT_FOUND]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
+from barnabas.common.errors import ErrorCode
 from barnabas.controller.brokers import Registration, begin_shutdown, fence, register
 from barnabas.controller.configs import ConfigRules, alter_configs
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, settle_min_isr
-from barnabas.common.errors import ErrorCode
 from tests.controller.clusters import after, cluster_of, with_topic
 
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
-POLICY = Policy(min_insync_replicas=2)
+POLICY = ControllerPolicy(min_insync_replicas=2)
 TOPIC = Resource(ResourceType.TOPIC, "orders")
 
 
@@ -21,7 +21,7 @@ def replicated(*partitions: PartitionState) -> MetadataImage:
 
 
 def set_for(
-    image: MetadataImage, resource: Resource, policy: Policy = POLICY, **settings: str
+    image: MetadataImage, resource: Resource, policy: ControllerPolicy = POLICY, /, **settings: str
 ) -> MetadataImage:
     values = {name.replace("_", "."): value for name, value in settings.items()}
     return after(image, alter_configs(image, {resource: values}, RULES, policy))
@@ -128,7 +128,7 @@ def test_an_unclean_election_is_held_only_where_nobody_leads_and_somebody_is_up(
 def test_a_new_cluster_has_the_founders_minimum_and_keeps_it() -> None:
     image = after(replicated(FULL), settle_min_isr(replicated(FULL), POLICY, is_alone=False))
     assert image.configs[ALL_BROKERS] == {MIN_ISR: "2"}
-    again, _ = settle_min_isr(image, Policy(min_insync_replicas=1), is_alone=False)
+    again, _ = settle_min_isr(image, ControllerPolicy(min_insync_replicas=1), is_alone=False)
     assert again == []
 
 

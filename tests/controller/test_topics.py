@@ -4,8 +4,10 @@ import pytest
 
 from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import PartitionState
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid
 from barnabas.controller.brokers import fence
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.topics import (
     CreatedTopic,
     MorePartitions,
@@ -14,14 +16,12 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.types import new_uuid
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
 ONE = PartitionState((1,), (1,), 1)
 
 
-def error_of(topic: NewTopic, brokers: int = 3, policy: Policy = POLICY) -> KafkaError:
+def error_of(topic: NewTopic, brokers: int = 3, policy: ControllerPolicy = POLICY) -> KafkaError:
     image = with_topic(cluster_of(brokers), "exists", ONE)
     deltas, results = create_topics(image, [topic], policy)
     result = results[topic.name]
@@ -46,7 +46,7 @@ def test_a_topic_gets_the_partitions_and_replicas_it_asks_for() -> None:
 
 
 def test_minus_one_means_the_brokers_defaults() -> None:
-    policy = Policy(num_partitions=5, default_replication_factor=2)
+    policy = ControllerPolicy(num_partitions=5, default_replication_factor=2)
     _, results = create_topics(cluster_of(3), [NewTopic("orders")], policy)
     created = results["orders"]
     assert isinstance(created, CreatedTopic)
@@ -146,7 +146,7 @@ def test_overrides_are_checked_by_the_policy() -> None:
     def refuse(overrides: Mapping[str, str]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"no {list(overrides)}")
 
-    error = error_of(NewTopic("t", configs={"x": "1"}), policy=Policy(check_topic_configs=refuse))
+    error = error_of(NewTopic("t", configs={"x": "1"}), policy=ControllerPolicy(check_topic_configs=refuse))
     assert error.code is ErrorCode.INVALID_CONFIG
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.main import collect_rarely, keep_all
+from barnabas.cluster.image import TopicState
 from barnabas.common.clock import ManualClock
 from barnabas.groups.group import Client
 from barnabas.groups.shard import GroupShard
@@ -46,7 +47,7 @@ class Watched:
         simulation.restart()
         simulation.machine.run_soon = self._run_soon  # type: ignore[method-assign]
         self._perform = simulation.coordinator.perform
-        simulation.coordinator.perform = self._timed_perform  # type: ignore[method-assign]
+        simulation.coordinator.perform = self._timed_perform  # type: ignore[method-assign, assignment]
         self.forget()
 
     def forget(self) -> None:
@@ -69,8 +70,9 @@ class Watched:
     def create_topics(self, topics: dict[str, int]) -> list[str]:
         """All at once: one by one they would be copied again and again."""
         simulation = self.simulation
-        create, states = simulation._use, {}
-        simulation._use = states.update  # type: ignore[method-assign]
+        create = simulation._use
+        states: dict[str, TopicState] = {}
+        simulation._use = states.update  # type: ignore[method-assign, assignment]
         for name, partitions in topics.items():
             simulation.create(name, partitions)
         simulation._use = create  # type: ignore[method-assign]
@@ -168,7 +170,8 @@ def shares(
         simulation.coordinator.perform(GROUP, act)
         for missing in wanted:
             simulation.coordinator.perform(
-                GROUP, lambda shard, step, made=missing: shard.share.state_created(GROUP, made, step)
+                GROUP,
+                lambda shard, step, made=missing: shard.share.state_created(GROUP, made, step),  # type: ignore[misc]
             )
         simulation.machine.run_soon()
         assert not answer.response.error_code, answer.response

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.common.clock import ManualClock
 from barnabas.cluster.image import PartitionState
+from barnabas.common.clock import ManualClock
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.coordinator import GroupCoordinator
@@ -32,7 +33,6 @@ from barnabas.protocol.messages.groups import (
 )
 from barnabas.replication.partition import Partition
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.common.types import TopicPartition
 from tests.groups.conversations import join_request
 from tests.log.support import TOPIC_ID, new_log
 
@@ -47,7 +47,7 @@ class Machine:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.timers = clock
-        self.safety = self
+        self.safety: Any = self
         self.holding = False
         self.soon: list[Callable[[], None]] = []
         self._held: list[tuple[Partition, int, Callable[[ErrorCode], None]]] = []
@@ -91,7 +91,7 @@ class Answer:
 
 
 class Simulation:
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
         self.files = FaultyFileSystem()
         self.machine = Machine(self.clock)
@@ -198,7 +198,9 @@ class Simulation:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.shard.groups[GROUP]
+        group = self.shard.groups[GROUP]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     def offsets(self, group: str = GROUP) -> Offsets:
         return self.shard.committed(group)
@@ -220,8 +222,11 @@ class Simulation:
         live, replayed = self.shard, self.replayed()
         assert replayed.offsets.snapshot() == live.offsets.snapshot()
         for group_id, group in live.groups.items():
+            assert isinstance(group, ClassicGroup)
             if group.written_generation == group.generation and group.state in SETTLED:
-                assert written_view(replayed.groups[group_id]) == written_view(group)
+                again = replayed.groups[group_id]
+                assert isinstance(again, ClassicGroup)
+                assert written_view(again) == written_view(group)
         for group_id in replayed.groups:
             assert group_id in live.groups
 
@@ -245,6 +250,6 @@ def written_view(group: ClassicGroup) -> dict[str, Any]:
         "protocol": (group.protocol_type, group.protocol),
         "leader": group.leader,
         "static": group.static_members,
-        "subscribed": group.subscribed,
+        "subscribed": group.is_understood and set(group.topics),
         "members": members,
     }

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import CoordinatorResult
 from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker
-from barnabas.common.types import TopicPartition
 from tests.groups.conversations import join_request, subscription
 from tests.groups.simulation import GROUP, Simulation
 from tests.log.support import content

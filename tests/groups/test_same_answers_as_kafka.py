@@ -146,7 +146,7 @@ async def full_groups(talk: Talk) -> None:
     waiting = []
     for members, member in enumerate(ids[:2], 2):
         waiting.append(await talk.ask_aside(join_request("full", member, rebalance=5000), 7))
-        await talk.until_described("full", lambda group, count=members: len(group.members) == count)
+        await talk.until_described("full", lambda group, count=members: len(group.members) == count)  # type: ignore[misc]
     late = await talk.ask_aside(join_request("full", ids[2], rebalance=5000), 7)
     # Which of the joined members leads is up to the order of Java's hash map.
     talk.heard.append(("errors", [(await task).error_code for task in (*waiting, late)]))

@@ -17,12 +17,12 @@ from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.opening import ConsumedRecord
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.groups import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.offsets import OffsetCommitRequest
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.groups.conversations import Talk, join_request
 from tests.groups.test_same_answers_as_kafka import SETTINGS, commits, topic_ids

@@ -6,28 +6,22 @@ once, when a broker starts on folders that have partitions but no metadata of ou
 
 from __future__ import annotations
 
-from barnabas.cluster.image import ResourceType
-from barnabas.common.errors import KafkaError
-from barnabas.common.files import FileSystem
-from barnabas.protocol import Message, ProtocolError, decode
-from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
-from barnabas.protocol.wire import read_unsigned_varint
-from barnabas.records.batch import iterate_headers
-from barnabas.records.record import iterate_records
-from barnabas.common.types import Uuid
-
 from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, ProducerIdsAllocated, TopicCreated
 from barnabas.cluster.image import PartitionState, ResourceType, TopicState
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid, new_uuid
 from barnabas.log import names
 from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
 from barnabas.log.dirs.loading import KRAFT_METADATA
-from barnabas.common.safe_logging import safe_logger
-from barnabas.common.types import TopicPartition, Uuid, new_uuid
-
+from barnabas.protocol import Message, ProtocolError, decode
+from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
+from barnabas.protocol.wire import read_unsigned_varint
+from barnabas.records.batch import iterate_headers
+from barnabas.records.record import iterate_records
 
 # -- Topic configs out of the metadata log of an Apache Kafka that wrote these folders before us -------
 
@@ -87,7 +81,6 @@ def _decode(value: bytes) -> Message | None:
         return decode(declaration, version, view, position)[0] if declaration else None
     except (ProtocolError, KafkaError, IndexError):
         return None  # a record of a later Kafka: its topics keep their defaults
-
 
 
 logger = safe_logger(__name__)

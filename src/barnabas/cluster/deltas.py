@@ -23,10 +23,10 @@ from barnabas.cluster.image import (
     TopicState,
 )
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authn.credentials import DelegationToken, ScramCredential
-from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.common.types import Uuid
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.quotas.filters import QuotaEntity
 
 
 class _Delta(msgspec.Struct, frozen=True, tag_field="type"):

@@ -18,14 +18,23 @@ Predicate: TypeAlias = Callable[[MetadataImage], bool]
 
 logger = safe_logger(__name__)
 
+ATTEMPTS = 5
+RETRY_SECONDS = 1.0
+"""Between two of them. What fails for want of memory or of a thread may succeed a moment later."""
+
 
 class MetadataFollower:
     """Applies entries one after the other. An entry counts as applied when every `on_commit` callback has
-    acted on it, those that take time included; the next entry waits for that."""
+    acted on it, those that take time included; the next entry waits for that.
+
+    A callback that raises is called again. If it still does, or an entry cannot be applied, no later entry is applied
+    either, and `on_failure` is called: who goes on with an image that has come to a halt believes in leaders, settings
+    and rights of the past."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
         self.on_commit: list[CommitCallback] = []
+        self.on_failure: Callable[[], None] = lambda: None
         self._store = store
         self._arrived: deque[tuple[int, list[Delta]]] = deque()
         self._applying: asyncio.Task[None] | None = None
@@ -71,24 +80,49 @@ class MetadataFollower:
                 offset, deltas = self._arrived.popleft()
                 if offset > self.image.offset:
                     await self._apply(offset, deltas)
-        except Exception:
-            logger.exception("the metadata log cannot be followed any further")
+        except Exception as error:
+            logger.critical("entry %d of the metadata log cannot be applied", offset, exc_info=error)
+            self._fail()
         finally:
             self._applying = None
+
+    def _fail(self) -> None:
+        self._has_stopped = True
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(
+                    KafkaError(ErrorCode.NOT_CONTROLLER, "this broker cannot follow the metadata any further")
+                )
+        self.on_failure()
 
     async def _apply(self, offset: int, deltas: list[Delta]) -> None:
         if offset != self.image.offset + 1:
             raise ValueError(f"entry {offset} came after entry {self.image.offset} of the metadata log")
         self.image = apply(self.image, deltas)
-        for callback in self.on_commit:
+        failures = [error for callback in self.on_commit if (error := await self._act(callback, deltas))]
+        self._tell_waiting()  # what is committed stays committed
+        if failures:
+            raise failures[0]
+
+    async def _act(self, callback: CommitCallback, deltas: list[Delta]) -> Exception | None:
+        """The last error of a callback that does not succeed; the others must still hear of the entry."""
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 acting = callback(self.image, deltas)
                 if acting is not None:
                     await acting
-            except Exception:
-                # What is committed stays committed; the other callbacks must still hear of it.
-                logger.exception("a change of the metadata could not be acted on")
-        self._tell_waiting()
+                return None
+            except Exception as error:
+                failure = error
+                logger.exception(
+                    "entry %d of the metadata log could not be acted on (attempt %d of %d)",
+                    self.image.offset,
+                    attempt,
+                    ATTEMPTS,
+                )
+            if attempt < ATTEMPTS:
+                await asyncio.sleep(RETRY_SECONDS)
+        return failure
 
     def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from barnabas.cluster.mirrors import MirrorTopic
-from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authn.credentials import DelegationToken, ScramCredential
-from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.common.types import Uuid
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.quotas.filters import QuotaEntity
 
 NO_LEADER = -1
 """The leader of a partition that has none, as on the wire."""

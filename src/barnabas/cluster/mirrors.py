@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.common.types import Uuid
+from barnabas.protocol.messages.mirror import MirrorState
 
 TAKES_BATCHES = frozenset({MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE})
 SETTLING = frozenset({MirrorState.PROMOTING, MirrorState.REVERSING})

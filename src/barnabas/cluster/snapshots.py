@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
+
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
-from barnabas.cluster.deltas import Delta
-
-from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import (
     AclsChanged,
@@ -30,8 +29,7 @@ from barnabas.cluster.deltas import (
 )
 from barnabas.cluster.image import NO_CONTROLLER, MetadataImage
 
-
-# -- How an entry of the metadata log looks in a file: its length, the CRC32C of its text, and the text 
+# -- How an entry of the metadata log looks in a file: its length, the CRC32C of its text, and the text
 
 _HEAD = struct.Struct(">II")  # length and CRC32C of the text that follows
 
@@ -95,7 +93,6 @@ def _decode(text: bytes, position: int) -> Entry:
             f"the metadata entry at byte {position} is whole but not understood ({error}); "
             "was this folder written by a newer Barnabas?"
         ) from error
-
 
 
 ACLS_PER_DELTA = 500

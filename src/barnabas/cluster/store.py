@@ -12,15 +12,16 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from barnabas.cluster.deltas import Delta, apply
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.snapshots import (
     DamagedMetadataError,
     Entry,
     decode_entries,
     encode_entry,
     has_entry_behind,
+    image_from_snapshot,
+    snapshot_of,
 )
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import File, FileSystem
 from barnabas.common.safe_logging import safe_logger

@@ -1,16 +1,19 @@
-"""Decisions for the cluster: pure functions from (image, request) to (deltas, result), and one writer.
+"""The controller: pure functions from (image, request) to (deltas, result), and one writer of the metadata
+log.
 
-controller.py   the one writer: decides, stores, applies, tells
-partitions.py   one transition of one partition: ISR, ELR, leader, epochs, end of a reassignment
-placement.py    on which brokers new partitions go
-assignments.py  checks of replica lists that people write themselves
-topics.py       topics are created and deleted, and get more partitions
-elections.py    other leaders: asked for, or preferred replicas that are back
-isr.py          a leader asks for another ISR
-reassignment.py partitions move between brokers
-brokers.py      brokers register, are fenced, stop and leave; they get producer ids
-configs.py      settings of topics, brokers and groups change
-settings.py     what a changed setting does to partitions at once
-features.py     finalized feature levels change
-decision.py     the shape of every decision, and what decisions know of the settings
+`Controller` decides, stores, applies and notifies; a `Decision` is any function of the image that returns
+`Decided`.
+
+controller.py   the only writer of the metadata log
+partitions.py   transitions of one partition: ISR, ELR, leader, epochs, end of a reassignment
+placement.py    replica placement of new partitions
+topics.py       creation and deletion of topics, and more partitions
+elections.py    ElectLeaders, and preferred leader elections
+isr.py          AlterPartition
+reassignment.py reassignments, and checks of manual assignments
+brokers.py      registration, fencing, shutdown and unregistration of brokers; producer ids
+configs.py      configs of topics, brokers and groups
+settings.py     immediate effects of a changed config on partitions
+features.py     finalized feature levels
+decision.py     the type of a decision, and the policy settings
 """

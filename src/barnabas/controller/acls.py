@@ -1,34 +1,73 @@
-"""ACLs come and go. Each of a request succeeds or fails alone; those that succeed are one entry of the metadata log."""
+"""Creation and deletion of ACLs. Each element of a request succeeds or fails separately; the changes are one
+entry of the
+metadata log.
+
+A request may have 150,000 elements, so its changes are planned in steps before the controller decides
+(`create_acls`,
+`delete_acls`). The decision (`change_acls`) takes a plan for the ACLs of its image.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from barnabas.cluster.deltas import AclsChanged, Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import ACLS_PER_DELTA
+from barnabas.common.cooperative import PIECE, Steps, finish, pieces
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter, check_binding
 from barnabas.security.authz.acls import AclBinding
-from barnabas.common.cooperative import Steps, pieces
 
-MOST_CHANGED = 10_000
-"""ACLs that one request creates or deletes: Kafka's MAX_RECORDS_PER_USER_OP. They take half a megabyte."""
+MAX_CHANGED = 10_000
+"""Limit of ACLs that one request creates or deletes:
 
-MOST_MATCHED = 150_000
-"""ACLs in the answer to one request, those counted twice that two of its filters match."""
+Kafka's MAX_RECORDS_PER_USER_OP. They take half a megabyte.
+"""
+
+MAX_MATCHED = 150_000
+"""Limit of ACLs in one response; an ACL that two filters match counts twice."""
 
 COMPARED_AT_ONCE = 5_000
-"""ACLs that a filter is compared with in one step: a millisecond."""
+"""ACLs that a filter is compared with in one step, which takes a millisecond."""
+
+
+class AclPlan(NamedTuple):
+    """The changes of one request, planned in steps for one set of ACLs.
+
+    `results` has an entry for each element of the request. `again` plans them for another set of ACLs.
+    """
+
+    acls: frozenset[AclBinding]
+    results: list[Any]
+    again: Callable[[frozenset[AclBinding]], Steps[AclPlan]]
+    removed: Collection[AclBinding] = ()
+    added: Collection[AclBinding] = ()
+
+
+def change_acls(
+    image: MetadataImage, plan: AclPlan, *, in_one_step: bool = True
+) -> Decided[list[Any] | frozenset[AclBinding]]:
+    """The results of a plan. A plan for other ACLs than those of the image is repeated if that takes one
+    step; otherwise
+    nothing changes and the ACLs of the image are returned, so that the caller can repeat it in steps.
+    """
+    if image.acls is not plan.acls:
+        if not in_one_step:
+            return [], image.acls
+        plan = finish(plan.again(image.acls))
+    _check_bound(plan.removed or plan.added)
+    return _changed(plan.removed, plan.added), plan.results
+
 
 # -- creating -------------------------------------------------------------------------------------------
 
 
 def checked(acl: AclBinding) -> AclBinding | KafkaError:
-    """An ACL of a request, or why it cannot be kept, whatever there is."""
+    """Validate an ACL of a request, without regard to existing ACLs."""
     try:
         check_binding(acl)
     except KafkaError as error:
@@ -37,25 +76,25 @@ def checked(acl: AclBinding) -> AclBinding | KafkaError:
 
 
 def create_acls(
-    image: MetadataImage, wanted: Sequence[AclBinding | KafkaError], most: int = MAX_INT
-) -> Decided[list[KafkaError | None]]:
-    """Why each cannot be created, in the order of the request; one that is there already is in order. There may be
-    `most` of them."""
+    acls: frozenset[AclBinding], wanted: Sequence[AclBinding | KafkaError], most: int = MAX_INT
+) -> Steps[AclPlan]:
+    """Plan why each cannot be created, in the order of the request; None for one that exists. There may be `most`."""
     added: dict[AclBinding, None] = {}
     results: list[KafkaError | None] = []
-    room = most - len(image.acls)
-    for acl in wanted:
+    room = most - len(acls)
+    for number, acl in enumerate(wanted, 1):
+        if not number % PIECE:
+            yield
         if isinstance(acl, KafkaError):
             results.append(acl)
-        elif acl in added or acl in image.acls:
+        elif acl in added or acl in acls:
             results.append(None)
         else:
             problem = _without_room(room - len(added) - 1)
             results.append(problem)
             if problem is None:
                 added[acl] = None
-    _check_bound(added)
-    return _changed((), added), results
+    return AclPlan(acls, results, lambda others: create_acls(others, wanted, most), added=added)
 
 
 def _without_room(room: int) -> KafkaError | None:
@@ -71,66 +110,79 @@ def _without_room(room: int) -> KafkaError | None:
 Match: TypeAlias = list[AclBinding] | KafkaError
 
 
-class Matches(NamedTuple):
-    """What filters match of the ACLs of some moment: all of them are compared, which takes long."""
-
-    filters: Sequence[AclFilter]
-    of: frozenset[AclBinding]
-    found: list[Match]
-
-    def among(self, acls: frozenset[AclBinding]) -> list[Match]:
-        """What they match of other ACLs, which costs what has changed."""
-        if acls is self.of:
-            return self.found
-        new = acls - self.of
-        rows = zip(self.filters, self.found, strict=True)
-        return [
-            found if isinstance(found, KafkaError) else [*filter(acls.__contains__, found), *each.select(new)]
-            for each, found in rows
-        ]
-
-
-def matching(acls: frozenset[AclBinding], filters: Sequence[AclFilter]) -> Steps[Matches]:
-    """Compare filters with ACLs, in steps."""
+def delete_acls(acls: frozenset[AclBinding], filters: Sequence[AclFilter]) -> Steps[AclPlan]:
+    """Plan for each filter the ACLs that it matches, or why it cannot be used. An ACL may be matched by several."""
     parts = list(pieces(acls, COMPARED_AT_ONCE))
+    removed: dict[AclBinding, None] = {}
     found: list[Match] = []
-    room = MOST_MATCHED
-    for each in filters:
-        match = yield from _matching(parts, each)
+    problems: dict[str, KafkaError] = {}
+    room = MAX_MATCHED
+    for number, each in enumerate(filters, 1):
+        if not number % PIECE:
+            yield
+        if (problem := _problem(each)) is not None:
+            found.append(problems.setdefault(problem.message, problem))
+            continue
+        match = yield from _matching(parts, each, removed)
         found.append(match)
-        room -= 0 if isinstance(match, KafkaError) else len(match)
+        room -= len(match)
         if room < 0:
-            raise _too_many(f"the filters match more than {MOST_MATCHED} ACLs together: send fewer of them")
-    return Matches(filters, acls, found)
+            raise _too_many(f"the filters match more than {MAX_MATCHED} ACLs together: send fewer of them")
+    return AclPlan(acls, found, lambda others: _delete_others(others, acls, filters, found), removed)
 
 
-def _matching(parts: Sequence[Sequence[AclBinding]], wanted: AclFilter) -> Steps[Match]:
+def _problem(wanted: AclFilter) -> KafkaError | None:
     try:
         wanted.check()
     except KafkaError as error:
-        return error
+        return error.with_traceback(None)  # it is kept, and would keep all the frames of its traceback
+    return None
+
+
+def _matching(
+    parts: Sequence[Sequence[AclBinding]], wanted: AclFilter, removed: dict[AclBinding, None]
+) -> Steps[list[AclBinding]]:
     found: list[AclBinding] = []
     for part in parts:
-        found += wanted.select(part)
+        some = wanted.select(part)
+        found += some
+        removed.update(dict.fromkeys(some))
         yield
     return found
 
 
-def delete_acls(image: MetadataImage, matches: Matches) -> Decided[list[Match]]:
-    """For each filter the ACLs that it matched, or why it cannot be used. An ACL may be matched by several."""
-    results = matches.among(image.acls)
-    removed = {acl: None for found in results if not isinstance(found, KafkaError) for acl in found}
-    _check_bound(removed)
-    return _changed(removed, ()), results
+def _delete_others(
+    acls: frozenset[AclBinding],
+    before: frozenset[AclBinding],
+    filters: Sequence[AclFilter],
+    matches: Sequence[Match],
+) -> Steps[AclPlan]:
+    """Plan for other ACLs, which costs what has changed since those before were compared."""
+    parts = list(pieces(acls - before, COMPARED_AT_ONCE))
+    removed: dict[AclBinding, None] = {}
+    found: list[Match] = []
+    for number, (each, match) in enumerate(zip(filters, matches, strict=True), 1):
+        if not number % PIECE:
+            yield
+        if isinstance(match, KafkaError):
+            found.append(match)
+            continue
+        still: list[AclBinding] = []
+        for piece in pieces(match, COMPARED_AT_ONCE):
+            still += filter(acls.__contains__, piece)
+            yield
+        removed.update(dict.fromkeys(still))
+        found.append(still + (yield from _matching(parts, each, removed)))
+    return AclPlan(acls, found, lambda others: _delete_others(others, acls, filters, found), removed)
 
 
 # -- both -----------------------------------------------------------------------------------------------
 
 
 def _check_bound(changed: Collection[AclBinding]) -> None:
-    if len(changed) > MOST_CHANGED:
+    if len(changed) > MAX_CHANGED:
         raise _too_many(
-            f"at most {MOST_CHANGED} ACLs are changed in one request, and these are {len(changed)}"
+            f"at most {MAX_CHANGED} ACLs are changed in one request, and these are {len(changed)}"
         )
 
 

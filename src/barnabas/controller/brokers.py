@@ -1,4 +1,4 @@
-"""Brokers register, are fenced when they are lost, stop in an orderly way, and leave for good."""
+"""Brokers register, are fenced when they are lost, shut down, and are unregistered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from barnabas.cluster.deltas import (
     ProducerIdsAllocated,
 )
 from barnabas.cluster.image import BrokerState, Endpoint, MetadataImage, PartitionState, TopicState
-from barnabas.controller.decision import Decided, Policy
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.features import check_supported
 from barnabas.controller.isr import check_broker_epoch
 from barnabas.controller.partitions import (
@@ -28,18 +30,17 @@ from barnabas.controller.partitions import (
     is_unclean,
     next_state,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.types import Uuid
 
-PRODUCER_ID_BLOCK_SIZE = 1000  # Kafka's own (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)
+PRODUCER_ID_BLOCK_SIZE = 1000  # Kafka's ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A broker that starts. `epoch` comes from the store that knows a better one (ZooKeeper's czxid).
+    """A starting broker. `epoch` is set by stores that have a better one (ZooKeeper's czxid).
 
-    `clean` says that it lost nothing since it last served: an orderly stop, or a crash of the process
-    alone. After a crash of the machine what was not synced is gone, and its replicas may lack records.
+    `clean`: the broker lost no data since it last served, after a clean shutdown or a crash of the
+    process alone. After
+    a crash of the machine unflushed data is lost, and its replicas may lack records.
     """
 
     broker_id: int
@@ -60,24 +61,26 @@ def create_cluster(image: MetadataImage, cluster_id: str, features: Mapping[str,
     return deltas, cluster_id
 
 
-def register(image: MetadataImage, registration: Registration, policy: Policy) -> Decided[int]:
-    """The epoch of the broker's new life. Every partition it leads gets a new leader epoch, so that
-    clients notice if the log is shorter than it was."""
+def register(image: MetadataImage, registration: Registration, policy: ControllerPolicy) -> Decided[int]:
+    """The new broker epoch. Every partition it leads gets a new leader epoch, so that clients notice if
+    the log is shorter
+    than before.
+    """
     check_supported(image, registration.broker_id, registration.features)
     broker = _registered(image, registration)
     changes = _partitions_of_registered(image, broker, registration.clean, policy)
     return [BrokerStored(broker), *changes], broker.epoch
 
 
-def fence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]:
-    """The broker is lost: it leaves every ISR, and others take over what it led."""
+def fence(image: MetadataImage, broker_id: int, policy: ControllerPolicy) -> Decided[None]:
+    """Remove a lost broker from every ISR, and elect other leaders."""
     broker = _known(image, broker_id)
     stored = BrokerStored(msgspec.structs.replace(broker, fenced=True))
     return [stored, *_without_broker(image, broker_id, policy)], None
 
 
-def unfence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]:
-    """The broker is back: it may lead what no other broker can."""
+def unfence(image: MetadataImage, broker_id: int, policy: ControllerPolicy) -> Decided[None]:
+    """Unfence a returned broker: it may lead partitions that have no other leader."""
     broker = msgspec.structs.replace(_known(image, broker_id), fenced=False, shutting_down=False)
 
     def can_lead(other: int) -> bool:
@@ -92,9 +95,11 @@ def unfence(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[Non
     return [BrokerStored(broker), *change_all(image, transition_of)], None
 
 
-def begin_shutdown(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[int]:
-    """Hand over what the broker leads before it stops, and wait for it nowhere any more; the number of partitions
-    no other broker can lead."""
+def begin_shutdown(image: MetadataImage, broker_id: int, policy: ControllerPolicy) -> Decided[int]:
+    """Move leadership away before the broker stops, and remove it from every ISR; return the number of
+    partitions that no
+    other broker can lead.
+    """
     broker = _known(image, broker_id)
     stored = BrokerStored(msgspec.structs.replace(broker, shutting_down=True))
     without_heir = sum(
@@ -105,13 +110,13 @@ def begin_shutdown(image: MetadataImage, broker_id: int, policy: Policy) -> Deci
 
 
 def lose_replicas(
-    image: MetadataImage, broker_id: int, places: Collection[tuple[Uuid, int]], policy: Policy
+    image: MetadataImage, broker_id: int, partitions: Collection[tuple[Uuid, int]], policy: ControllerPolicy
 ) -> Decided[None]:
-    """A disk of the broker has failed: what lay there is led by others, and the broker is in sync with none of it."""
+    """Handle a failed disk: elect other leaders for its partitions, and remove the broker from their ISRs."""
 
     def transition_of(topic: TopicState, index: int, partition: PartitionState) -> Transition | None:
         known = broker_id in (*partition.isr, *partition.elr, partition.leader)
-        if (topic.topic_id, index) not in places or not known:
+        if (topic.topic_id, index) not in partitions or not known:
             return None
         return Transition(
             lambda other: other != broker_id and image.can_lead(other),
@@ -128,8 +133,8 @@ def lose_replicas(
     return deltas, None
 
 
-def unregister(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[None]:
-    """Forget a broker that will not come back."""
+def unregister(image: MetadataImage, broker_id: int, policy: ControllerPolicy) -> Decided[None]:
+    """Unregister a broker that will not return."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
@@ -137,7 +142,7 @@ def unregister(image: MetadataImage, broker_id: int, policy: Policy) -> Decided[
         )
     if not broker.fenced:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running. Stop it before it is unregistered."
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running. Stop it before unregistering it."
         )
     return [*_without_broker(image, broker_id, policy), BrokerRemoved(broker_id)], None
 
@@ -162,7 +167,7 @@ def _registered(image: MetadataImage, registration: Registration) -> BrokerState
 
 
 def _partitions_of_registered(
-    image: MetadataImage, broker: BrokerState, clean: bool, policy: Policy
+    image: MetadataImage, broker: BrokerState, clean: bool, policy: ControllerPolicy
 ) -> Iterator[PartitionChanged]:
     for topic, index, partition in image.partitions():
         if broker.id not in partition.replicas:
@@ -178,13 +183,13 @@ def _after_restart(
     partition: PartitionState,
     broker_id: int,
     clean: bool,
-    policy: Policy,
+    policy: ControllerPolicy,
 ) -> tuple[PartitionState, bool]:
-    """The state, and whether the leader may then lack what was acknowledged."""
+    """The state, and True if the leader may then lack acknowledged records."""
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
     state = partition
     if not clean:
-        # First as if it had gone for good: a replica that has everything takes over.
+        # First as if it had left for good: a replica that has everything takes over.
         others = Transition(
             lambda other: other != broker_id and image.can_lead(other),
             min_isr,
@@ -199,14 +204,14 @@ def _after_restart(
     )
     after = next_state(state, step)
     if len(after.replicas) == 1:
-        # The only replica of all comes back with what it has: that is no election.
+        # The only replica returns with its data: that is not an election.
         after = msgspec.structs.replace(after, leader_recovery_state=partition.leader_recovery_state)
         return _one_epoch_up(partition, after), False
     return _one_epoch_up(partition, after), is_unclean(state, after)
 
 
 def _one_epoch_up(before: PartitionState, after: PartitionState) -> PartitionState:
-    """Two steps of one decision are one change."""
+    """Combine two transitions of one decision into one epoch."""
     if after == before:
         return before
     changed_leader = after.leader_epoch > before.leader_epoch
@@ -217,7 +222,9 @@ def _one_epoch_up(before: PartitionState, after: PartitionState) -> PartitionSta
     )
 
 
-def _without_broker(image: MetadataImage, broker_id: int, policy: Policy) -> Iterator[PartitionChanged]:
+def _without_broker(
+    image: MetadataImage, broker_id: int, policy: ControllerPolicy
+) -> Iterator[PartitionChanged]:
     def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if broker_id not in partition.isr and partition.leader != broker_id:
             return None
@@ -231,9 +238,13 @@ def _without_broker(image: MetadataImage, broker_id: int, policy: Policy) -> Ite
     return change_all(image, transition_of)
 
 
-def _handed_over(image: MetadataImage, broker_id: int, policy: Policy) -> Iterator[PartitionChanged]:
-    """It leaves every ISR as well, before it ceases to fetch: else what is committed would wait until its session has
-    ended and a controller, perhaps a new one, has noticed. A partition without an heir is served until the very end."""
+def _handed_over(
+    image: MetadataImage, broker_id: int, policy: ControllerPolicy
+) -> Iterator[PartitionChanged]:
+    """Also remove it from every ISR, before it stops fetching; otherwise commits would wait until its
+    session has expired
+    and a controller, perhaps a new one, has noticed. A partition without a successor is served until the end.
+    """
 
     def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
         if broker_id not in partition.isr or not _has_heir(image, partition, broker_id):
@@ -260,7 +271,7 @@ def _known(image: MetadataImage, broker_id: int) -> BrokerState:
 
 
 def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decided[range]:
-    """A block of ids that no other broker has or will ever get; the broker gives them out without asking again."""
+    """A block of ids that no other broker has or will ever get."""
     check_broker_epoch(image, broker_id, broker_epoch)
     block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
     return [ProducerIdsAllocated(block.stop)], block

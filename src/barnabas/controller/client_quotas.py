@@ -14,31 +14,31 @@ from typing import NamedTuple
 
 from barnabas.cluster.deltas import ClientQuotasChanged, Delta
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT, MAX_LONG
 from barnabas.controller.decision import Decided, check_room
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
 FRACTION = 1e-6  # how far from a whole number Kafka takes a value for one
 
 
-class Key(NamedTuple):
-    """What a quota may be."""
+class QuotaRange(NamedTuple):
+    """Range of a quota."""
 
     largest: float
     type_name: str = "DOUBLE"
     is_whole: bool = True
 
 
-_RATE = Key(MAX_LONG, "a LONG")
-_FREE = Key(math.inf, is_whole=False)
-KEYS_OF_CLIENTS: dict[str, Key] = {
+_RATE = QuotaRange(MAX_LONG, "a LONG")
+_FREE = QuotaRange(math.inf, is_whole=False)
+KEYS_OF_CLIENTS: dict[str, QuotaRange] = {
     "producer_byte_rate": _RATE,
     "consumer_byte_rate": _RATE,
     "request_percentage": _FREE,
     "controller_mutation_rate": _FREE,
 }
-KEYS_OF_ADDRESSES: dict[str, Key] = {"connection_creation_rate": Key(MAX_INT, "an INT")}
+KEYS_OF_ADDRESSES: dict[str, QuotaRange] = {"connection_creation_rate": QuotaRange(MAX_INT, "an INT")}
 
 Named = Sequence[tuple[str, str | None]]
 """An entity as a request says it: types with names, None for the default of a type."""
@@ -58,7 +58,10 @@ def alter_client_quotas(
     validate_only: bool = False,
     most: int = MAX_INT,
 ) -> Decided[list[KafkaError | None]]:
-    """Why each cannot be done, in the order of the request. `most` entities may have quotas."""
+    """Apply each alteration; return the errors in the order of the request.
+
+    `most` entities may have quotas.
+    """
     counts: dict[frozenset[tuple[str, str | None]], int] = {}
     for one in alterations:
         key = frozenset(one.entity)
@@ -81,7 +84,7 @@ def alter_client_quotas(
 
 
 def entity_of(named: Named) -> QuotaEntity:
-    """KafkaError when there is no such entity."""
+    """Parse an entity; raise KafkaError if it is not valid."""
     if not named:
         raise _invalid("Invalid empty client quota entity")
     parts: dict[str, str] = {}
@@ -124,7 +127,7 @@ def _deltas(image: MetadataImage, one: Alteration, *, is_repeated: bool) -> list
     return [ClientQuotasChanged(entity, changed)] if changed else []
 
 
-def _check(known: Mapping[str, Key], name: str, value: float) -> None:
+def _check(known: Mapping[str, QuotaRange], name: str, value: float) -> None:
     key = known.get(name)
     if key is None:
         raise _invalid(f"Invalid configuration key {name}")

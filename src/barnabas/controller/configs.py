@@ -9,15 +9,15 @@ from enum import IntEnum
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
-from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.restoring import check_change, deletion_by_settings
 from barnabas.controller.settings import ALL_BROKERS, follow_settings
-from barnabas.common.errors import ErrorCode, KafkaError
 
 
-class Operation(IntEnum):
+class ConfigOperationType(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -33,20 +33,22 @@ class ConfigOperation:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    """What a decision asks of the settings' definitions.
+    """Config definitions that decisions use.
 
-    `check` raises a KafkaError when these overrides of this resource cannot be. `list_default` gives what
-    APPEND and SUBTRACT start from when nothing is set, and None for a setting that is no list. `permanent` are
-    the settings of all brokers that can be changed and not taken away.
+    `check` raises a KafkaError if these overrides of this resource are invalid. `list_default` returns
+    the value that
+    APPEND and SUBTRACT start from when nothing is set, and None for a config that is not a list.
+    `permanent` are
+    the cluster-wide configs that can be changed but not removed.
     """
 
     check: Callable[[Resource, Mapping[str, str]], None]
     list_default: Callable[[Resource, str], str | None]
     permanent: frozenset[str] = frozenset()
     most_invented: int = MAX_INT
-    """How many groups and client metrics may have settings: unlike topics and brokers, they need not exist."""
+    """Limit of groups and client metrics with configs: unlike topics and brokers, they need not exist."""
     becomes_compacted: Callable[[Mapping[str, str], Mapping[str, str]], bool] = lambda before, after: False
-    """Would this change compact a topic that has remote segments?"""
+    """True if this change compacts a topic that has remote segments."""
 
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
@@ -60,11 +62,11 @@ def alter_configs(
     image: MetadataImage,
     wanted: Mapping[Resource, Mapping[str, str | None]],
     rules: ConfigRules,
-    policy: Policy,
+    policy: ControllerPolicy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
-    """Each resource gets exactly these settings; what is not named goes back to its default."""
+    """Replace all configs of each resource; omitted ones return to their default."""
 
     def target(resource: Resource) -> dict[str, str]:
         return {name: _not_null(name, value) for name, value in wanted[resource].items()}
@@ -76,7 +78,7 @@ def incremental_alter_configs(
     image: MetadataImage,
     wanted: Mapping[Resource, Sequence[ConfigOperation]],
     rules: ConfigRules,
-    policy: Policy,
+    policy: ControllerPolicy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
@@ -91,10 +93,10 @@ def _change(
     resources: Mapping[Resource, object],
     target: Callable[[Resource], dict[str, str]],
     rules: ConfigRules,
-    policy: Policy,
+    policy: ControllerPolicy,
     validate_only: bool,
 ) -> Decided[Results]:
-    """Each resource by itself: one that is refused does not hold up the others."""
+    """Change each resource separately: one failure does not affect the others."""
     deltas: list[Delta] = []
     results: Results = {}
     room = rules.most_invented - invented_resources(image)
@@ -152,7 +154,7 @@ def _check_permanent(
 def _check_remote_part(
     image: MetadataImage, resource: Resource, values: Mapping[str, str], rules: ConfigRules
 ) -> None:
-    """Ending the tiering of a topic says that its remote part may go."""
+    """Check that disabling tiering of a topic also permits deleting its remote part."""
     if resource.type != ResourceType.TOPIC:
         return
     check_change(image, image.topics[resource.name], values)
@@ -167,7 +169,7 @@ def _remote_deletion(image: MetadataImage, resource: Resource, values: Mapping[s
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
-    """Below the level, a group that has a topic for dead letters keeps it or takes another; none gets its first."""
+    """Below the feature level, a group may change its dead-letter topic, but not get its first one."""
     if resource.type != ResourceType.GROUP or not values.get(DEAD_LETTER_TOPIC):
         return
     has_one = bool(image.configs.get(resource, {}).get(DEAD_LETTER_TOPIC))
@@ -201,11 +203,11 @@ def _operate(
     values: dict[str, str], resource: Resource, operation: ConfigOperation, rules: ConfigRules
 ) -> None:
     name = operation.name
-    if operation.operation == Operation.DELETE:
+    if operation.operation == ConfigOperationType.DELETE:
         values.pop(name, None)
-    elif operation.operation == Operation.SET:
+    elif operation.operation == ConfigOperationType.SET:
         values[name] = _not_null(name, operation.value)
-    elif operation.operation in (Operation.APPEND, Operation.SUBTRACT):
+    elif operation.operation in (ConfigOperationType.APPEND, ConfigOperationType.SUBTRACT):
         before = values.get(name, rules.list_default(resource, name))
         values[name] = _changed_list(operation, before)
     else:
@@ -213,7 +215,7 @@ def _operate(
 
 
 def _changed_list(operation: ConfigOperation, before: str | None) -> str:
-    verb = "APPEND" if operation.operation == Operation.APPEND else "SUBTRACT"
+    verb = "APPEND" if operation.operation == ConfigOperationType.APPEND else "SUBTRACT"
     if before is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -221,7 +223,7 @@ def _changed_list(operation: ConfigOperation, before: str | None) -> str:
         )
     items = [item for item in before.split(",") if item]
     given = _not_null(operation.name, operation.value).split(",")
-    if operation.operation == Operation.APPEND:
+    if operation.operation == ConfigOperationType.APPEND:
         items += [item for item in given if item not in items]
     else:
         items = [item for item in items if item not in given]

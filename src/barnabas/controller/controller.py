@@ -1,4 +1,4 @@
-"""The one writer of the metadata log."""
+"""The only writer of the metadata log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from barnabas.cluster.features import in_terms_of
 from barnabas.cluster.following import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import MetadataStore, SerialExecutor, StaleControllerError
-from barnabas.controller.decision import Decision
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.controller.decision import Decision
 
 T = TypeVar("T")
 
@@ -21,11 +21,11 @@ NOT_ELECTED = -1
 
 
 class Controller:
-    """Takes decisions one after the other: each sees the image that the one before it left.
+    """Runs decisions one after the other: each sees the image that the previous one left.
 
-    Every broker has one; it decides only from `take_over` to `resign`. A decision that is in the log has been
-    applied on this broker, and every `on_commit` callback has acted on it, before its result is returned:
-    after `submit` the broker acts on it.
+    Every broker has one; it decides only from `take_over` to `resign`. Before the result of a decision is
+    returned, its
+    log entry has been applied on this broker and every `on_commit` callback has run.
     """
 
     def __init__(self, store: MetadataStore, node_id: int, metadata: MetadataFollower | None = None) -> None:
@@ -44,23 +44,23 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """Are decisions taken here?"""
+        """True while this broker is the controller."""
         return self._epoch != NOT_ELECTED
 
     async def start(self) -> MetadataImage:
-        """Load the log and begin a controller epoch of our own: what a node alone does."""
+        """Load the log and begin a new controller epoch, on a single node."""
         await self.metadata.start()
         await self.take_over(self.image.controller_epoch + 1)
         return self.image
 
     async def stop(self) -> None:
-        """A decision that is being stored is finished; one that waits to hear of itself waits no longer."""
+        """Finish a decision that is being stored; cancel those that wait for their own entry."""
         self.resign()
         self.metadata.stop()
         await self._writes.run(self._store.close)
 
     async def take_over(self, epoch: int) -> None:
-        """This broker was elected: catch up with the log, and say so in it."""
+        """Catch up with the log after an election, and write the new controller epoch to it."""
         self._wanted = epoch
         await self._writes.run(lambda: self._take_over(epoch))
 
@@ -76,15 +76,17 @@ class Controller:
             raise
 
     def resign(self) -> None:
-        """Another broker is the controller, or none: decide nothing more."""
+        """Stop deciding: another broker is the controller, or none."""
         self._epoch = self._wanted = NOT_ELECTED
 
     async def submit(self, decision: Decision[T], *, refusals_count: bool = False) -> T:
-        """Decide on the newest image, store what was decided, and return the result.
+        """Decide on the newest image, store the deltas, and return the result.
 
-        Whatever the decision raises reaches the caller and changes nothing. A decision that stores nothing comes from
-        a controller that may have been replaced without knowing; where the caller acts on it (`refusals_count`), the
-        store is asked whether the image was the newest.
+        Exceptions of the decision reach the caller and change nothing. A decision without deltas may
+        come from a controller
+        that was replaced without knowing; where the caller acts on it (`refusals_count`), the store
+        verifies that the image
+        was the newest.
         """
         return await self._writes.run(lambda: self._decide(decision, refusals_count))
 
@@ -103,7 +105,7 @@ class Controller:
     async def _check_image(self) -> None:
         if await self._store.head() != self.image.offset:
             self._in_doubt = True
-            raise StaleControllerError("another controller has decided since")
+            raise StaleControllerError("another controller has written to the metadata log")
 
     async def _catch_up(self) -> None:
         await self.metadata.reached(await self._store.head())
@@ -111,12 +113,12 @@ class Controller:
 
     async def _commit(self, deltas: list[Delta]) -> None:
         deltas = in_terms_of(self.image, deltas)
-        # Applied before it is stored: deltas that do not fit the image must never get into the log.
+        # Applied before it is stored: deltas that do not fit the image must never reach the log.
         apply(self.image, deltas)
         try:
             offset = await self._store.append(self.image.offset, self._epoch, deltas)
         except KafkaError:
-            # It may be in the log all the same, or another controller's entry is: look before the next decision.
+            # The entry may have been stored, or another controller's entry was: read the log before the next decision.
             self._in_doubt = True
             raise
         image = await self.metadata.reached(offset)

@@ -1,4 +1,4 @@
-"""The shape of every decision, a pure function of the image, and what decisions know of the settings."""
+"""The type of every decision, a pure function of the image, and the settings that decisions use."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from barnabas.common.errors import ErrorCode, KafkaError
 T = TypeVar("T")
 
 Decided: TypeAlias = tuple[list[Delta], T]
-"""What is to be stored (nothing, if empty) and what the caller is told."""
+"""Deltas to store (none, if empty) and the result for the caller."""
 
 Decision: TypeAlias = Callable[[MetadataImage], Decided[T]]
 
 
 def accept_all(overrides: Mapping[str, str]) -> None:
-    """A check of topic overrides that finds nothing wrong."""
+    """A config check that accepts everything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The settings of a broker that stand behind those in the image; names as in Kafka's settings.
+class ControllerPolicy:
+    """Broker settings that apply when the image has no override; named as in Kafka.
 
-    `check_topic_configs` raises a KafkaError (INVALID_CONFIG) for overrides that cannot be set.
+    `check_topic_configs` raises a KafkaError (INVALID_CONFIG) for invalid overrides.
     """
 
     num_partitions: int = 1
@@ -36,14 +36,16 @@ class Policy:
     check_topic_configs: Callable[[Mapping[str, str]], None] = accept_all
 
     def min_isr(self, image: MetadataImage, topic: str, replicas: int) -> int:
-        """How many members an ISR needs for acks=all."""
+        """min.insync.replicas of a topic, at most the number of replicas."""
         value = self._setting(image, topic, "min.insync.replicas")
         configured = int(value) if value is not None else self.min_insync_replicas
         return effective_min_isr(configured, replicas)
 
     def unclean_election_allowed(self, image: MetadataImage, topic: str) -> bool:
-        """By itself. Never for a tiered topic: a leader that lacks records would write others below the end of what is
-        copied. Only an operator decides that (ElectLeaders)."""
+        """True if unclean elections are automatic. Never for a tiered topic: a leader that lacks
+        records would write others
+        below the end of the remote log. Only an operator may decide that (ElectLeaders).
+        """
         if image.topic_configs(topic).get("remote.storage.enable", "").lower() == "true":
             return False
         value = self._setting(image, topic, "unclean.leader.election.enable")
@@ -51,12 +53,12 @@ class Policy:
 
     @staticmethod
     def _setting(image: MetadataImage, topic: str, name: str) -> str | None:
-        """The topic's own value, else what was set for all brokers at run time."""
+        """The topic's value, otherwise the cluster-wide dynamic value."""
         all_brokers = image.configs.get(Resource(ResourceType.BROKER, ""), {})
         return image.topic_configs(topic).get(name, all_brokers.get(name))
 
 
 def check_room(room: int, what: str, setting: str) -> None:
-    """POLICY_VIOLATION when something new is more than a setting allows: `room` is what is left with it."""
+    """Raise POLICY_VIOLATION if `room`, what the setting leaves, is used up."""
     if room < 0:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"there are as many {what} as {setting} allows")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"too many {what} ({setting})")

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from barnabas.cluster.deltas import DelegationTokenRemoved, DelegationTokenStored
 from barnabas.cluster.image import MetadataImage
-from barnabas.controller.decision import Decided
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid, uuid_to_text
+from barnabas.controller.decision import Decided
 from barnabas.security.authn.credentials import DelegationToken
 from barnabas.security.authn.tokens import is_expired, is_owner_or_renewer
-from barnabas.common.types import new_uuid, uuid_to_text
 
-MOST_RENEWERS = 100
-"""Kafka has no bound; a token is kept in the metadata of every broker."""
+MAX_RENEWERS = 100
+"""A token is kept in the metadata of every broker. Kafka has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class NewToken:
     requester: str
     renewers: tuple[str, ...]
     lifetime_ms: int
-    """Less than one: as long as the settings allow."""
+    """Less than one: the maximum of the settings."""
 
 
 def create_token(
     image: MetadataImage, wanted: NewToken, rules: TokenRules, now_ms: int
 ) -> Decided[DelegationToken]:
-    if len(wanted.renewers) > MOST_RENEWERS:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has at most {MOST_RENEWERS} renewers")
+    if len(wanted.renewers) > MAX_RENEWERS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has at most {MAX_RENEWERS} renewers")
     if len(image.delegation_tokens) >= rules.most_tokens:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -66,7 +66,7 @@ def create_token(
 def renew_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, rules: TokenRules, now_ms: int
 ) -> Decided[int]:
-    """When it expires from now on. A period of nothing, or less, is that of the settings."""
+    """Renew a token; return its new expiry. A period of zero or less means that of the settings."""
     token = _found(image, token_id)
     if is_expired(token, now_ms):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
@@ -78,7 +78,7 @@ def renew_token(
 def expire_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
 ) -> Decided[int]:
-    """When it expires from now on. A negative period removes it at once."""
+    """Change the expiry of a token and return it. A negative period removes the token immediately."""
     token = _found(image, token_id)
     _check_concerns(token, principal)
     if period_ms < 0:
@@ -89,7 +89,7 @@ def expire_token(
 
 
 def remove_expired(image: MetadataImage, now_ms: int) -> Decided[int]:
-    """How many there were."""
+    """Remove expired tokens; return their number."""
     gone = [token for token in image.delegation_tokens.values() if is_expired(token, now_ms)]
     return [DelegationTokenRemoved(token.token_id) for token in gone], len(gone)
 

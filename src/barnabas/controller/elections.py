@@ -1,4 +1,4 @@
-"""Elections that are asked for (ElectLeaders), and those that bring preferred leaders back."""
+"""Elections by request (ElectLeaders), and periodic elections of preferred leaders."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState
-from barnabas.controller.decision import Decided, Policy
-from barnabas.controller.partitions import Election, Transition, is_unclean, next_state
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.controller.decision import ControllerPolicy, Decided
+from barnabas.controller.partitions import Election, Transition, is_unclean, next_state
 
 _NOT_ELECTED = {
     Election.PREFERRED: (
@@ -22,15 +22,20 @@ _NOT_ELECTED = {
     ),
 }
 
-# So many partitions move at once: a broker that came back must not get thousands in one entry of the log.
+# Partitions per log entry: a returned broker must not get thousands at once.
 BALANCED_AT_ONCE = 1000
 
 
 def elect_leaders(
-    image: MetadataImage, wanted: Iterable[TopicPartition] | None, election: Election, policy: Policy
+    image: MetadataImage,
+    wanted: Iterable[TopicPartition] | None,
+    election: Election,
+    policy: ControllerPolicy,
 ) -> Decided[dict[TopicPartition, KafkaError | None]]:
-    """The result of each partition, None for success. `wanted` None means all partitions, of which those
-    that need no election are left out of the results."""
+    """The result of each partition, None for success. `wanted` None means all partitions; those that need
+    no election are
+    omitted from the results.
+    """
     partitions = all_partitions(image) if wanted is None else wanted
     deltas: list[Delta] = []
     results: dict[TopicPartition, KafkaError | None] = {}
@@ -51,7 +56,7 @@ def all_partitions(image: MetadataImage) -> Iterable[TopicPartition]:
 def uncleanly_led(
     image: MetadataImage, deltas: Iterable[Delta]
 ) -> Iterator[tuple[TopicPartition, PartitionState]]:
-    """The partitions that these deltas gave a leader which may lack what was acknowledged."""
+    """The partitions for which these deltas elected a leader that may lack acknowledged records."""
     for delta in deltas:
         if not isinstance(delta, PartitionChanged) or not delta.unclean:
             continue
@@ -60,7 +65,7 @@ def uncleanly_led(
 
 
 def _elect(
-    image: MetadataImage, wanted: TopicPartition, election: Election, policy: Policy
+    image: MetadataImage, wanted: TopicPartition, election: Election, policy: ControllerPolicy
 ) -> PartitionChanged:
     topic = image.topics.get(wanted.topic)
     if topic is None:
@@ -83,8 +88,11 @@ def _election_needed(partition: PartitionState, election: Election) -> bool:
     return partition.leader == NO_LEADER
 
 
-def balance_leaders(image: MetadataImage, policy: Policy) -> Decided[int]:
-    """How many partitions got their preferred leader back. Those whose preferred replica is down or behind stay."""
+def balance_leaders(image: MetadataImage, policy: ControllerPolicy) -> Decided[int]:
+    """Elect preferred leaders; return the number of partitions changed.
+
+    Those whose preferred replica is not in sync stay.
+    """
     wanted = [
         TopicPartition(topic.name, index)
         for topic, index, partition in image.partitions()

@@ -1,4 +1,4 @@
-"""Finalized feature levels: what all brokers of the cluster do from now on."""
+"""Finalized feature levels: what all brokers of the cluster support and use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import IntEnum
 from barnabas.cluster.deltas import FeatureFinalized
 from barnabas.cluster.features import METADATA_VERSION, level_of
 from barnabas.cluster.image import MetadataImage
-from barnabas.controller.decision import Decided
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.decision import Decided
 
 
 class UpgradeType(IntEnum):
@@ -21,7 +21,7 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """The level a feature shall have; 0 takes it away."""
+    """The new level of a feature; 0 removes it."""
 
     name: str
     level: int
@@ -35,7 +35,7 @@ def update_features(
     *,
     validate_only: bool = False,
 ) -> Decided[dict[str, KafkaError | None]]:
-    """All or nothing, as features may depend on each other; None for an update that is in order."""
+    """Update all features or none, as they may depend on each other; None for a valid update."""
     results = {update.name: _problem(image, update, supported) for update in updates}
     if validate_only or any(results.values()):
         return [], results
@@ -44,7 +44,7 @@ def update_features(
 
 
 def check_supported(image: MetadataImage, broker_id: int, supported: Mapping[str, tuple[int, int]]) -> None:
-    """A broker that cannot do what all brokers of the cluster do must not join them: KafkaError says what to do."""
+    """Raise KafkaError if a broker does not support the finalized features; it must not join."""
     for name, level in image.features.items():
         least, most = supported.get(name, (0, 0))
         if not least <= level <= most:
@@ -85,7 +85,7 @@ def _current_level(image: MetadataImage, name: str) -> int:
 
 
 def _unsupported(image: MetadataImage, update: FeatureUpdate, supported: tuple[int, int]) -> str | None:
-    """Who of the cluster could not work at this level; taking a feature away is always possible."""
+    """The broker that does not support this level; removing a feature is always possible."""
     if update.level == 0:
         return None
     least, most = supported

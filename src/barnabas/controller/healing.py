@@ -1,15 +1,21 @@
-"""What an elected controller does about replicas by itself: it replaces those of brokers that stay away, and spreads
-replicas and leaders when brokers come. Both are off unless settings ask for them.
+"""Automatic reassignments by the controller: replace replicas of brokers that stay away, and spread replicas
+and leaders
+when brokers join. Both are off by default.
 
-Theory of operation. `review` is called from time to time with the newest image and says which reassignments to begin
-or to call off; the controller submits them as it would for a client. What is known besides the image is in memory only:
-when a broker was last seen, and which replacements are ours. A new controller counts from the moment it was elected.
+Theory of operation. `review` is called periodically with the newest image and returns the reassignments to
+start or
+cancel; the controller submits them as it would for a client. All state besides the image is in memory only:
+when a
+broker was last seen, and which replacements were started here. A new controller counts from its election.
 
-- A broker that is away for longer than `replace_after` loses its replicas, a few partitions at a time, to brokers that
-  hold few. Not while more than a third of the brokers is away: then it is the network, or a power cut, that is wrong.
-- If it returns, replacements that are under way are called off; those that have finished stay.
-- Brokers that come are given replicas once nothing has changed for `quiet` seconds, nobody is away and nothing moves.
-  What an operator has placed by hand stays until the next broker comes.
+- A broker that is away for longer than `replace_after` loses its replicas, a few partitions at a time, to the
+brokers
+  with the fewest. Not while more than a third of the brokers is away: that indicates a network or power
+  failure.
+- If it returns, replacements in progress are cancelled; completed ones stay.
+- New brokers get replicas once nothing has changed for `quiet` seconds, no broker is away and no reassignment
+is in
+  progress. Manual placement by an operator stays until the next broker joins.
 """
 
 from __future__ import annotations
@@ -22,10 +28,10 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition
 
 Targets: TypeAlias = dict[TopicPartition, tuple[int, ...] | None]
-"""The replicas that partitions shall have; None calls off a reassignment."""
+"""Target replicas of partitions; None cancels a reassignment."""
 
-LARGEST_PART_AWAY = 3
-"""No replica is replaced while more than one broker in so many is away."""
+MAX_PART_AWAY = 3
+"""Replacements stop while more than one broker in this many is away."""
 
 
 class HealingSettings(NamedTuple):
@@ -34,7 +40,7 @@ class HealingSettings(NamedTuple):
     balances: bool
     quiet: float
     at_once: int
-    """Partitions on the move at the same time."""
+    """Limit of concurrent reassignments."""
 
     @property
     def is_on(self) -> bool:
@@ -42,12 +48,12 @@ class HealingSettings(NamedTuple):
 
     @property
     def shortest_wait(self) -> float:
-        """How soon something may have to be done after brokers came or went, in seconds."""
+        """The earliest time at which a broker change may require an action, in seconds."""
         return self.quiet if self.replace_after is None else min(self.quiet, self.replace_after)
 
 
 class Healing:
-    """The state that outlives a review; one for each term of a controller."""
+    """State kept between reviews; one object per controller term."""
 
     def __init__(self) -> None:
         self._alive: frozenset[int] | None = None
@@ -57,7 +63,7 @@ class Healing:
         self._has_come = False
 
     def review(self, image: MetadataImage, settings: HealingSettings, now: float) -> Targets:
-        """What to begin, and what to call off."""
+        """The reassignments to start and to cancel."""
         self._watch(image, now)
         targets = self._returned(image)
         room = settings.at_once - sum(1 for _ in _moving(image))
@@ -69,7 +75,7 @@ class Healing:
             targets = self._balancing(image, room)
         return targets
 
-    # -- who is there -------------------------------------------------------------------------------
+    # -- broker membership -------------------------------------------------------------------------
 
     def _watch(self, image: MetadataImage, now: float) -> None:
         alive = frozenset(broker for broker in image.brokers if image.can_lead(broker))
@@ -90,15 +96,15 @@ class Healing:
             and not any(_moving(image))
         )
 
-    # -- brokers that stay away ---------------------------------------------------------------------
+    # -- brokers that stay away --------------------------------------------------------------------
 
     def _returned(self, image: MetadataImage) -> Targets:
         moving = set(_moving(image))
-        self._replacing = {place: gone for place, gone in self._replacing.items() if place in moving}
-        return {place: None for place, gone in self._replacing.items() if image.can_lead(gone)}
+        self._replacing = {tp: gone for tp, gone in self._replacing.items() if tp in moving}
+        return {tp: None for tp, gone in self._replacing.items() if image.can_lead(gone)}
 
     def _replacements(self, image: MetadataImage, before: float, room: int) -> Targets:
-        if len(self._away_since) * LARGEST_PART_AWAY > len(image.brokers):
+        if len(self._away_since) * MAX_PART_AWAY > len(image.brokers):
             return {}
         targets: Targets = {}
         for gone in sorted(broker for broker, since in self._away_since.items() if since <= before):
@@ -108,7 +114,7 @@ class Healing:
                 self._replacing[move.partition] = gone
         return targets
 
-    # -- brokers that have come ---------------------------------------------------------------------
+    # -- brokers that have joined ------------------------------------------------------------------
 
     def _balancing(self, image: MetadataImage, room: int) -> Targets:
         moves = rebalance(_settled(image), _sites(image))
@@ -141,19 +147,21 @@ def _settled(image: MetadataImage) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _without_stuck(image: MetadataImage, gone: int, chosen: Container[TopicPartition]) -> Assignment:
-    """All that is settled, without the partitions of a broker that is gone for which there is no other broker, or no
-    leader to copy from, or that are to be moved already."""
+    """All settled assignments, without the partitions of a lost broker that have no replacement broker,
+    no leader to copy
+    from, or a reassignment already.
+    """
     alive = {broker for broker in image.brokers if image.can_lead(broker)}
 
-    def is_stuck(place: TopicPartition, replicas: tuple[int, ...]) -> bool:
-        state = image.partition(*place)
+    def is_stuck(tp: TopicPartition, replicas: tuple[int, ...]) -> bool:
+        state = image.partition(*tp)
         has_leader = state is not None and state.leader in alive
-        return gone in replicas and (place in chosen or not has_leader or alive <= set(replicas))
+        return gone in replicas and (tp in chosen or not has_leader or alive <= set(replicas))
 
-    return {place: replicas for place, replicas in _settled(image).items() if not is_stuck(place, replicas)}
+    return {tp: replicas for tp, replicas in _settled(image).items() if not is_stuck(tp, replicas)}
 
 
 def _has_empty_broker(image: MetadataImage, alive: frozenset[int]) -> bool:
-    """Has one come before this controller was elected? It holds nothing then."""
+    """True if a broker holds no replicas: it may have joined before this controller was elected."""
     held = {broker for _, _, state in image.partitions() for broker in state.replicas}
     return bool(held) and bool(alive - held)

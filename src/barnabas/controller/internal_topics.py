@@ -1,4 +1,4 @@
-"""How internal topics look when they are created: by a coordinator that needs one, or by a client's Metadata."""
+"""Configs of internal topics, which are created by a coordinator that needs one, or by a client's Metadata."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SETTINGS = {
     TRANSACTION_STATE: "transaction.state.log",
     SHARE_GROUP_STATE: "share.coordinator.state.topic",
 }
-"""What the names of a topic's settings begin with."""
+"""Prefix of the settings of a topic."""
 
-# Each coordinator needs to find the newest record of a key, and writes batches as it wants them.
+# Coordinators need the newest record of each key, and choose their own batches.
 _CONFIGS = {
     CONSUMER_OFFSETS: {"cleanup.policy": "compact", "compression.type": "producer"},
     TRANSACTION_STATE: {
@@ -22,7 +22,7 @@ _CONFIGS = {
         "compression.type": "uncompressed",
         "unclean.leader.election.enable": "false",
     },
-    # It is never compacted: the share coordinator removes what it no longer needs (KIP-932).
+    # Never compacted: the share coordinator deletes obsolete records (KIP-932).
     SHARE_GROUP_STATE: {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
 }
 
@@ -30,13 +30,13 @@ _CONFIGS = {
 def internal_topic(
     config: BrokerConfig, image: MetadataImage, name: str, *, is_alone: bool = True
 ) -> NewTopic | None:
-    """The topic to create under this name; None if it is not an internal one."""
+    """The internal topic to create under this name; None for any other name."""
     prefix = _SETTINGS.get(name)
     if prefix is None:
         return None
     factor = config[f"{prefix}.replication.factor"]
     if is_alone:
-        # A single node has internal topics too; in a cluster they wait, as with Kafka, until enough brokers are up.
+        # A single node has internal topics too; in a cluster they wait, as in Kafka, until enough brokers are up.
         factor = min(factor, max(1, len(image.brokers)))
     configs: dict[str, str | None] = {
         **_CONFIGS[name],

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.controller.decision import Decided, Policy
-from barnabas.controller.partitions import Transition, next_state
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
+from barnabas.controller.decision import ControllerPolicy, Decided
+from barnabas.controller.partitions import Transition, next_state
 
 ANY_EPOCH = -1
-"""The epoch of an ISR member of whom the leader does not know it (a request before KIP-903)."""
+"""The epoch of an ISR member that the leader does not know (a request before KIP-903)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def alter_isr(
     broker_id: int,
     broker_epoch: int,
     proposals: Sequence[ProposedIsr],
-    policy: Policy,
+    policy: ControllerPolicy,
 ) -> Decided[list[PartitionState | KafkaError]]:
     """The new state of each partition, in the order of the proposals."""
     check_broker_epoch(image, broker_id, broker_epoch)
@@ -50,7 +50,7 @@ def alter_isr(
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
-    """A request from an earlier life of a broker must not count."""
+    """Raise if a request comes from an earlier incarnation of a broker."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         raise KafkaError(
@@ -59,7 +59,9 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) 
         )
 
 
-def _accepted(image: MetadataImage, broker_id: int, proposal: ProposedIsr, policy: Policy) -> PartitionState:
+def _accepted(
+    image: MetadataImage, broker_id: int, proposal: ProposedIsr, policy: ControllerPolicy
+) -> PartitionState:
     topic = image.topic_by_id(proposal.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -75,7 +77,7 @@ def _accepted(image: MetadataImage, broker_id: int, proposal: ProposedIsr, polic
 
 def _check_epochs(partition: PartitionState, broker_id: int, proposal: ProposedIsr) -> None:
     if proposal.leader_epoch > partition.leader_epoch or proposal.partition_epoch > partition.partition_epoch:
-        # The broker knows more than this controller: a newer one must be at work.
+        # The broker knows more than this controller: there must be a newer one.
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if proposal.leader_epoch < partition.leader_epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)

@@ -1,4 +1,4 @@
-"""SettleMirrors: leaders have done their part of a promotion, or of a reversal; when all have, the topic goes on."""
+"""SettleMirrors: leaders report their part of a promotion or a reversal; when all have, the topic continues."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from barnabas.cluster.deltas import Delta, MirrorStored
 from barnabas.cluster.image import MetadataImage, TopicState
 from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
+from barnabas.common.errors import ErrorCode
+from barnabas.common.types import Uuid
 from barnabas.controller.decision import Decided
 from barnabas.controller.isr import check_broker_epoch
-from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.common.types import Uuid
 
-MOST_ABORTED = 100
-"""Transactions of a partition that are listed; the log has the markers of all."""
+MAX_ABORTED = 100
+"""Limit of listed transactions of a partition; the log has the markers of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a leader has done: the mirrored part ends at `promoted_at`, and `end` is behind the markers."""
+    """Report of a leader: the mirrored part ends at `promoted_at`, and `end` is after the markers."""
 
     index: int
     leader_epoch: int
@@ -53,7 +53,7 @@ def settle_mirrors(
 def _with_reports(
     mirror: MirrorTopic, topic: TopicState, broker_id: int, settled: Sequence[Settled]
 ) -> MirrorTopic:
-    """What who is no longer the leader says counts no more; the next one says it again."""
+    """Apply the reports of current leaders; a new leader reports again."""
     partitions = list(mirror.partitions)
     for each in settled:
         state = topic.partition(each.index)
@@ -72,12 +72,12 @@ def _settled(state: MirrorState, partition: MirrorPartition, report: Settled) ->
         promoted_at=report.promoted_at,
         promoted_epoch=report.promoted_epoch,
         own_from=report.end,
-        aborted=report.aborted[:MOST_ABORTED],
+        aborted=report.aborted[:MAX_ABORTED],
     )
 
 
 def _completed(topic: TopicState, mirror: MirrorTopic) -> MirrorTopic:
-    """The next state, once the leaders of all partitions, as they are now, have done their part."""
+    """The next state, once the current leaders of all partitions have reported."""
     if any(
         mirror.partition(index).settled_epoch != state.leader_epoch
         for index, state in enumerate(topic.partitions)

@@ -1,8 +1,11 @@
-"""Mirror topics are created and taken from one state to another (AlterMirrors, SettleMirrors).
+"""Mirror topics are created and moved from one state to another (AlterMirrors, SettleMirrors).
 
-A promotion raises the leader epochs by EPOCH_JUMP, not by one. A source that is not stopped goes on to raise its own by
-one with each election, so without the jump both clusters would write other records under the same epoch, and replicas
-of the old primary could not be told apart by epochs when it becomes a mirror itself (`REVERSE`).
+A promotion raises the leader epochs by EPOCH_JUMP, not by one. A source that is not stopped continues to
+raise its
+epochs by one with each election, so without the jump both clusters would write different records under the
+same epoch,
+and replicas of the old primary could not be distinguished by epochs when it becomes a mirror itself
+(`REVERSE`).
 """
 
 from __future__ import annotations
@@ -17,25 +20,25 @@ from barnabas.cluster.deltas import Delta, MirrorStored, PartitionChanged
 from barnabas.cluster.features import MIRROR_LEVEL, how_to_reach, level_of
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.cluster.mirrors import NEW_PARTITION, TAKES_BATCHES, MirrorPartition, MirrorTopic
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, Uuid
 from barnabas.config.tiering_checks import is_tiered
-from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.partitions import raised
 from barnabas.controller.restoring import NOT_OF_A_MIRROR
 from barnabas.controller.topics import MorePartitions, NewTopic, create_topics, grow
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
-from barnabas.common.types import ZERO_UUID, Uuid
 
 EPOCH_JUMP = 1 << 16
-LARGEST_EPOCH = (1 << 31) - 1
-MOST_TOPICS = 1000
-"""In one request: one entry of the metadata log must stay small."""
-LONGEST_REASON = 500
+MAX_EPOCH = (1 << 31) - 1
+MAX_TOPICS = 1000
+"""Limit per request: one entry of the metadata log must stay small."""
+MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class MirrorLink:
     name: str
     source_cluster_id: str = ""
     path: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ class MirrorChange:
 
 _PASSIVE = frozenset({*TAKES_BATCHES, MirrorState.PAUSED, MirrorState.FAILED})
 
-# action -> (from which states, to which); a topic that is there already stays as it is
+# action -> (allowed states, next state); a topic already in that state does not change
 _STEPS: dict[int, tuple[frozenset[int], MirrorState]] = {
     MirrorAction.ACTIVATE: (_PASSIVE, MirrorState.ACTIVE),
     MirrorAction.PAUSE: (_PASSIVE, MirrorState.PAUSED),
@@ -83,15 +86,15 @@ Results = dict[str, MirrorTopic | KafkaError]
 
 def alter_mirrors(
     image: MetadataImage,
-    link: Link,
+    link: MirrorLink,
     changes: Sequence[MirrorChange],
-    policy: Policy,
+    policy: ControllerPolicy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
-    """Each topic by itself: one that cannot be changed does not keep the others from being."""
-    if len(changes) > MOST_TOPICS:
-        too_many = KafkaError(ErrorCode.INVALID_REQUEST, f"at most {MOST_TOPICS} topics in one request")
+    """Change each topic separately: one failure does not affect the others."""
+    if len(changes) > MAX_TOPICS:
+        too_many = KafkaError(ErrorCode.INVALID_REQUEST, f"at most {MAX_TOPICS} topics in one request")
         return [], {change.name: too_many for change in changes}
     repeated = {name for name, count in Counter(change.name for change in changes).items() if count > 1}
     alteration = _Alteration(image, link)
@@ -111,7 +114,7 @@ def alter_mirrors(
 class _Alteration:
     """One AlterMirrors request."""
 
-    def __init__(self, image: MetadataImage, link: Link) -> None:
+    def __init__(self, image: MetadataImage, link: MirrorLink) -> None:
         self.deltas: list[Delta] = []
         self._image = image
         self._link = link
@@ -122,7 +125,7 @@ class _Alteration:
         if level_of(self._image) < MIRROR_LEVEL:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"mirrors need {how_to_reach(MIRROR_LEVEL)}")
         if change.action not in list(MirrorAction):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no action {change.action}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown action {change.action}")
         if change.action == MirrorAction.REVERSE:
             return self._reverse(change)
         mirror = self._image.mirror_of(change.name)
@@ -144,9 +147,9 @@ class _Alteration:
 
     def _found(self, change: MirrorChange, mirror: MirrorTopic | None) -> MirrorTopic:
         if mirror is None and change.name not in self._image.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {change.name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {change.name} does not exist")
         if mirror is None:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{change.name} is no mirror")
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{change.name} is not a mirror")
         if self._link.name and self._link.name != mirror.link:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"{change.name} belongs to the link {mirror.link}: say so (--link)"
@@ -161,8 +164,8 @@ class _Alteration:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a mirror has as many partitions as its source")
         _check_configs(change.configs)
 
-    def create(self, policy: Policy) -> Results:
-        """All that are new, in one step."""
+    def create(self, policy: ControllerPolicy) -> Results:
+        """Create all new mirrors in one step."""
         wanted = [
             NewTopic(each.name, each.num_partitions, each.replication_factor, (), dict(each.configs))
             for each in self._new.values()
@@ -216,7 +219,7 @@ class _Alteration:
             )
 
     def _grow(self, change: MirrorChange, mirror: MirrorTopic) -> MirrorTopic:
-        """It is there already: is it the same, and has its source got more partitions?"""
+        """The mirror exists: check that it is the same, and add partitions if its source has more."""
         link = self._link
         if (mirror.link, mirror.source_cluster_id, mirror.source_name) != (
             link.name,
@@ -237,7 +240,7 @@ class _Alteration:
     # -- states -----------------------------------------------------------------------------------
 
     def _with_partitions(self, change: MirrorChange, mirror: MirrorTopic) -> tuple[MirrorTopic, list[Delta]]:
-        """What is said of single partitions: their failures, and how high their leader epochs are to be."""
+        """Apply the changes of single partitions: failures, and new leader epochs."""
         if change.source_topic_id != ZERO_UUID:
             _check_topic_id(change, mirror)
         if change.partitions and (mirror.state not in _PASSIVE or change.action in _PROMOTES):
@@ -247,7 +250,7 @@ class _Alteration:
         for each in change.partitions:
             state = topic.partition(each.index)
             if state is None or each.index >= len(partitions):
-                text = f"there is no {change.name}-{each.index}"
+                text = f"{change.name}-{each.index} does not exist"
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
             if (higher := raised(state, _checked_epoch(each.min_leader_epoch))) is not state:
                 raises[each.index] = PartitionChanged(topic.topic_id, each.index, higher)
@@ -269,7 +272,7 @@ class _Alteration:
         if change.action == MirrorAction.ACTIVATE and mirror.state != MirrorState.SOURCE_UNAVAILABLE:
             partitions = tuple(replace(each, failure="") for each in mirror.partitions)
             mirror = replace(mirror, partitions=partitions)
-        return replace(mirror, state=target, reason=change.reason[:LONGEST_REASON])
+        return replace(mirror, state=target, reason=change.reason[:MAX_REASON])
 
     def _promote(self, change: MirrorChange, mirror: MirrorTopic) -> MirrorTopic:
         failed = [index for index, each in enumerate(mirror.partitions) if each.failure]
@@ -285,16 +288,16 @@ class _Alteration:
         return replace(
             mirror,
             state=MirrorState.PROMOTING,
-            reason=change.reason[:LONGEST_REASON],
+            reason=change.reason[:MAX_REASON],
             partitions=tuple(MirrorPartition(since_epoch=state.leader_epoch) for state in states),
         )
 
-    # -- the way back -----------------------------------------------------------------------------
+    # -- reversal ----------------------------------------------------------------------------------
 
     def _reverse(self, change: MirrorChange) -> MirrorTopic:
         topic = self._image.topics.get(change.name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {change.name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {change.name} does not exist")
         self._check_source(change)
         known = self._image.mirrors.get(topic.topic_id)
         if known is not None and not known.is_own:
@@ -323,7 +326,7 @@ class _Alteration:
 
 
 def _jumped(epoch: int) -> int:
-    return min(epoch + EPOCH_JUMP, max(LARGEST_EPOCH - EPOCH_JUMP, epoch + 1))
+    return min(epoch + EPOCH_JUMP, max(MAX_EPOCH - EPOCH_JUMP, epoch + 1))
 
 
 def _changed(topic: TopicState, states: Sequence[PartitionState]) -> list[Delta]:
@@ -331,14 +334,14 @@ def _changed(topic: TopicState, states: Sequence[PartitionState]) -> list[Delta]
 
 
 def _checked_epoch(epoch: int) -> int:
-    if epoch > LARGEST_EPOCH - EPOCH_JUMP:
+    if epoch > MAX_EPOCH - EPOCH_JUMP:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"no cluster has a leader epoch as high as {epoch}")
     return epoch
 
 
 def _with_failure(partition: MirrorPartition, change: PartitionChange) -> MirrorPartition:
     if change.state == MirrorState.FAILED:
-        reason = change.reason[:LONGEST_REASON] or "the mirror has not said why"
+        reason = change.reason[:MAX_REASON] or "the mirror has not said why"
         return replace(partition, failure=reason)
     return replace(partition, failure="") if change.state == MirrorState.ACTIVE else partition
 

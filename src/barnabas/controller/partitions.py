@@ -1,14 +1,15 @@
-"""One step of one partition: what its next state is when its ISR, its replicas or its brokers change.
+"""Transitions of one partition: the next state when its ISR, its replicas or its brokers change.
 
 Kafka's rules with eligible leader replicas (KIP-966):
 
 - A leader comes from the ISR; if that is empty, from the ELR; if that is empty too, the last known leader
-  may take over; anybody else only by an unclean election.
-- The ELR takes in who leaves an ISR that is, or becomes, smaller than min.insync.replicas: such a replica
-  missed nothing that was acknowledged. It is empty again once the ISR is large enough.
-- Who stopped uncleanly may have lost what it had not synced, and is neither in the ISR nor in the ELR.
-- An uncleanly elected leader is RECOVERING until it asks for an ISR, by which it says that it has recovered (KIP-704).
-- A new leader, or replicas taken away, give a new leader epoch; any change gives a new partition epoch.
+  may take over; any other replica only by an unclean election.
+- A replica that leaves an ISR that is, or becomes, smaller than min.insync.replicas joins the ELR: it
+  missed no acknowledged record. The ELR is cleared once the ISR is large enough.
+- A replica that stopped uncleanly may have lost unflushed records, and is neither in the ISR nor in the ELR.
+- An uncleanly elected leader is RECOVERING until it sends AlterPartition, which reports its recovery
+(KIP-704).
+- A new leader, or removed replicas, raise the leader epoch; any change raises the partition epoch.
 """
 
 from __future__ import annotations
@@ -21,23 +22,24 @@ import msgspec
 
 from barnabas.cluster.deltas import PartitionChanged
 from barnabas.cluster.image import NO_LEADER, RECOVERED, RECOVERING, MetadataImage, PartitionState, TopicState
-from barnabas.controller.decision import Policy
+from barnabas.controller.decision import ControllerPolicy
 
 
 class Election(IntEnum):
-    """What kind of leader is looked for; the first two are ElectLeaders' own numbers."""
+    """Kind of election; the first two are the numbers of ElectLeaders."""
 
     PREFERRED = 0  # the first replica, if it can lead; otherwise as ONLINE
-    UNCLEAN = 1  # anybody who is up, if there is no other way
+    UNCLEAN = 1  # any live replica, as the last resort
     ONLINE = 2  # keep the leader if it can lead, else the first replica that can
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What happens to a partition; what is None stays as it is.
+    """A change of a partition; None fields do not change.
 
-    `can_lead` says which brokers are up. `bump_leader_epoch` asks for a new epoch with the same leader.
-    `recovered`: the leader says that its log is in order.
+    `can_lead` returns True for brokers that are up. `bump_leader_epoch` raises the epoch with the same
+    leader.
+    `recovered`: the leader has recovered its log.
     """
 
     can_lead: Callable[[int], bool]
@@ -53,7 +55,7 @@ class Transition:
 
 
 def next_state(partition: PartitionState, step: Transition) -> PartitionState:
-    """The state after the step; the very same one when nothing changes."""
+    """The state after the transition; the same object if nothing changes."""
     target = _with_elr(partition, _finish_reassignment(_wanted(partition, step)), step)
     elected = _elect(partition, target, step)
     replicas_lost = not set(partition.replicas) <= set(elected.replicas)
@@ -65,7 +67,7 @@ def next_state(partition: PartitionState, step: Transition) -> PartitionState:
 
 
 def raised(partition: PartitionState, leader_epoch: int) -> PartitionState:
-    """The same leader, in an epoch that is not below this one."""
+    """The same leader, in an epoch of at least `leader_epoch`."""
     if leader_epoch <= partition.leader_epoch:
         return partition
     return msgspec.structs.replace(
@@ -74,13 +76,13 @@ def raised(partition: PartitionState, leader_epoch: int) -> PartitionState:
 
 
 def is_untouched(partition: PartitionState) -> bool:
-    """Restored from an object store, and led by nobody since: its replicas are all alike."""
+    """True if restored from an object store and not led since: its replicas are identical."""
     known = (*partition.isr, *partition.elr, *partition.last_known_elr)
     return partition.leader == NO_LEADER and partition.partition_epoch == 0 and not known
 
 
 def is_unclean(before: PartitionState, after: PartitionState) -> bool:
-    """Did one step make a replica the leader that was neither in sync nor eligible?"""
+    """True if the transition elected a leader that was neither in the ISR nor in the ELR."""
     if is_untouched(before):
         return False
     return after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
@@ -90,15 +92,15 @@ TransitionOf = Callable[[TopicState, PartitionState], Transition | None]
 
 
 def change_all(image: MetadataImage, transition_of: TransitionOf) -> Iterator[PartitionChanged]:
-    """Every partition takes the step given for it; those without a step, or unmoved by it, give no delta."""
+    """Apply a transition to every partition; those without one, or unchanged by it, give no delta."""
     for topic, index, partition in image.partitions():
         step = transition_of(topic, partition)
         if step is not None and (state := next_state(partition, step)) is not partition:
             yield PartitionChanged(topic.topic_id, index, state, is_unclean(partition, state))
 
 
-def election_for(image: MetadataImage, policy: Policy, topic: str) -> Election:
-    """What may happen without being asked for: an unclean election only where a topic allows it."""
+def election_for(image: MetadataImage, policy: ControllerPolicy, topic: str) -> Election:
+    """The kind of automatic election: unclean only where a topic allows it."""
     return Election.UNCLEAN if policy.unclean_election_allowed(image, topic) else Election.ONLINE
 
 
@@ -115,7 +117,7 @@ def _wanted(partition: PartitionState, step: Transition) -> PartitionState:
 
 
 def _finish_reassignment(target: PartitionState) -> PartitionState:
-    """A reassignment is over when everybody who was added is in the ISR of those who stay."""
+    """Complete a reassignment if all added replicas are in the ISR of those that stay."""
     if not target.being_reassigned:
         return target
     replicas = _without(target.replicas, target.removing_replicas)
@@ -145,7 +147,7 @@ def _elect(partition: PartitionState, target: PartitionState, step: Transition) 
         return _led_cleanly(target, leader, step)
     leader = _unclean_leader(target, step)
     if leader is not None:
-        # Records may be lost here; only the new leader is known to have what it has.
+        # Records may be lost here; only the new leader is in sync with itself.
         return msgspec.structs.replace(
             target,
             leader=leader,
@@ -169,7 +171,7 @@ def _clean_leader(target: PartitionState, step: Transition) -> int | None:
 def _led_cleanly(target: PartitionState, leader: int, step: Transition) -> PartitionState:
     if leader in target.isr:
         return msgspec.structs.replace(target, leader=leader, last_known_elr=())
-    # The minimum may have been lowered to 1 while there was no leader: then this leader commits alone.
+    # The minimum may have been lowered to 1 while the partition had no leader: then this leader commits alone.
     elr = _without(target.elr, (leader,)) if step.min_isr > 1 else ()
     return msgspec.structs.replace(target, leader=leader, isr=(leader,), elr=elr, last_known_elr=())
 

@@ -1,8 +1,8 @@
-"""On which brokers the replicas of new partitions go.
+"""Replica placement of new partitions.
 
 The first replica is the preferred leader, so leaders are spread first. Replicas of one partition avoid
 sharing a machine, then a rack; then a topic's replicas are spread evenly, then those of all topics.
-Nothing is random: the same image gives the same placement, which the simulator relies on.
+Placement is deterministic: the same image gives the same result, which the simulator relies on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _check_enough_brokers(brokers: Collection[BrokerState], replication_factor: 
 
 
 class _Placer:
-    """Counts what the new partitions have put on each broker, and gives the next one to those with least."""
+    """Counts new replicas per broker, and places the next partition on the least loaded."""
 
     def __init__(self, brokers: Collection[BrokerState], load: Mapping[int, int]) -> None:
         self._brokers = sorted(brokers, key=lambda broker: broker.id)
@@ -70,12 +70,12 @@ class _Placer:
         return self._leads[broker.id], self._holds[broker.id], self._load.get(broker.id, 0)
 
     def _cost_beside(self, chosen: list[BrokerState]) -> Callable[[BrokerState], tuple[int, ...]]:
-        """What speaks against a broker as one more replica, the weightiest first."""
+        """The cost of a broker as the next replica, most important criterion first."""
         hosts = [broker.host for broker in chosen if broker.host]
         racks = [broker.rack for broker in chosen if broker.rack is not None]
 
         def cost(broker: BrokerState) -> tuple[int, ...]:
-            # A broker that is down gets a replica only when there is no other; it catches up later.
+            # A broker that is down gets a replica only as the last resort; it catches up later.
             down = not broker.can_lead
             shared_hosts, shared_racks = hosts.count(broker.host), racks.count(broker.rack or "")
             return down, shared_hosts, shared_racks, self._holds[broker.id], self._load.get(broker.id, 0)

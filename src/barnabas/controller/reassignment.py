@@ -1,23 +1,19 @@
-"""Partitions move between brokers: begun here, and finished by the step that fills the ISR."""
+"""Reassignments: started here, and completed by the transition that fills the ISR."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.common.errors import ErrorCode, KafkaError
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
-from barnabas.controller.decision import Decided, Policy
-from barnabas.controller.partitions import Transition, election_for, is_unclean, next_state
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.controller.decision import ControllerPolicy, Decided
+from barnabas.controller.partitions import Transition, election_for, is_unclean, next_state
 
+# -- checks of manual replica assignments (create, grow, reassign) ---------------------------------
 
-# -- Checks of replica lists that people write themselves (create, grow, reassign) ---------------------
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None = None) -> None:
     """`expected` is the replication factor that the topic's other partitions have."""
@@ -55,15 +51,14 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-
 Target: TypeAlias = Sequence[int] | None
-"""The replicas a partition shall have; None calls off a reassignment that is under way."""
+"""Target replicas of a partition; None cancels a reassignment in progress."""
 
 
 def alter_reassignments(
     image: MetadataImage,
     targets: Sequence[tuple[TopicPartition, Target]],
-    policy: Policy,
+    policy: ControllerPolicy,
     *,
     allow_replication_factor_change: bool = True,
 ) -> Decided[list[KafkaError | None]]:
@@ -87,7 +82,7 @@ def alter_reassignments(
 def list_reassignments(
     image: MetadataImage, wanted: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, PartitionState]:
-    """The partitions that are on the move; of all, or of those asked for. Unknown ones are left out."""
+    """The reassignments in progress; of all partitions, or of those requested. Unknown ones are omitted."""
     if wanted is None:
         wanted = (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
     found = ((asked, image.partition(*asked)) for asked in wanted)
@@ -114,7 +109,7 @@ def _step(
     topic: TopicState,
     partition: PartitionState,
     target: Target,
-    policy: Policy,
+    policy: ControllerPolicy,
     allow_factor_change: bool,
 ) -> Transition:
     if target is None:
@@ -136,9 +131,13 @@ def _check_target(
 
 
 def _move(
-    image: MetadataImage, topic: TopicState, partition: PartitionState, target: Sequence[int], policy: Policy
+    image: MetadataImage,
+    topic: TopicState,
+    partition: PartitionState,
+    target: Sequence[int],
+    policy: ControllerPolicy,
 ) -> Transition:
-    # A move that replaces one under way starts from where the partition was before that one.
+    # A reassignment that replaces one in progress starts from the original replicas.
     current = _settled_replicas(partition)
     removing = tuple(broker for broker in partition.replicas if broker not in target)
     adding = tuple(broker for broker in target if broker not in current)
@@ -153,7 +152,7 @@ def _move(
 
 
 def _cancellation(
-    image: MetadataImage, topic: TopicState, partition: PartitionState, policy: Policy
+    image: MetadataImage, topic: TopicState, partition: PartitionState, policy: ControllerPolicy
 ) -> Transition:
     if not partition.being_reassigned:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -162,7 +161,7 @@ def _cancellation(
     if not isr and not policy.unclean_election_allowed(image, topic.name):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The reassignment cannot be called off: none of the replicas it started from is in sync.",
+            "The reassignment cannot be cancelled: none of the original replicas is in sync.",
         )
     return Transition(
         image.can_lead,
@@ -176,5 +175,5 @@ def _cancellation(
 
 
 def _settled_replicas(partition: PartitionState) -> tuple[int, ...]:
-    """The replicas without those that a reassignment under way has added."""
+    """The replicas without those that a reassignment in progress has added."""
     return tuple(broker for broker in partition.replicas if broker not in partition.adding_replicas)

@@ -1,43 +1,40 @@
-"""The metadata of a cluster that is restored from an object store: what it wrote down of itself, and what is there.
+"""The metadata of a cluster restored from an object store: its metadata snapshot, merged with the stored
+topics.
 
-- Topics keep ids, partitions and settings. Their first leader has an epoch above all that are known.
-- Nobody is in sync with anything: whoever leads first looks into the store (`barnabas.remote.origin`).
-- Topics that only the store knows are adopted; those that it does not have return empty.
+- Topics keep ids, partitions and settings. Their first leader has an epoch above all known ones.
+- No replica is in sync: the first leader reads the store (`barnabas.remote.origin`).
+- Topics that only the store has are adopted; those that it does not have return empty.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from barnabas.cluster.deltas import Delta, RemoteDeletionBegun, RemoteDeletionEnded
-from barnabas.cluster.features import TIERING_LEVEL, how_to_reach, level_of
-from barnabas.cluster.image import MetadataImage, RemoteDeletion, TopicState
-from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting, is_tiered
-from barnabas.controller.decision import Decided
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.types import Uuid
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from barnabas.cluster.deltas import Delta, RemoteDeletionBegun, RemoteDeletionEnded
+from barnabas.cluster.features import TIERING_LEVEL, how_to_reach, level_of
 from barnabas.cluster.image import (
     NO_CONTROLLER,
     NO_LEADER,
     BrokerState,
     MetadataImage,
     PartitionState,
+    RemoteDeletion,
     Resource,
     ResourceType,
     TopicState,
 )
-from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
-from barnabas.controller.brokers import PRODUCER_ID_BLOCK_SIZE
-from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
+from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
+from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING, is_disabled_without_deleting, is_tiered
+from barnabas.controller.brokers import PRODUCER_ID_BLOCK_SIZE
+from barnabas.controller.decision import Decided
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-
-# -- The remote parts of tiered topics, as the controller sees them: when a topic may have one, and when it has to go 
+# -- remote parts of tiered topics: when a topic may have one, and when it must be deleted ---------
 
 NOT_OF_A_MIRROR = (
     "a mirror cannot be tiered: what its source cuts may be in the object store already. Leave remote.storage.enable "
@@ -46,7 +43,7 @@ NOT_OF_A_MIRROR = (
 
 
 def check_new_topic(image: MetadataImage, configs: Mapping[str, str]) -> None:
-    """KafkaError if a new topic cannot be tiered now."""
+    """Raise KafkaError if a new topic cannot be tiered now."""
     if is_tiered(configs) and level_of(image) < TIERING_LEVEL:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"remote.storage.enable=true needs {how_to_reach(TIERING_LEVEL)}"
@@ -54,7 +51,7 @@ def check_new_topic(image: MetadataImage, configs: Mapping[str, str]) -> None:
 
 
 def check_change(image: MetadataImage, topic: TopicState, after: Mapping[str, str]) -> None:
-    """KafkaError if tiering of a topic cannot begin, or end, by these settings."""
+    """Raise KafkaError if these configs cannot enable, or disable, tiering of the topic."""
     before = image.topic_configs(topic.name)
     if is_disabled_without_deleting(before, after):
         raise KafkaError(ErrorCode.INVALID_CONFIG, NOT_WITHOUT_DELETING)
@@ -73,7 +70,7 @@ def check_change(image: MetadataImage, topic: TopicState, after: Mapping[str, st
 
 
 def deletion_of(image: MetadataImage, topic: TopicState) -> list[Delta]:
-    """For the entry that deletes the topic, or ends its tiering."""
+    """Deltas for the entry that deletes the topic, or disables its tiering."""
     if not is_tiered(image.topic_configs(topic.name)) or level_of(image) < TIERING_LEVEL:
         return []
     return [RemoteDeletionBegun(RemoteDeletion(topic.topic_id, topic.name, len(topic.partitions)))]
@@ -87,42 +84,41 @@ def end_deletion(image: MetadataImage, topic_id: Uuid) -> Decided[None]:
     return ([RemoteDeletionEnded(topic_id)] if topic_id in image.remote_deletions else []), None
 
 
-
 SKIPPED_BLOCKS = 1000
-"""Of producer ids: some may have been given out after the metadata were written down."""
+"""Blocks of producer ids to skip: some may have been allocated after the metadata snapshot."""
 
 TIERED = "remote.storage.enable"
 
 
 class StoredTopic(NamedTuple):
-    """What the store has of a topic: by partition the latest leader epoch there."""
+    """A topic in the store: the latest leader epoch by partition."""
 
     name: str
     topic_id: Uuid
     latest_epochs: Mapping[int, int]
 
 
-class Topics(NamedTuple):
-    """What becomes of each."""
+class RestoredTopics(NamedTuple):
+    """Topics by outcome."""
 
     restored: tuple[str, ...]
     adopted: tuple[str, ...]
     deleted: tuple[str, ...]
-    """Their objects are marked as deleted, though the metadata that were written down still have them."""
+    """Their objects are marked as deleted, though the metadata snapshot still has them."""
     empty: tuple[str, ...]
     """The store has nothing of them."""
     unnamed: tuple[StoredTopic, ...]
-    """Only the store has them, and another topic has their name: they stay where they are."""
+    """Only the store has them, and another topic has their name: they are left alone."""
 
 
-def sort_topics(image: MetadataImage, stored: Sequence[StoredTopic], deleted: set[Uuid]) -> Topics:
+def sort_topics(image: MetadataImage, stored: Sequence[StoredTopic], deleted: set[Uuid]) -> RestoredTopics:
     known = {topic.topic_id for topic in stored}
     ours = [topic for topic in image.topics.values() if topic.topic_id not in deleted]
     names = {topic.name for topic in ours}
     adopted, unnamed = _adoptable(
         [topic for topic in stored if image.topic_by_id(topic.topic_id) is None], names
     )
-    return Topics(
+    return RestoredTopics(
         restored=tuple(sorted(topic.name for topic in ours if topic.topic_id in known)),
         adopted=tuple(sorted(adopted)),
         deleted=tuple(sorted(topic.name for topic in image.topics.values() if topic.topic_id in deleted)),
@@ -134,7 +130,7 @@ def sort_topics(image: MetadataImage, stored: Sequence[StoredTopic], deleted: se
 
 
 def _adoptable(found: Sequence[StoredTopic], taken: set[str]) -> tuple[set[str], list[StoredTopic]]:
-    """The names that are free, each once, and the topics that get none."""
+    """The free names, each once, and the topics that get none."""
     names: set[str] = set()
     unnamed = []
     for topic in found:
@@ -146,7 +142,9 @@ def _adoptable(found: Sequence[StoredTopic], taken: set[str]) -> tuple[set[str],
 
 
 def _has_content(topic: str) -> bool:
-    """Offsets come back from what was written down, and open transactions are ended by the logs."""
+    """False for topics whose data is restored elsewhere: offsets come from the snapshot, and logs end open
+    transactions.
+    """
     return topic not in (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
@@ -157,7 +155,7 @@ def restored_image(
     incarnation: int,
     brokers: Sequence[int] | None = None,
 ) -> MetadataImage:
-    """`brokers`: those that will be there; None for those that were."""
+    """`brokers`: those of the restored cluster; None for those of the snapshot."""
     by_id = {topic.topic_id: topic for topic in stored}
     ids = tuple(brokers) if brokers is not None else tuple(sorted(image.brokers))
     topics = {
@@ -193,7 +191,7 @@ def _restored(topic: TopicState, stored: StoredTopic | None, brokers: Sequence[i
 
 
 def _adopted(stored: StoredTopic, brokers: Sequence[int]) -> TopicState:
-    """One replica each: more are the operator's to ask for."""
+    """One replica each: operators can add more."""
     partitions = [
         _partition((brokers[index % len(brokers)],), stored.latest_epochs.get(index, -1))
         for index in range(max(stored.latest_epochs) + 1)
@@ -211,7 +209,7 @@ def _epoch(topic: TopicState, index: int) -> int:
 
 
 def _replicas(topic: TopicState, index: int, brokers: Sequence[int]) -> tuple[int, ...]:
-    """Where they were; instead of brokers that will not be there, others in turn."""
+    """The previous replicas; brokers that no longer exist are replaced by others in turn."""
     partition = topic.partition(index) or topic.partitions[0]
     before = [each for each in partition.replicas if each not in partition.adding_replicas]
     kept = [each for each in before if each in brokers]

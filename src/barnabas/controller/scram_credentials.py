@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from barnabas.cluster.deltas import Delta, ScramCredentialChanged, ScramDecoyKeyCreated
 from barnabas.cluster.image import MetadataImage, ScramUser
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 
 DECOY_KEY_BYTES = 32

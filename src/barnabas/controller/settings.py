@@ -1,12 +1,16 @@
-"""What a changed setting does to partitions at once.
+"""Immediate effects of a changed config on partitions.
 
-min.insync.replicas: the ELR holds only while nothing is committed without its members, that is while the ISR is smaller
-than the minimum. Where a lowered minimum lets the leader commit with those it has, no other is eligible any more.
-Kafka empties the ELR of every partition that the setting concerns; here it stays where still nothing can be committed,
-so that a partition without a leader is not lost for good by a change that was meant to help it.
+min.insync.replicas: the ELR is valid only while nothing is committed without its members, that is while the
+ISR is
+smaller than the minimum. Where a lowered minimum lets the leader commit with its ISR, no other replica is
+eligible.
+Kafka clears the ELR of every partition that the config concerns; here it stays while still nothing can be
+committed,
+so that a change meant to help a leaderless partition does not lose it for good.
 
-unclean.leader.election.enable: where there is no leader and a replica is up, an election that is now allowed is held.
-Otherwise it would not be held before the next broker registers.
+unclean.leader.election.enable: elects a leader for partitions that have none, if a replica is up and the
+election is
+now allowed. Otherwise it would wait until the next broker registers.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionChanged, apply
 from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType, TopicState
-from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.partitions import Transition, change_all, election_for
 
 MIN_ISR = "min.insync.replicas"
@@ -26,7 +30,7 @@ _DECISIVE = frozenset({MIN_ISR, UNCLEAN_ELECTION})
 
 
 def follow_settings(
-    image: MetadataImage, changes: Iterable[Delta], policy: Policy
+    image: MetadataImage, changes: Iterable[Delta], policy: ControllerPolicy
 ) -> Iterator[PartitionChanged]:
     """The partitions that these changes of settings change, which belong into the same entry of the log."""
     decisive = [delta for delta in changes if isinstance(delta, ConfigsChanged) and _is_decisive(delta)]
@@ -40,7 +44,7 @@ def follow_settings(
         if not everywhere and topic.name not in topics:
             return None
         return Transition(
-            # A leader that is about to stop goes on until another broker can take over.
+            # A leader that is shutting down continues until another broker can take over.
             lambda broker: broker == partition.leader or image.can_lead(broker),
             policy.min_isr(after, topic.name, len(partition.replicas)),
             election_for(after, policy, topic.name),
@@ -49,7 +53,7 @@ def follow_settings(
     return change_all(image, transition_of)
 
 
-def settle_min_isr(image: MetadataImage, policy: Policy, *, is_alone: bool) -> Decided[None]:
+def settle_min_isr(image: MetadataImage, policy: ControllerPolicy, *, is_alone: bool) -> Decided[None]:
     """One minimum for leaders and for the controller: what the founder's properties say becomes a setting of
     the cluster, and what was set for single brokers, by an earlier version, goes (KIP-966).
 

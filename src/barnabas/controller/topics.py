@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
 from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
-from barnabas.config.remote_origin import origin_of
-from barnabas.controller.reassignment import check_assignment, new_partition
-from barnabas.controller.decision import Decided, Policy
-from barnabas.controller.placement import place_replicas, replica_load
-from barnabas.controller.restoring import check_new_topic, deletion_of
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.internal_topics import CLUSTER_METADATA
 from barnabas.common.types import Uuid, new_uuid
+from barnabas.config.remote_origin import origin_of
+from barnabas.controller.decision import ControllerPolicy, Decided
+from barnabas.controller.placement import place_replicas, replica_load
+from barnabas.controller.reassignment import check_assignment, new_partition
+from barnabas.controller.restoring import check_new_topic, deletion_of
+from barnabas.protocol.internal_topics import CLUSTER_METADATA
 
 T = TypeVar("T")
 
@@ -64,12 +64,12 @@ class MorePartitions:
 def create_topics(
     image: MetadataImage,
     wanted: Sequence[NewTopic],
-    policy: Policy,
+    policy: ControllerPolicy,
     *,
     validate_only: bool = False,
     new_id: Callable[[], Uuid] = new_uuid,
 ) -> Decided[dict[str, CreatedTopic | KafkaError]]:
-    """Each topic by itself: one that cannot be created does not keep the others from being."""
+    """Create each topic separately: one failure does not affect the others."""
     repeated = _repeated(topic.name for topic in wanted)
     refusal = refusal_of_size(sum(_partitions_asked_for(topic, policy) for topic in wanted))
     creation = _Creation(image, policy, new_id)
@@ -87,7 +87,7 @@ def create_topics(
 class _Creation:
     """One CreateTopics request; topics of the same request must not collide with each other either."""
 
-    def __init__(self, image: MetadataImage, policy: Policy, new_id: Callable[[], Uuid]) -> None:
+    def __init__(self, image: MetadataImage, policy: ControllerPolicy, new_id: Callable[[], Uuid]) -> None:
         self.deltas: list[Delta] = []
         self._image = image
         self._policy = policy
@@ -192,7 +192,7 @@ def _grow_own(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
 
 
 def grow(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
-    """Also of a mirror, which has as many as its source."""
+    """Add partitions, also to a mirror, which has as many as its source."""
     topic = image.topics.get(request.topic)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -244,7 +244,7 @@ def _place(
     return [new_partition(image, index, replicas) for index, replicas in enumerate(placed, first)]
 
 
-def _checked_configs(configs: Mapping[str, str | None], policy: Policy) -> dict[str, str]:
+def _checked_configs(configs: Mapping[str, str | None], policy: ControllerPolicy) -> dict[str, str]:
     values: dict[str, str] = {}
     for name, value in configs.items():
         if value is None:
@@ -271,14 +271,14 @@ def _by_index(assignments: Sequence[tuple[int, Sequence[int]]]) -> dict[int, Seq
     return by_index
 
 
-def _partitions_asked_for(topic: NewTopic, policy: Policy) -> int:
+def _partitions_asked_for(topic: NewTopic, policy: ControllerPolicy) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return policy.num_partitions if topic.partitions == DEFAULT else max(topic.partitions, 0)
 
 
 def refusal_of_size(partitions: int) -> KafkaError | None:
-    """Why no request may create so many partitions."""
+    """Return the error for a request that creates too many partitions."""
     if partitions <= MAX_PARTITIONS_PER_REQUEST:
         return None
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")

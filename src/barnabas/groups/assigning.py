@@ -18,11 +18,11 @@ from collections.abc import Callable, Generator, Iterator, Sized
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
+from barnabas.common.cooperative import PIECE, Steps
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.cooperative import PIECE, Steps
 
 LARGE = 3000
 """Members, topics in their subscriptions and partitions together: a few milliseconds."""

@@ -7,18 +7,17 @@ from functools import partial
 from typing import TypeVar
 
 from barnabas.common.clock import Timer
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.membership import JoinRequest
-from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.group import Client, Deadline, Group
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.ledger import MemoryBudget
-from barnabas.groups.settings import GroupSettings
+from barnabas.groups.settings import GroupConfigs, GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import Respond, CoordinatorResult, commit_error, group_error
+from barnabas.groups.step import CoordinatorResult, Respond, commit_error, group_error
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.topics import Topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for

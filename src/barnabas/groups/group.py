@@ -7,11 +7,11 @@ from collections.abc import Callable, Sized
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.ledger import Weight
 from barnabas.groups.offsets import Committed
-from barnabas.common.types import TopicPartition, Uuid
 
 UNKNOWN_MEMBER = ""
 """The member id of who has none yet."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from barnabas.common.clock import Clock
-from barnabas.coordination.deadlines import Deadlines
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.settings import GroupConfigs
+from barnabas.coordination.deadlines import Deadlines
 from barnabas.groups.group import Committer, Deadline, DeadlineType, Group, GroupType, PartitionCheck
 from barnabas.groups.ledger import MemoryBudget
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import OffsetStore
-from barnabas.groups.settings import GroupSettings
+from barnabas.groups.settings import GroupConfigs, GroupSettings
 from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.topics import Topics
 from barnabas.protocol.schema import Message

@@ -16,6 +16,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 
 MEMBER_BYTES = 1000  # what a member takes in memory that has said nothing
 NAME_BYTES = 100  # a topic in a subscription, without its letters: a text and its place in a set
+PROTOCOL_BYTES = 1000  # a protocol of a member; Java consumers have two
 OFFSET_BYTES = 350  # an offset without metadata
 UNBOUNDED = 2**63 - 1
 
@@ -40,6 +41,8 @@ class Bounds(NamedTuple):
     size: int = UNBOUNDED
     topics: int = UNBOUNDED
     """That one member may subscribe to by name."""
+    metadata: int = UNBOUNDED
+    """Bytes that one member of a classic group may say, under all its protocols."""
 
 
 class MemoryBudget:
@@ -50,6 +53,7 @@ class MemoryBudget:
         self.refused: Counter[str] = Counter()
         self.most_topics = 0
         """That a member has subscribed to so far."""
+        self.most_metadata = 0
         self._members = self._member_bytes = 0
         self._weights: dict[str, Weight] = {}
         self._changed: dict[str, Mapping[str, Weighed]] = {}
@@ -108,6 +112,18 @@ class MemoryBudget:
             raise self._full(
                 "bytes", f"as much of its groups in memory as barnabas.groups.max.bytes allows ({most})"
             )
+
+    def check_metadata(self, protocols: int, size: int) -> None:
+        """Raise if one member says too much: what all members say is read, stored and sent to the leader."""
+        most = self.bounds.metadata
+        if size > most or protocols * PROTOCOL_BYTES > most:
+            self.refused["metadata"] += 1
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"a member has {protocols} protocols with metadata of {size} bytes, and "
+                f"barnabas.groups.max.member.metadata.bytes allows {most}: subscribe by pattern, or raise the setting",
+            )
+        self.most_metadata = max(self.most_metadata, size)
 
     def check_topics(self, names: int) -> None:
         """May one member subscribe to so many topics? They are read, sorted and written in one turn of the loop."""

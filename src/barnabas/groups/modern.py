@@ -21,10 +21,10 @@ from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 from barnabas.groups.group import Age, Group, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight
 from barnabas.groups.topics import NO_NAMES, Names, Subscriptions
-from barnabas.common.types import Uuid
 
 JOINING = 0
 """The epoch that a member sends to join."""

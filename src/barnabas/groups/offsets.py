@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.groups.ledger import OFFSET_BYTES, MemoryBudget
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY = -1
 

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
-from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.modern import Assignment
-from barnabas.protocol.coordinator_records import encode_key, encode_versioned
-from barnabas.protocol.schema import Message
-
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.coordination.shard import CoordinatorRecord, Effect
+from barnabas.groups.modern import Assignment
 from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER, encode_key, encode_versioned
 from barnabas.protocol.internal_topics import REMEMBERED_KEYS
 from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
+    from barnabas.common.types import TopicPartition
     from barnabas.groups.offsets import Committed
     from barnabas.records.record import Header
-    from barnabas.common.types import TopicPartition
-
 
 
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1  # the only one that knows when a client wanted its offset dropped
 
-LONGEST_REASON = 2000
+MAX_REASON = 2000
 
 
 def reason_headers(text: str) -> tuple[Header, ...]:
     """Why there is a new generation or a new epoch, for the record that says so."""
-    return ((REBALANCE_REASON_HEADER, text[:LONGEST_REASON].encode()),) if text else ()
+    return ((REBALANCE_REASON_HEADER, text[:MAX_REASON].encode()),) if text else ()
 
 
 def offset_record(
@@ -57,7 +52,6 @@ def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
 @lru_cache(REMEMBERED_KEYS)
 def _offset_key(group_id: str, place: TopicPartition) -> bytes:
     return encode_key(OffsetCommitKey(group=group_id, topic=place.topic, partition=place.partition))
-
 
 
 # -- The records that consumer, share and streams groups have in common, each under keys of its own ----

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from barnabas.config.broker import BrokerConfig
 from barnabas.config.coordinator_settings import GROUP_SYNONYMS
 from barnabas.config.definitions import GROUP
 from barnabas.config.setting import ConfigError
-
-from dataclasses import dataclass, field
-
-from barnabas.config.broker import BrokerConfig
 from barnabas.groups.ledger import Bounds
 
-
-# -- Settings of a single group: what was set for it (a config resource of type GROUP), else the broker's default 
+# -- Settings of a single group: what was set for it (a config resource of type GROUP), else the broker's default
 
 Overrides = Callable[[str], Mapping[str, str]]
 """What was set for a group, by its id."""
@@ -47,7 +45,6 @@ class GroupConfigs:
 
     def milliseconds(self, group_id: str, name: str) -> int:
         return int(self.value(group_id, name))
-
 
 
 # Kafka's own constant: a join of a new member that nobody answers is forgotten after five minutes.
@@ -100,5 +97,6 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
             config["barnabas.groups.max.members"],
             config["barnabas.groups.max.bytes"],
             config["barnabas.groups.max.subscribed.topics"],
+            config["barnabas.groups.max.member.metadata.bytes"],
         ),
     )

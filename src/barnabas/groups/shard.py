@@ -10,8 +10,10 @@ from collections.abc import Iterable, Set
 from functools import partial
 from typing import Any
 
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup
 from barnabas.groups.classic.kind import ClassicGroupManager
 from barnabas.groups.classic.member import protocol_bytes
@@ -24,9 +26,8 @@ from barnabas.groups.ledger import OFFSET_BYTES
 from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
 from barnabas.groups.share.kind import ShareGroupManager
-from barnabas.groups.step import Respond, CoordinatorResult
+from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.groups.streams.kind import StreamsGroupManager
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -41,7 +42,6 @@ from barnabas.protocol.messages.groups import (
 )
 from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 logger = rate_limited_logger(__name__)
 
@@ -74,7 +74,9 @@ class GroupShard:
     def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
         """A consumer group takes members of either protocol; an empty group of another type becomes a classic one."""
         group = self.groups.get(joining.request.group_id)
-        self.context.ledger.check_bytes(protocol_bytes(joining.protocols))
+        size = protocol_bytes(joining.protocols)
+        self.context.ledger.check_metadata(len(joining.request.protocols), size)
+        self.context.ledger.check_bytes(size)
         if isinstance(group, ConsumerGroup) and group.members:
             self.consumer.classic_members.join(group, joining, step)
         elif group is None or isinstance(group, ClassicGroup):
@@ -113,7 +115,9 @@ class GroupShard:
             return self.consumer.classic_members.heartbeat(group, *sender)
         return self.classic.membership.heartbeat(group, *sender)
 
-    def leave(self, group_id: str, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
+    def leave(
+        self, group_id: str, leavers: list[MemberIdentity], step: CoordinatorResult
+    ) -> list[MemberResponse]:
         group = self._joined(group_id)
         self.context.ledger.changed(self.groups, group_id)
         if isinstance(group, ConsumerGroup):
@@ -206,7 +210,7 @@ class GroupShard:
             return
         offsets = self.offsets.of_group(group_id)
         pending = self.offsets.pending_places(group_id)
-        now_ms = self.context.clock.now_ms()
+        now_ms = self.context.clock.expiry_ms()
         expired = _expired_offsets(group, offsets, pending, now_ms, self.settings.offsets_retention_ms)
         self._bury(group_id, expired, step)
         all_gone = len(expired) == len(offsets) and not pending
@@ -291,8 +295,8 @@ def _expired_offsets(
         place
         for place, committed in offsets.items()
         if place not in pending
-        and not group.consumes(place.topic)
         and _is_over(committed, since(committed), now_ms, retention_ms)
+        and not group.consumes(place.topic)  # last: it looks at the names of all members
     ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.coordination.shard import CoordinatorRecord, coordinator_error
 from barnabas.common.errors import ErrorCode
+from barnabas.coordination.shard import CoordinatorRecord, coordinator_error
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 Respond = Callable[[Any], None]

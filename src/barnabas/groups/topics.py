@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView
-from barnabas.groups.ledger import NAME_BYTES, text_bytes
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from hashlib import blake2b
 from typing import NamedTuple
 
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, TopicState
 from barnabas.common.types import Uuid
-
+from barnabas.groups.ledger import NAME_BYTES, text_bytes
 
 # -- What the members of one group subscribe to, kept up to date member by member ----------------------
 
@@ -90,11 +87,10 @@ class Subscriptions:
         return topics | joined
 
 
-
 NOTHING_SUBSCRIBED = 0
 """The hash of no topics, as in Kafka."""
 
-MOST_HASHES = 1 << 63
+MAX_HASHES = 1 << 63
 """As many as the field of a record can tell apart without a sign."""
 
 
@@ -174,7 +170,7 @@ class Topics:
             if (state := topics.get(name)) is not None:
                 found = known.get(name)
                 total += found[1] if found is not None and found[0] is state else self._hash(name, state)
-        return total % MOST_HASHES
+        return total % MAX_HASHES
 
     def _hash(self, name: str, state: TopicState) -> int:
         facts = repr((state.topic_id, name, self.racks(name))).encode()

@@ -125,10 +125,12 @@ def test_an_expired_session_fences_and_joining_again_gives_a_new_epoch(root: str
     async def scenario() -> None:
         async with member(root, 1) as one:
             first = await one.join()
-            assert not one.membership.is_fenced
+            before = one.membership.is_fenced
+            assert not before
             await expire(one.zk)
             await until(lambda: one.fenced == 1)
-            assert one.membership.is_fenced
+            expired = one.membership.is_fenced
+            assert expired
             assert await one.join() > first
             assert not one.membership.is_fenced
             assert one.fenced == 1

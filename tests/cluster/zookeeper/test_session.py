@@ -126,6 +126,19 @@ def test_requests_have_a_time_limit_while_there_is_no_link(zookeeper: ZooKeeperP
     asyncio.run(scenario())
 
 
+def test_time_counts_while_the_machine_is_suspended(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """time.monotonic stands still meanwhile, and ZooKeeper ends the session."""
+    boot_clock = time.clock_gettime
+
+    async def scenario() -> None:
+        async with session(root) as zk:
+            await until(lambda: not zk.is_cut_off)
+            monkeypatch.setattr(time, "clock_gettime", lambda which: boot_clock(which) + 3600)
+            assert zk.is_cut_off
+
+    asyncio.run(scenario())
+
+
 def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperProcess, root: str) -> None:
     """kazoo calls a session lost only when a server says so: behind a link that passes nothing on, nobody does."""
 

@@ -22,17 +22,17 @@ from barnabas.cluster.deltas import (
     apply,
 )
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
-from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, ResourceType, TopicState
+from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.store import StaleControllerError
 from barnabas.cluster.zookeeper import store as zookeeper_store
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
 from barnabas.cluster.zookeeper.types import Link, WipedZooKeeperError, ZooKeeperUnusableError
-from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authn.credentials import DelegationToken, ScramCredential
-from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.common.types import new_uuid
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.quotas.filters import QuotaEntity
 from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, until
 
@@ -251,11 +251,15 @@ def test_a_snapshot_replaces_old_entries(root: str) -> None:
             await one.store.load()
             epoch = await one.be_elected()
             values: dict[str, str | None] = {"retention.ms": "7"}
-            configs = [ConfigsChanged(ResourceType.TOPIC, "t", values), ControllerElected(1, epoch)]
+            configs: list[Delta] = [
+                ConfigsChanged(ResourceType.TOPIC, "t", values),
+                ControllerElected(1, epoch),
+            ]
             await one.store.append(0, epoch, configs)
             for number in range(2, 15):
                 await one.store.append(number - 1, epoch, ids(number))
-            assert one.store.wants_snapshot
+            is_long = one.store.wants_snapshot
+            assert is_long
             before = await one.store.load()
             await one.store.save_snapshot(before)
             assert not one.store.wants_snapshot

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.common.cooperative import finish
+from barnabas.common.types import Uuid
 from barnabas.groups.assignors import CONSUMER_ASSIGNORS
 from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
 from barnabas.groups.share import assignor as share
 from barnabas.groups.streams import assignor as streams
-from barnabas.common.cooperative import finish
-from barnabas.common.types import Uuid
 
 MEMBERS, TOPICS = 100, 300
 

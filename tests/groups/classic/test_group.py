@@ -9,7 +9,10 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.groups.classic.group import TRANSITIONS, ClassicGroup, State
+from barnabas.groups.classic.member import MAX_NAMES, ConsumedTopics, subscribed_topics
+from barnabas.groups.classic.records import READ_AT_ONCE, from_value
 from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER
+from barnabas.protocol.messages.records.group import GroupMetadataValue, MemberMetadata
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
 from tests.groups.conversations import join_request
@@ -358,3 +361,52 @@ def test_reasons_of_a_rebalance_that_takes_long_do_not_pile_up() -> None:
     for _ in range(1000):
         group.note("because " * 4000)
     assert sum(map(len, group.reasons)) <= 20 * 500
+
+
+def test_topics_of_members_are_kept_once_for_all_that_have_the_same() -> None:
+    topics = ConsumedTopics()
+    for member in ("a", "b"):
+        topics.set(member, frozenset({"orders", "bills"}))
+    size = topics.size
+    topics.set("c", frozenset({"orders"}))
+    assert topics.size > size
+    assert ("bills" in topics, "other" in topics, topics.are_known) == (True, False, True)
+
+    topics.set("d", None)
+    assert not topics.are_known
+    topics.remove("d")
+    topics.set("a", frozenset())
+    assert "bills" in topics, "b has it"
+    topics.remove("b")
+    assert ("bills" in topics, "orders" in topics, topics.are_known) == (False, True, True)
+    for member in ("a", "c", "nobody"):
+        topics.remove(member)
+    assert topics.size == 0
+
+
+def subscription(*names: bytes) -> bytes:
+    parts = b"".join(len(name).to_bytes(2, "big") + name for name in names)
+    return b"\0\1" + len(names).to_bytes(4, "big") + parts
+
+
+def test_a_member_says_the_same_under_each_protocol_and_is_read_once() -> None:
+    names = [b"topic-%d" % number for number in range(MAX_NAMES)]
+    said = subscription(*names)
+    found = subscribed_topics([said + b"user data", said + b"other data"])
+    assert found is not None
+    assert len(found) == MAX_NAMES
+    assert subscribed_topics([said, subscription(b"one more")]) is None
+    assert subscribed_topics([subscription(b"a"), subscription(b"b")]) == frozenset({"a", "b"})
+
+
+def test_a_large_group_from_the_log_is_understood_when_its_members_have_rejoined() -> None:
+    members = [
+        MemberMetadata(member_id=name, subscription=subscription(b"orders") + bytes(READ_AT_ONCE))
+        for name in ("a", "b")
+    ]
+    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", members=members)
+    group = from_value("g", value, 0)
+    assert (group.is_understood, group.consumes("orders"), group.consumes("other")) == (False, True, True)
+    for member in group.members.values():
+        group.update(member, list(member.protocols), member.timeouts)
+    assert (group.is_understood, group.consumes("orders"), group.consumes("other")) == (True, True, False)

@@ -141,8 +141,7 @@ class GroupOfClients(RuleBasedStateMachine):
         """A generation that was never written down did not happen; its number is given again."""
         self.simulation.restart()
         self._hear()
-        groups = self.simulation.shard.groups
-        written = groups[GROUP].generation if GROUP in groups else 0
+        written = self.simulation.group.generation if GROUP in self.simulation.shard.groups else 0
         self.generations = {number: told for number, told in self.generations.items() if number <= written}
         for client in self.clients:
             if client.generation > written:

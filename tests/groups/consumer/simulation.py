@@ -6,17 +6,17 @@ from typing import Any
 
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.settings import GroupConfigs
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Client, Committer
+from barnabas.groups.settings import GroupConfigs
 from barnabas.groups.topics import Topics
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.common.types import TopicPartition, Uuid
 from tests.groups.consumer.talks import beat, joining
 from tests.groups.simulation import BROKER_ID, GROUP, Answer, Simulation
 

@@ -19,7 +19,7 @@ from tests.groups.consumer.talks import REBALANCE_MS
 from tests.groups.modern_model import ModelClient, ModernGroupModel, steps
 
 TOPICS = ("ants", "bees", "cats")
-SUBSCRIPTIONS = st.one_of(
+SUBSCRIPTIONS: st.SearchStrategy[tuple[list[str], str]] = st.one_of(
     st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True).map(lambda names: (names, "")),
     st.sampled_from(("a.*", ".*s", "cats|dogs")).map(lambda pattern: ([], pattern)),
 )
@@ -37,6 +37,9 @@ class Consumer(ModelClient):
             ErrorCode.GROUP_ID_NOT_FOUND,
         }
     )
+
+    holds: Held
+    assigned: Held
 
     def __init__(self, member_id: str, instance_id: str | None) -> None:
         super().__init__(member_id)
@@ -57,8 +60,8 @@ class Consumer(ModelClient):
 
     def lose_everything(self) -> None:
         self.epoch, self.is_member = 0, False
-        self.holds: Held = {}
-        self.assigned: Held = {}
+        self.holds = {}
+        self.assigned = {}
 
 
 class ConsumerGroupModel(ModernGroupModel[Consumer]):

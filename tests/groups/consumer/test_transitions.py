@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.consumer.migration import read_assignment
-from barnabas.groups.consumer.member import MemberState
-from barnabas.groups.modern import GroupState
 from barnabas.common.types import TopicPartition
+from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.consumer.member import MemberState
+from barnabas.groups.consumer.migration import read_assignment
+from barnabas.groups.modern import GroupState
 from tests.groups.consumer.simulation import (
     REBALANCE_MS,
     SESSION_MS,

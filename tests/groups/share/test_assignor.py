@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.groups.share.assignor import assign
 from barnabas.common.types import Uuid
+from barnabas.groups.share.assignor import assign
 
 TOPICS: list[Uuid] = [bytes([number]) * 16 for number in range(1, 5)]
 PARTITIONS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 7), min_size=1).map(

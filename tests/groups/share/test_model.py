@@ -66,7 +66,7 @@ class ShareSimulation(ConsumerSimulation):
         )
 
     @property
-    def group(self) -> ShareGroup | None:
+    def group(self) -> ShareGroup | None:  # type: ignore[override]
         ((_, shard),) = self.coordinator.runtime.shards()
         group = shard.groups.get(GROUP)
         return group if isinstance(group, ShareGroup) else None

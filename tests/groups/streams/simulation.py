@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.groups.group import Client, Committer
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import task_ids
@@ -12,7 +13,6 @@ from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.sizing import Status
 from barnabas.groups.streams.tasks import NOTHING, Tasks, tasks_of
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from barnabas.common.types import TopicPartition
 from tests.groups.consumer.simulation import ConsumerSimulation, topic_id
 from tests.groups.simulation import GROUP, Answer
 from tests.groups.streams.building import word_count

@@ -16,7 +16,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.client.opening import ConsumedRecord
 from barnabas.cluster.image import ResourceType
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.configs import (
@@ -46,7 +48,6 @@ from barnabas.protocol.messages.streams import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
 from tests.groups.conversations import Talk, join_request
 from tests.groups.streams.building import internal, sent_topology, subtopology, word_count
@@ -474,7 +475,7 @@ async def records_of(address: str, scenario: Scenario, group: str) -> list[str]:
     return [record for record in found if f"'{group}'" in record]
 
 
-def shown(record: Record) -> str:
+def shown(record: Record | ConsumedRecord) -> str:
     key = decode_key(GROUP_RECORDS, record.key)
     value = None if record.value is None else decode_value(GROUP_RECORDS, key, record.value)
     for field in ("metadata_hash", "assignment_timestamp"):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.cluster.features import level_of
-from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import snapshot_of
+from barnabas.cluster.snapshots import Entry, snapshot_of
 from barnabas.cluster.zookeeper.chunks import write_chunks
-from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
     HEAD,
@@ -23,6 +21,7 @@ from barnabas.cluster.zookeeper.layout import (
     Parts,
     encode_entry,
 )
+from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import Create, NodeExistsError, SetData, ZooKeeperUnusableError
 

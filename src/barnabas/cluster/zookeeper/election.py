@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from barnabas.cluster.membership import Elected, Told
-from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.layout import CONTROLLER_EPOCH
 from barnabas.cluster.zookeeper.polling import Poller
+from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import (
     BadVersionError,

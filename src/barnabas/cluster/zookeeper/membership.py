@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
 from barnabas.cluster.zookeeper.election import Candidacy
-from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.polling import POLL_AGAIN, Poller
 from barnabas.cluster.zookeeper.registration import (
     BROKERS,
+    ClusterIdentity,
     decode_registration,
     encode_registration,
     owner_of,
@@ -38,9 +38,9 @@ from barnabas.cluster.zookeeper.types import (
     WipedZooKeeperError,
     ZooKeeperUnusableError,
 )
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import new_uuid, uuid_to_text
+from barnabas.config.broker import BrokerConfig
 
 logger = safe_logger(__name__)
 

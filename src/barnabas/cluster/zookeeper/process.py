@@ -84,6 +84,8 @@ def _candidates() -> Iterator[Path]:
 class ZooKeeperProcess:
     """One server on 127.0.0.1 (or `host`), with its data in `folder`. It keeps its port over restarts."""
 
+    main_class = MAIN_CLASS
+
     def __init__(
         self,
         folder: Path,
@@ -103,6 +105,11 @@ class ZooKeeperProcess:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """As those of an ensemble."""
+        return [(self.host, self.port)]
 
     @property
     def output(self) -> Path:
@@ -128,7 +135,7 @@ class ZooKeeperProcess:
             *self._java_flags,
             "-cp",
             f"{jars}/*",
-            MAIN_CLASS,
+            self.main_class,
             str(self._write_config()),
         ]
         with self.output.open("ab") as output:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-from barnabas.cluster.zookeeper.session import ZooKeeper
-from barnabas.cluster.zookeeper.types import Create, NoNodeError, WipedZooKeeperError
-
 from typing import TypeAlias
 
 import msgspec
 
 from barnabas.cluster.image import Endpoint
 from barnabas.cluster.membership import BrokerInfo
-from barnabas.cluster.zookeeper.types import Node
-
+from barnabas.cluster.zookeeper.session import ZooKeeper
+from barnabas.cluster.zookeeper.types import Create, Node, NoNodeError, WipedZooKeeperError
 
 # -- Whether ZooKeeper still holds the cluster that we belong to ---------------------------------------
 
@@ -63,7 +59,6 @@ class ClusterIdentity:
 
 def create_cluster_id(cluster_id: str) -> Create:
     return Create(CLUSTER_ID, msgspec.json.encode(_Id(cluster_id)), public=True)
-
 
 
 BROKERS = "/brokers/ids"

@@ -6,7 +6,8 @@ Requests are coroutines of the event loop; answers, watches and states of the se
 - Every request has a time limit of its own, because kazoo queues requests without end while it is not connected.
 - A watch only wakes a reader up. Reconnecting wakes all readers up, because watches may be missed.
 - No listener of the session's state asks ZooKeeper for anything.
-- `is_cut_off` goes by our own clock: kazoo calls a session lost only when a server has said so.
+- `is_cut_off` goes by our own clock: kazoo calls a session lost only when a server has said so. It is the clock that
+  runs on while the machine is suspended: ZooKeeper's does.
 - kazoo keeps a session alive from a thread of its own, even if our loop hangs. So the loop stamps a heartbeat, and
   a watchdog closes the session when the stamp is older than half the session timeout.
 """
@@ -16,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +35,7 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.common.clock import boot_seconds
 from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
@@ -46,7 +47,7 @@ BEATS_PER_TIMEOUT = 6
 class ZooKeeper:
     """One session after another with an ensemble. Everything public belongs to the loop that called `start`."""
 
-    def __init__(self, settings: ZooKeeperSettings, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: ZooKeeperSettings, *, now: Callable[[], float] = boot_seconds) -> None:
         self.settings = settings
         self.link = Link.LOST
         self.session_id = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.errors import ErrorCode, KafkaError
 
 DEFAULT_PORT = 2181
 DEFAULT_SESSION_TIMEOUT = 6.0

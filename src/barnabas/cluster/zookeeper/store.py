@@ -16,9 +16,8 @@ import msgspec
 from barnabas.cluster.deltas import ClusterCreated, Delta, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import FIRST_LEVEL, NEWEST_LEVEL, raised_level
-from barnabas.cluster.snapshots import DamagedMetadataError, Entry
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
+from barnabas.cluster.snapshots import DamagedMetadataError, Entry, image_from_snapshot, snapshot_of
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.cluster.zookeeper.chunks import (
     CHUNK_BYTES,
@@ -27,7 +26,6 @@ from barnabas.cluster.zookeeper.chunks import (
     read_chunks,
     write_chunks,
 )
-from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
     HEAD,
@@ -45,6 +43,7 @@ from barnabas.cluster.zookeeper.layout import (
     offset_in,
 )
 from barnabas.cluster.zookeeper.polling import Poller
+from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import (
     ANY_VERSION,

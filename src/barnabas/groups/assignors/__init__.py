@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from barnabas.common.cooperative import Steps
+from barnabas.common.types import Uuid
 from barnabas.groups.assignors.range import assign_ranges, range_steps
 from barnabas.groups.assignors.spec import MemberSpec
 from barnabas.groups.assignors.uniform import assign_uniformly, uniform_steps
 from barnabas.groups.modern import Assignment
-from barnabas.common.cooperative import Steps
-from barnabas.common.types import Uuid
 
 Assignor = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], dict[str, Assignment]]
 """Members by their ids, and how many partitions each topic has."""

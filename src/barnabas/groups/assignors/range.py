@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
-from barnabas.groups.modern import Assignment
 from barnabas.common.cooperative import Steps, finish, pieces, sort
 from barnabas.common.types import Uuid
+from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
+from barnabas.groups.modern import Assignment
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> dict[str, Assignment]:

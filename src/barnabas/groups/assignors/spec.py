@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from barnabas.groups.modern import Assignment
 from barnabas.common.cooperative import Steps, pieces, sort
 from barnabas.common.types import Uuid
+from barnabas.groups.modern import Assignment
 
 
 class MemberSpec(NamedTuple):

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
-from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
-from barnabas.groups.modern import Assignment, partitions_of
-from barnabas.common.cooperative import PIECE, Steps, pieces, sort
-from barnabas.common.types import Uuid
-
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
 
-from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike
-from barnabas.groups.modern import Assignment, partitions_of
-from barnabas.common.cooperative import Steps, finish, sort
+from barnabas.common.cooperative import PIECE, Steps, finish, pieces, sort
 from barnabas.common.types import Uuid
-
+from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike, subscribers_steps
+from barnabas.groups.modern import Assignment, partitions_of
 
 # -- Balancing members that subscribe to different topics ----------------------------------------------
 
-MOST_ROUNDS = 16
+MAX_ROUNDS = 16
 """As in Kafka: a move in one topic may allow another in a topic seen before, but not for ever."""
 
 
@@ -75,7 +68,7 @@ class Balance:
             yield from self._hand_out(topic)
         self._idlest.clear()
         shared = [topic for topic in topics if len(self._subscribers[topic]) > 1]
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             moved = False
             for topic in shared:
                 moved |= yield from self._even_out(topic)
@@ -166,7 +159,6 @@ class Balance:
             self._subscribers.popitem()
             yield
         return targets
-
 
 
 Place = tuple[Uuid, int]

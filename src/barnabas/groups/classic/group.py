@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.classic.member import Member, Protocol, Timeouts, subscribed_topics
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.classic.member import ConsumedTopics, Member, Protocol, Timeouts
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.ledger import MEMBER_BYTES, Weight
 from barnabas.groups.step import CoordinatorResult, join_error
@@ -29,8 +29,8 @@ from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupRespon
 from barnabas.protocol.messages.records.group import GroupMetadataKey
 
 NO_GENERATION = -1
-MOST_REASONS = 20  # of one rebalance
-LONGEST_REASON = 500  # characters; Kafka's own clients send at most 255
+MAX_REASONS = 20  # of one rebalance
+MAX_REASON = 500  # characters; Kafka's own clients send at most 255
 
 
 class State(Enum):
@@ -75,8 +75,8 @@ class ClassicGroup(Group):
         self.pending_syncs: set[str] = set()
         self.member_added = False
         """A member joined during the initial delay, which is extended for that."""
-        self.subscribed: frozenset[str] | None = None
-        """The topics that the members consume; None when they are not consumers, or cannot be understood."""
+        self.topics = ConsumedTopics()
+        """Kept up to date with each join, so that a new generation need not read what all members have said."""
         self.written_generation = NO_GENERATION
         """The last generation that is in the log; an empty one that could not be written is in force all the same."""
         self.reasons: list[str] = []
@@ -129,13 +129,12 @@ class ClassicGroup(Group):
         self.generation += 1
         self.pending_syncs.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self.learn_subscriptions()
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
 
     def note(self, reason: str) -> None:
         """Members may come and go for as long as a rebalance takes, and say why at any length."""
-        if len(self.reasons) < MOST_REASONS:
-            self.reasons.append(reason[:LONGEST_REASON])
+        if len(self.reasons) < MAX_REASONS:
+            self.reasons.append(reason[:MAX_REASON])
 
     # -- members ------------------------------------------------------------------------------------
 
@@ -162,7 +161,8 @@ class ClassicGroup(Group):
                 f"generation {generation} of {self.group_id} is over, it has generation {self.generation}",
             )
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: Member, protocol_type: str, *, is_read: bool = True) -> None:
+        """`is_read`: its subscription, which may be large. Otherwise it counts as not understood until it rejoins."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -172,12 +172,14 @@ class ClassicGroup(Group):
         self.members[member.member_id] = member
         self._supporters.update(_names(member.protocols))
         self.pending_joins.discard(member.member_id)
+        self.topics.set(member.member_id, member.topics() if is_read else None)
 
     def update(self, member: Member, protocols: Sequence[Protocol], timeouts: Timeouts) -> None:
         self._supporters.subtract(_names(member.protocols))
         self._supporters.update(_names(protocols))
         member.protocols = protocols
         member.timeouts = timeouts
+        self.topics.set(member.member_id, member.topics())
 
     def remove(self, member_id: str, step: CoordinatorResult) -> None:
         """Forget a member, pending or real. What it waits for is answered: it is unknown now."""
@@ -187,6 +189,7 @@ class ClassicGroup(Group):
         if member is None:
             return
         self._supporters.subtract(_names(member.protocols))
+        self.topics.remove(member_id)
         if member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
         if self.leader == member_id:
@@ -199,7 +202,9 @@ class ClassicGroup(Group):
         old = self.members.pop(old_id)
         _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
         self.pending_syncs.discard(old_id)
+        self.topics.remove(old_id)
         member = self.members[new_id] = old.renamed(new_id)
+        self.topics.set(new_id, member.topics())
         self.static_members[instance_id] = new_id
         if self.leader == old_id:
             self.leader = new_id
@@ -237,18 +242,15 @@ class ClassicGroup(Group):
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def learn_subscriptions(self) -> None:
-        if self.protocol_type != CONSUMER_PROTOCOL:
-            self.subscribed = None
-        else:
-            self.subscribed = subscribed_topics(
-                member.metadata(self.protocol) for member in self.members.values()
-            )
+    @property
+    def is_understood(self) -> bool:
+        """Are the members consumers whose subscriptions are known?"""
+        return self.protocol_type == CONSUMER_PROTOCOL and self.topics.are_known
 
     def consumes(self, topic: str) -> bool:
         """Is a member subscribed to this topic? Yes, for all we know, if consumers cannot be understood."""
-        if self.subscribed is not None:
-            return topic in self.subscribed
+        if self.is_understood:
+            return topic in self.topics
         return self.protocol_type == CONSUMER_PROTOCOL and bool(self.members)
 
     # -- what administrators and offsets depend on --------------------------------------------------
@@ -258,11 +260,7 @@ class ClassicGroup(Group):
             return commit_time  # nobody ever joined: a consumer that assigns itself its partitions
         if self.state is State.EMPTY:
             return lambda committed: self.state_since_ms
-        if (
-            self.state is State.STABLE
-            and self.protocol_type == CONSUMER_PROTOCOL
-            and self.subscribed is not None
-        ):
+        if self.state is State.STABLE and self.is_understood:
             return commit_time  # of topics that no member consumes any longer
         return None
 
@@ -277,7 +275,7 @@ class ClassicGroup(Group):
     def weight(self) -> Weight:
         pending = len(self.pending_joins)
         size = sum(member.weight for member in self.members.values()) + pending * MEMBER_BYTES
-        return Weight(len(self.members) + pending, size)
+        return Weight(len(self.members) + pending, size + self.topics.size)
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return [CoordinatorRecord(encode_key(GroupMetadataKey(group=self.group_id)), None)]

@@ -58,7 +58,9 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
         self.membership.join(group, joining, step)
         self.context.groups[group.group_id] = group
 
-    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
+    def leave(
+        self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult
+    ) -> list[MemberResponse]:
         responses = self.membership.leave(group, leavers, step)
         self._drop_if_idle(group)
         return responses

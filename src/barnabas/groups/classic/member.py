@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import NamedTuple
 
 from barnabas.groups.group import Client
-from barnabas.groups.ledger import MEMBER_BYTES
+from barnabas.groups.ledger import MEMBER_BYTES, NAME_BYTES, text_bytes
 from barnabas.groups.step import Respond
+from barnabas.groups.topics import NO_NAMES, Names
 
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
+
+MAX_NAMES = 10_000
+"""Topics of one member that are looked at: five milliseconds. A member with more counts as not understood."""
 
 
 class Protocol(NamedTuple):
@@ -38,6 +44,7 @@ class Member:
     """
 
     __slots__ = (
+        "_topics",
         "assignment",
         "awaiting_join",
         "awaiting_sync",
@@ -67,6 +74,13 @@ class Member:
         self.is_new = False
         self.awaiting_join: Respond | None = None
         self.awaiting_sync: Respond | None = None
+        self._topics: tuple[Sequence[Protocol], Names | None] | None = None
+
+    def topics(self) -> Names | None:
+        """What a consumer subscribes to, under any of its protocols; None if that cannot be read. Kept."""
+        if self._topics is None or self._topics[0] is not self.protocols:
+            self._topics = self.protocols, subscribed_topics(known.metadata for known in self.protocols)
+        return self._topics[1]
 
     @property
     def keeps_quiet(self) -> bool:
@@ -95,29 +109,94 @@ class Member:
         return f"Member({self.member_id!r}, {self.instance_id!r})"
 
 
-def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics of some subscriptions; None when one of them cannot be read."""
+class ConsumedTopics:
+    """The topics that the members of a group subscribe to.
+
+    Members mostly have the same names, so each set is kept once, and a member that leaves costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self._of_member: dict[str, Names | None] = {}
+        self._members: Counter[Names] = Counter()
+        """How many members have each set of names."""
+        self._shared: dict[Names, Names] = {}
+        self._unknown = 0
+        self.size = 0
+        """The memory that the sets take."""
+
+    def __contains__(self, topic: str) -> bool:
+        return any(topic in names for names in self._members)
+
+    def __iter__(self) -> Iterator[str]:
+        """Each as often as sets have it."""
+        return chain.from_iterable(self._members)
+
+    @property
+    def are_known(self) -> bool:
+        return not self._unknown
+
+    def set(self, member_id: str, names: Names | None) -> None:
+        """None: what the member subscribes to is not known."""
+        self.remove(member_id)
+        if names is None:
+            self._unknown += 1
+        else:
+            names = self._shared.setdefault(names, names)
+            self._members[names] += 1
+            if self._members[names] == 1:
+                self.size += _size(names)
+        self._of_member[member_id] = names
+
+    def remove(self, member_id: str) -> None:
+        names = self._of_member.pop(member_id, NO_NAMES)
+        if names is None:
+            self._unknown -= 1
+        elif names in self._members:
+            self._members[names] -= 1
+            if not self._members[names]:
+                del self._members[names], self._shared[names]
+                self.size -= _size(names)
+
+
+def _size(names: Names) -> int:
+    return text_bytes(names) + NAME_BYTES * len(names)
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> Names | None:
+    """All topics of some subscriptions; None when one of them cannot be read, or there are too many.
+
+    Every version of a subscription begins alike: version, then the list of topics. What follows is not read.
+    """
     topics: set[str] = set()
+    left, known = MAX_NAMES, b""
     try:
         for subscription in subscriptions:
-            topics.update(_topics_of(subscription))
+            if known and subscription.startswith(known):
+                continue  # consumers say the same under each of their protocols
+            count = _count(subscription, left)
+            end = _read_names(subscription, count, topics)
+            left, known = left - count, subscription[:end]
     except (StructError, ValueError):
         return None
     return frozenset(topics)
 
 
-def _topics_of(subscription: bytes) -> list[str]:
-    """Every version of a subscription begins alike: version, then the list of topics."""
+def _count(subscription: bytes, most: int) -> int:
     version, count = _VERSION_AND_COUNT.unpack_from(subscription)
-    if version < 0 or not 0 <= count <= len(subscription):
+    if version < 0 or not 0 <= count <= most:
         raise ValueError(f"a subscription of version {version} with {count} topics")
-    topics, position = [], _VERSION_AND_COUNT.size
+    return int(count)
+
+
+def _read_names(subscription: bytes, count: int, names: set[str]) -> int:
+    """Add the names to a set; where they end."""
+    position = _VERSION_AND_COUNT.size
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(subscription, position)
         position += _LENGTH.size
         name = subscription[position : position + length]
         if length < 0 or len(name) != length:
             raise ValueError(f"a topic name of {length} bytes does not fit")
-        topics.append(name.decode())
+        names.add(name.decode())
         position += length
-    return topics
+    return position

@@ -15,7 +15,7 @@ from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import UNKNOWN_MEMBER, Client, Deadline, DeadlineType
 from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
-from barnabas.groups.step import Respond, CoordinatorResult, join_error
+from barnabas.groups.step import CoordinatorResult, Respond, join_error
 from barnabas.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -107,7 +107,9 @@ class ClassicMembership:
         else:
             self._add(group, joining, new_id, step)
 
-    def _add(self, group: ClassicGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult) -> None:
+    def _add(
+        self, group: ClassicGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult
+    ) -> None:
         request = joining.request
         member = Member(
             member_id, request.group_instance_id, joining.client, joining.timeouts, joining.protocols
@@ -144,7 +146,12 @@ class ClassicMembership:
         return group.join_response(member)
 
     def _update(
-        self, group: ClassicGroup, member: Member, joining: JoinRequest, reason: str | None, step: CoordinatorResult
+        self,
+        group: ClassicGroup,
+        member: Member,
+        joining: JoinRequest,
+        reason: str | None,
+        step: CoordinatorResult,
     ) -> None:
         group.update(member, joining.protocols, joining.timeouts)
         member.awaiting_join = joining.respond
@@ -155,7 +162,9 @@ class ClassicMembership:
 
     # -- static members -----------------------------------------------------------------------------
 
-    def _replace_static(self, group: ClassicGroup, joining: JoinRequest, new_id: str, step: CoordinatorResult) -> None:
+    def _replace_static(
+        self, group: ClassicGroup, joining: JoinRequest, new_id: str, step: CoordinatorResult
+    ) -> None:
         """A static member is back within its session timeout: if nothing changes for the others, no rebalance."""
         instance_id = joining.request.group_instance_id
         assert instance_id is not None
@@ -194,7 +203,9 @@ class ClassicMembership:
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 
-    def sync(self, group: ClassicGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
+    def sync(
+        self, group: ClassicGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult
+    ) -> None:
         member = group.check_member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         _check_same(request.protocol_type, group.protocol_type)
@@ -221,7 +232,9 @@ class ClassicMembership:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def leave(self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
+    def leave(
+        self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult
+    ) -> list[MemberResponse]:
         reasons: list[str] = []
         responses = [self._leave_one(group, leaver, reasons, step) for leaver in leavers]
         if reasons and group.state is not State.EMPTY:

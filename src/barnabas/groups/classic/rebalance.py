@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from barnabas.common.clock import Clock
-from barnabas.coordination.deadlines import Deadlines
 from barnabas.common.errors import ErrorCode
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.deadlines import Deadlines
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.member import Member
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
 logger = rate_limited_logger(__name__)

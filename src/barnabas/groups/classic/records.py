@@ -11,6 +11,8 @@ from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.messages.records.group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 GROUP_VERSION = 3
+READ_AT_ONCE = 256 * 1024
+"""Bytes of subscriptions: some ten thousand names, which take five milliseconds."""
 
 
 def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
@@ -56,10 +58,15 @@ def confirm(group: ClassicGroup, value: GroupMetadataValue) -> None:
 
 
 def from_value(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-    """A group out of the log. Of each member only the protocol of the generation is known."""
+    """A group out of the log. Of each member only the protocol of the generation is known.
+
+    A record is read in one step. If its subscriptions are large, they count as not understood until members rejoin.
+    """
     group = ClassicGroup(group_id, now_ms)
+    size = sum(len(written.subscription) for written in value.members)
     for written in value.members:
-        group.add(_to_member(value.protocol or "", written), value.protocol_type)
+        member = _to_member(value.protocol or "", written)
+        group.add(member, value.protocol_type, is_read=size <= READ_AT_ONCE)
     group.generation = group.written_generation = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
@@ -67,7 +74,6 @@ def from_value(group_id: str, value: GroupMetadataValue, now_ms: int) -> Classic
     group.state = State.STABLE if value.members else State.EMPTY
     if value.current_state_timestamp >= 0:
         group.state_since_ms = value.current_state_timestamp
-    group.learn_subscriptions()
     return group
 
 

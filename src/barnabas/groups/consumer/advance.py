@@ -6,6 +6,8 @@ comes next in the same step.
 
 from __future__ import annotations
 
+from barnabas.common.cooperative import finish
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember, MemberState
@@ -22,8 +24,6 @@ from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.common.cooperative import finish
 
 logger = rate_limited_logger(__name__)
 

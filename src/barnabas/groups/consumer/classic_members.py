@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, JoinRequest
 from barnabas.groups.consumer.advance import Advance
-from barnabas.groups.consumer.migration import EmbeddedError, read_subscription, version_of, write_assignment
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.heartbeats import check_instance, replace_static
 from barnabas.groups.consumer.leaving import Leaving
@@ -23,14 +23,21 @@ from barnabas.groups.consumer.member import (
     MemberState,
     without_epochs,
 )
-from barnabas.groups.consumer.migration import DISABLED, Migration
+from barnabas.groups.consumer.migration import (
+    DISABLED,
+    EmbeddedError,
+    Migration,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import UNKNOWN_MEMBER, Deadline, DeadlineType
 from barnabas.groups.kind import GroupManager, check_room_for_all
 from barnabas.groups.modern import Assignment
-from barnabas.groups.step import Respond, CoordinatorResult, join_error
+from barnabas.groups.step import CoordinatorResult, Respond, join_error
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolSubscription
 from barnabas.protocol.messages.groups import (
     JoinGroupResponse,
@@ -39,7 +46,6 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from barnabas.common.types import new_uuid, uuid_to_text
 
 
 class _Parts(NamedTuple):
@@ -112,7 +118,9 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription cannot be read: {error}"
             ) from None
 
-    def _before(self, group: ConsumerGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult) -> ConsumerMember:
+    def _before(
+        self, group: ConsumerGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult
+    ) -> ConsumerMember:
         instance_id = joining.request.group_instance_id
         if instance_id is None:
             return group.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -124,7 +132,12 @@ class ClassicMembers:
         return replace_static(group, known, member_id, step)
 
     def _update_epoch(
-        self, group: ConsumerGroup, joining: JoinRequest, before: ConsumerMember, advance: Advance, step: CoordinatorResult
+        self,
+        group: ConsumerGroup,
+        joining: JoinRequest,
+        before: ConsumerMember,
+        advance: Advance,
+        step: CoordinatorResult,
     ) -> bool:
         """Has the member another subscription than before?"""
         described = advance.after
@@ -136,7 +149,12 @@ class ClassicMembers:
         return resubscribed
 
     def _stay(
-        self, group: ConsumerGroup, joining: JoinRequest, advance: Advance, owned: Reported, resubscribed: bool
+        self,
+        group: ConsumerGroup,
+        joining: JoinRequest,
+        advance: Advance,
+        owned: Reported,
+        resubscribed: bool,
     ) -> ConsumerMember:
         if advance.needs_target:
             interval_ms = self._kind.assignment_interval_ms(group.group_id)
@@ -149,7 +167,12 @@ class ClassicMembers:
         return member
 
     def _go_back(
-        self, group: ConsumerGroup, advance: Advance, owned: Reported, resubscribed: bool, step: CoordinatorResult
+        self,
+        group: ConsumerGroup,
+        advance: Advance,
+        owned: Reported,
+        resubscribed: bool,
+        step: CoordinatorResult,
     ) -> ConsumerMember:
         """It takes the place of the last member of the new protocol: the group is a classic one again."""
         rebalance = advance.needs_target
@@ -168,7 +191,9 @@ class ClassicMembers:
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
+    def sync(
+        self, group: ConsumerGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult
+    ) -> None:
         member, classic = self._member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, classic, request)
@@ -221,7 +246,9 @@ class ClassicMembers:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def leave(self, group: ConsumerGroup, leavers: list[MemberIdentity], step: CoordinatorResult) -> list[MemberResponse]:
+    def leave(
+        self, group: ConsumerGroup, leavers: list[MemberIdentity], step: CoordinatorResult
+    ) -> list[MemberResponse]:
         gone: dict[str, ConsumerMember] = {}
         responses = []
         for leaver in leavers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from barnabas.common.types import Uuid
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.targets import preferred_assignor
@@ -14,7 +15,6 @@ from barnabas.protocol.messages.consumer import (
     DescribedGroup,
     Member,
 )
-from barnabas.common.types import Uuid
 
 CLASSIC_PROTOCOL = 0
 CONSUMER_PROTOCOL = 1

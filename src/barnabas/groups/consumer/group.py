@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Set
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.classic.member import protocol_bytes
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
@@ -16,7 +17,6 @@ from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import Assignment, ModernGroup
 from barnabas.groups.topics import NO_NAMES
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
-from barnabas.common.types import TopicPartition, Uuid
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):

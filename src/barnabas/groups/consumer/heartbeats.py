@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -15,14 +16,13 @@ from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import Client
 from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Assignment, check_member_epoch
-from barnabas.groups.step import Respond, CoordinatorResult
+from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
-from barnabas.common.types import new_uuid, uuid_to_text
 
 NOT_TOLD = -1
 
@@ -47,7 +47,11 @@ class Heartbeats:
         self._resolving = resolving
 
     def handle(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: CoordinatorResult
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        respond: Respond,
+        step: CoordinatorResult,
     ) -> None:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
             self._leave(request, respond, step)
@@ -57,7 +61,11 @@ class Heartbeats:
     # -- joining and staying ------------------------------------------------------------------------
 
     def _stay(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond, step: CoordinatorResult
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        respond: Respond,
+        step: CoordinatorResult,
     ) -> None:
         group_id, joins = request.group_id, request.member_epoch == JOINING
         group = self._migration.find_or_convert(group_id, step, create=joins)
@@ -140,7 +148,9 @@ class Heartbeats:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult) -> None:
+    def _leave(
+        self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult
+    ) -> None:
         group = self._kind.find(request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -182,7 +192,9 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
     return member
 
 
-def replace_static(group: ConsumerGroup, known: ConsumerMember, member_id: str, step: CoordinatorResult) -> ConsumerMember:
+def replace_static(
+    group: ConsumerGroup, known: ConsumerMember, member_id: str, step: CoordinatorResult
+) -> ConsumerMember:
     """The process behind an instance id has changed: the new one takes its place, partitions included."""
     member = known.changed(member_id=member_id, member_epoch=JOINING, previous_member_epoch=JOINING)
     step.records += member_tombstones(group.group_id, known.member_id)

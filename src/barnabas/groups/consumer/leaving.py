@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from barnabas.groups.kind import GroupManager
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
 
 logger = rate_limited_logger(__name__)
 
@@ -21,7 +21,9 @@ class Leaving:
         self._kind = kind
         self._migration = migration
 
-    def fence(self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult) -> None:
+    def fence(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult
+    ) -> None:
         """Take members out of the group. If only classic ones are left, it becomes a classic group again."""
         if not members:
             return

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from barnabas.common.types import Uuid
 from barnabas.groups.classic.member import Protocol
 from barnabas.groups.group import Client
 from barnabas.groups.modern import JOINING, Assignment
-from barnabas.common.types import Uuid
 
 Owned = Mapping[Uuid, Mapping[int, int]]
 """Partitions by topic id, each with the assignment epoch since which the member has it (KIP-1251). Never changed."""

@@ -10,28 +10,18 @@ Either way the records of one type are buried and those of the other written in 
 
 from __future__ import annotations
 
-from struct import Struct
-from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
-from barnabas.groups.modern import Assignment
-from barnabas.groups.topics import Topics
-from barnabas.protocol.codec import decode
-from barnabas.protocol.coordinator_records import encode_versioned
-from barnabas.protocol.messages.consumer import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
-)
-from barnabas.protocol.wire import ProtocolError
-
 from collections.abc import Sequence
 from functools import partial
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.kind import ClassicGroupManager
-from barnabas.groups.classic.member import Member, Timeouts
-from barnabas.groups.classic.records import group_record
+from barnabas.groups.classic.member import Member, Timeouts, protocol_bytes
+from barnabas.groups.classic.records import READ_AT_ONCE, group_record
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, with_epoch
 from barnabas.groups.consumer.records import (
@@ -44,16 +34,26 @@ from barnabas.groups.consumer.records import (
 )
 from barnabas.groups.group import Deadline, DeadlineType
 from barnabas.groups.kind import GroupManager
-from barnabas.groups.modern import NO_ASSIGNMENT_YET
+from barnabas.groups.modern import NO_ASSIGNMENT_YET, Assignment
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
+from barnabas.groups.topics import Topics
+from barnabas.protocol.codec import decode, decoder
+from barnabas.protocol.coordinator_records import encode_versioned
+from barnabas.protocol.messages.consumer import (
+    CONSUMER_PROTOCOL,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.wire import ProtocolError
 
-
-# -- What members of the classic protocol embed in their requests: subscriptions and assignments of consumers 
+# -- What members of the classic protocol embed in their requests: subscriptions and assignments of consumers
 
 HIGHEST_VERSION = 3
 """A newer version only adds fields at the end, so it is read as the highest that we know."""
+
+MAX_ELEMENTS = 10_000
+"""Names, owned topics and their partitions in one subscription, as in a request that is not served in parts."""
 
 _VERSION = Struct(">h")
 
@@ -73,8 +73,10 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """Read in one step, so it may not have more than MAX_ELEMENTS."""
+    read = decoder(ConsumerProtocolSubscription, version_of(data))
     try:
-        return decode(ConsumerProtocolSubscription, version_of(data), data, _VERSION.size)[0]
+        return read(memoryview(data), _VERSION.size, len(data), MAX_ELEMENTS)[0]
     except ProtocolError as error:
         raise EmbeddedError(str(error)) from None
 
@@ -100,7 +102,6 @@ def write_assignment(assignment: Assignment, topics: Topics, version: int) -> by
         ]
     )
     return encode_versioned(message, version)
-
 
 
 logger = rate_limited_logger(__name__)
@@ -249,6 +250,7 @@ class Migration:
     def _as_classic_group(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> ClassicGroup:
         now_ms = self._context.clock.now_ms()
         classic = ClassicGroup(group.group_id, now_ms)
+        size = sum(protocol_bytes(member.classic.protocols) for member in members if member.classic)
         for member in members:
             assert member.classic is not None
             timeouts = Timeouts(member.rebalance_ms, member.classic.session_ms)
@@ -257,11 +259,11 @@ class Migration:
                     member.member_id, member.instance_id, member.client, timeouts, member.classic.protocols
                 ),
                 CONSUMER_PROTOCOL,
+                is_read=size <= READ_AT_ONCE,
             )
         classic.generation = classic.written_generation = group.epoch
         classic.state = State.STABLE
         classic.protocol = classic.select_protocol()
-        classic.learn_subscriptions()
         for member in members:
             known = classic.members[member.member_id]
             version = version_of(known.metadata(classic.protocol))

@@ -1,6 +1,6 @@
 """Subscriptions by pattern (RE2): which topics a pattern stands for.
 
-RE2 matches in time linear in the name, whatever the pattern; `barnabas.common.regex` bounds how large a pattern may become.
+RE2 matches in time linear in the name, whatever the pattern; `barnabas.common.regex` bounds the size of a pattern.
 Matching all topics may still take a while, so it is done in slices of a few milliseconds between other work.
 """
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 from barnabas.groups.consumer.member import ConsumerMember, MemberState, Owned, contains_any
 from barnabas.groups.modern import Assignment
-from barnabas.common.types import Uuid
 
 Reported = Sequence[tuple[Uuid, Sequence[int]]]
 """The partitions that a member says it has."""

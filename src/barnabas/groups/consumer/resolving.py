@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved, compile_pattern
@@ -11,7 +12,6 @@ from barnabas.groups.consumer.records import epoch_record, pattern_record, patte
 from barnabas.groups.group import Client
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
 
 logger = rate_limited_logger(__name__)
 
@@ -34,7 +34,12 @@ class Resolving:
         self._under_way: set[str] = set()
 
     def update(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, client: Client, step: CoordinatorResult
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        client: Client,
+        step: CoordinatorResult,
     ) -> PatternChange:
         """Take note of a member's pattern, and see whether patterns have to be matched again.
 

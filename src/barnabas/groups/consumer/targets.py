@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
+from barnabas.common.cooperative import Steps, pieces
+from barnabas.common.types import Uuid
 from barnabas.groups.assigning import LARGE
 from barnabas.groups.assignors import CONSUMER_ASSIGNOR_STEPS
 from barnabas.groups.assignors.spec import MemberSpec
@@ -15,8 +17,6 @@ from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.kind import ShardContext
 from barnabas.groups.modern import Assignment
 from barnabas.groups.topics import Topics
-from barnabas.common.cooperative import Steps, pieces
-from barnabas.common.types import Uuid
 
 _Subscription = tuple[frozenset[str], str]
 """Names, and a pattern."""

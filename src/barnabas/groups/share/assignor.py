@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Collection, Mapping, Set
 from typing import Any, TypeVar
 
-from barnabas.groups.modern import Assignment, partitions_of
 from barnabas.common.cooperative import Steps, finish, pieces
 from barnabas.common.types import Uuid
+from barnabas.groups.modern import Assignment, partitions_of
 
 Place = tuple[Uuid, int]
 P = TypeVar("P")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Set
+
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.group import GroupType
+from barnabas.groups.modern import Assignment, GroupState, ModernGroup
 from barnabas.groups.share.member import ShareMember
+from barnabas.groups.share.records import group_tombstones
+from barnabas.groups.share.state_partitions import NamedPartitions, StatePartitions
 from barnabas.groups.topics import Topics
 from barnabas.protocol.messages.share import (
     DescribedGroup,
@@ -10,20 +19,6 @@ from barnabas.protocol.messages.share import (
     ShareGroupDescribeAssignment,
     ShareGroupDescribeTopicPartitions,
 )
-
-from collections.abc import Callable, Iterable, Set
-
-from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.group import GroupType
-from barnabas.groups.modern import Assignment, GroupState, ModernGroup
-from barnabas.groups.share.member import ShareMember
-from barnabas.groups.share.records import group_tombstones
-from barnabas.groups.share.state_partitions import NamedPartitions, StatePartitions
-from barnabas.groups.topics import Topics
-from barnabas.common.types import Uuid
-
-
 
 FIRST_EPOCH = 1  # since Kafka 4.3 groups begin with 1, so that their first members join at 2
 
@@ -120,7 +115,6 @@ def assignable(states: StatePartitions, names: Set[str]) -> dict[Uuid, frozenset
 
 
 _NOTHING = NamedPartitions("", frozenset())
-
 
 
 # -- A share group as ShareGroupDescribe shows it ------------------------------------------------------

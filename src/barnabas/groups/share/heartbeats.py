@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 
+from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 from barnabas.groups.assigning import LARGE, Assigning, Targets
 from barnabas.groups.group import Client
 from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
@@ -22,15 +24,13 @@ from barnabas.groups.share.records import (
     target_record,
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
-from barnabas.groups.step import Respond, CoordinatorResult
+from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     ShareGroupHeartbeatTopicPartitions,
 )
-from barnabas.common.cooperative import Steps, finish
-from barnabas.common.types import Uuid
 
 SOONEST_RETURN_MS = 100
 
@@ -173,7 +173,13 @@ class Heartbeats:
         return group.epoch + 1
 
     def _next_target(
-        self, group: ShareGroup, member: ShareMember, epoch: int, step: CoordinatorResult, *, nothing_yet: bool
+        self,
+        group: ShareGroup,
+        member: ShareMember,
+        epoch: int,
+        step: CoordinatorResult,
+        *,
+        nothing_yet: bool,
     ) -> tuple[int, Assignment]:
         """The assignment epoch, and what the member shall read."""
         present = group.targets.get(member.member_id, {})

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
 from barnabas.groups.group import Committer, Deadline, GroupType, PartitionCheck
 from barnabas.groups.kind import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
@@ -30,7 +31,6 @@ from barnabas.protocol.messages.records.share_group import (
     ShareGroupTargetAssignmentMetadataKey,
 )
 from barnabas.protocol.schema import Message
-from barnabas.common.types import Uuid
 
 
 class ShareGroupManager(PartitionGroupKind[ShareGroup]):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import Uuid
+from barnabas.coordination.tasks import ask_each
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
 from barnabas.groups.step import CoordinatorResult
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
-from barnabas.common.types import Uuid
 
 logger = rate_limited_logger(__name__)
 

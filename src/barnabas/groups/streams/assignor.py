@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.cooperative import Steps, finish, pieces, sort
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 
 logger = rate_limited_logger(__name__)
 

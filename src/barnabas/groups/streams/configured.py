@@ -17,7 +17,7 @@ from barnabas.groups.streams.sizing import (
 from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
 from barnabas.protocol.messages.records.streams_group import Subtopology, TopicInfo
 
-MOST_TOPICS_NAMED = 3  # in a status; the rest is counted, as Kafka does
+MAX_TOPICS_NAMED = 3  # in a status; the rest is counted, as Kafka does
 BROKER_DEFAULT = -1  # in a request to create a topic: as many replicas as the broker's settings say
 
 
@@ -137,6 +137,6 @@ def _missing(
 
 
 def summary(names: Collection[str]) -> str:
-    shown = ", ".join(sorted(names)[:MOST_TOPICS_NAMED])
-    more = len(names) - MOST_TOPICS_NAMED
+    shown = ", ".join(sorted(names)[:MAX_TOPICS_NAMED])
+    more = len(names) - MAX_TOPICS_NAMED
     return f"{shown} and {more} additional topics" if more > 0 else shown

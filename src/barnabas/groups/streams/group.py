@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
 from barnabas.groups.ledger import Weight
 from barnabas.groups.modern import GroupState, ModernGroup
@@ -16,7 +17,6 @@ from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.records import group_tombstones
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 from barnabas.groups.streams.topology import Topology
-from barnabas.common.types import TopicPartition, Uuid
 
 FIRST_EPOCH = 1
 """A group that nobody has joined yet is in this epoch, and so is its assignment; the first join makes it 2."""

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.group import Client, Deadline, DeadlineType
 from barnabas.groups.modern import JOINING, check_member_epoch
 from barnabas.groups.step import CoordinatorResult
@@ -28,7 +29,6 @@ from barnabas.groups.streams.records import current_record, epoch_record, member
 from barnabas.groups.streams.sizing import Status
 from barnabas.groups.streams.tasks import NOTHING, Task, Tasks, tasks_of
 from barnabas.groups.streams.topology import Topology, to_value, topology_of
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages import streams
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.kind import ShardContext
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.groups.assigning import LARGE, Assigning, Targets
+from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PartitionCheck
+from barnabas.groups.kind import GroupManager, Replay, ShardContext, check_room_for_all
+from barnabas.groups.modern import JOINING, LEAVING, may_assign
 from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign_steps
+from barnabas.groups.streams.configured import ConfiguredTopology, configure
 from barnabas.groups.streams.description import (
     PAUSE_MS,
     StoredDescription,
@@ -14,20 +22,6 @@ from barnabas.groups.streams.description import (
     stored_description,
     update_failed,
 )
-from barnabas.groups.streams.group import StreamsGroup
-from barnabas.groups.streams.members import StreamsMember
-from barnabas.protocol.messages.streams import StreamsGroupTopologyDescriptionUpdateRequest
-
-from collections.abc import Mapping
-
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.assigning import LARGE, Assigning, Targets
-from barnabas.groups.group import Client, Committer, Deadline, DeadlineType, GroupType, PartitionCheck
-from barnabas.groups.kind import GroupManager, Replay, ShardContext, check_room_for_all
-from barnabas.groups.modern import JOINING, LEAVING, may_assign
-from barnabas.groups.step import CoordinatorResult
-from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign_steps
-from barnabas.groups.streams.configured import ConfiguredTopology, configure
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.heartbeats import Heartbeat, Outcome
 from barnabas.groups.streams.members import MemberState, StreamsMember, states_on_disk
@@ -40,16 +34,15 @@ from barnabas.groups.streams.records import (
 from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, Tasks
 from barnabas.groups.streams.topology import Topology
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from barnabas.protocol.schema import Message
-from barnabas.common.cooperative import Steps, finish
-
 
 # -- Asking members of streams groups for descriptions of their topologies, and keeping what they send -
+
 
 class Descriptions:
     """Of the groups in a shard; `find` raises where there is no such streams group."""
@@ -101,7 +94,6 @@ class Descriptions:
         except KafkaError as error:
             group.refused_description_epoch = stored.epoch
             raise update_failed(error.message) from error
-
 
 
 logger = rate_limited_logger(__name__)
@@ -167,7 +159,9 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
                 f"The streams group has reached its maximum capacity of {most} members.",
             )
 
-    def _leave(self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult) -> StreamsGroupHeartbeatResponse:
+    def _leave(
+        self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult
+    ) -> StreamsGroupHeartbeatResponse:
         group = self.find(request.group_id)
         member = group.member(request.member_id)
         if request.shutdown_application:
@@ -175,7 +169,9 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         self._fence(group, member, "it left", step)
         return StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVING, status=[])
 
-    def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, step: CoordinatorResult) -> None:
+    def _fence(
+        self, group: StreamsGroup, member: StreamsMember, reason: str, step: CoordinatorResult
+    ) -> None:
         """The next heartbeat of anybody computes an assignment without this member."""
         logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
         step.records += member_tombstones(group.group_id, member.member_id)

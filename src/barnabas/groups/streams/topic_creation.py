@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.common.clock import Clock
-from barnabas.coordination.tasks import Tasks
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.streams.configured import InternalTopic
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.tasks import Tasks
+from barnabas.groups.streams.configured import InternalTopic
 from barnabas.security.context import RequestContext
 
 logger = rate_limited_logger(__name__)
 
-MOST_FAILURES_KEPT = 1000  # as in Kafka
+MAX_FAILURES_KEPT = 1000  # as in Kafka
 
 CreateTopics = Callable[[Sequence[InternalTopic], RequestContext], Awaitable[dict[str, KafkaError | None]]]
 """Creates topics in the name of a client; the error of each."""
@@ -75,4 +75,4 @@ class StreamsTopics:
     def _forget_old_failures(self) -> None:
         now = self._clock.monotonic()
         kept = {name: failure for name, failure in self._failures.items() if failure.until > now}
-        self._failures = dict(list(kept.items())[-MOST_FAILURES_KEPT:])
+        self._failures = dict(list(kept.items())[-MAX_FAILURES_KEPT:])
