@@ -7,7 +7,7 @@ import barnabas
 from barnabas.config.broker import FALLBACKS, BrokerConfig
 from barnabas.config.definitions import BROKER, TOPIC
 from barnabas.config.topic_settings import TOPIC_SYNONYMS
-from barnabas.config.unused_settings import is_without_effect_yet
+from barnabas.config.unused_settings import UNUSED_SETTINGS, is_without_effect_yet
 
 SOURCE = Path(barnabas.__file__).parent
 DECLARED_IN = re.compile(r"config/(\w+/)*\w*settings\.py$")
@@ -20,6 +20,7 @@ READ_BY_PREFIX = (
     "group.consumer.",
     "group.share.",
     "share.coordinator.state.topic.",
+    "barnabas.sasl.",  # barnabas.sasl.<mechanism>.max.bytes
 )
 
 
@@ -50,6 +51,13 @@ def test_a_topic_setting_is_read_somewhere_or_listed_as_without_effect() -> None
         if f'"{name}"' not in code and not re.search(rf"config\.{field}\b", code)
     ]
     assert sorted(name for name in silent if not is_without_effect_yet(name)) == []
+
+
+def test_no_setting_that_is_read_is_said_to_have_no_effect() -> None:
+    code = code_that_reads()
+    silent = {name for name in (*BROKER, *TOPIC) if is_without_effect_yet(name)} | set(UNUSED_SETTINGS)
+    fields = {name for name in TOPIC if re.search(rf"config\.{name.replace('.', '_')}\b", code)}
+    assert sorted(name for name in silent if f'["{name}"]' in code or name in fields) == []
 
 
 def test_a_setting_without_effect_is_told_to_whoever_sets_it() -> None:

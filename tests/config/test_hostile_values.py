@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from barnabas.common.errors import KafkaError
 from barnabas.config.definitions import BY_SCOPE, TOPIC, Scope, suggestion
 from barnabas.config.setting import ConfigError
 from barnabas.config.validation import check_client_metrics_configs
-from barnabas.common.errors import KafkaError
 
 LONGEST = 32_000  # what a string on the wire may have, about
 HOSTILE = {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.settings import UNDERSTOOD
 from barnabas.client.security.parsing import parse_security
+from barnabas.client.security.settings import UNDERSTOOD
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, BY_SCOPE, UNUSED, Scope
 from barnabas.config.setting import ConfigError

@@ -2,13 +2,13 @@
 
 import pytest
 
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.describe import describe_broker
 from barnabas.config.setting import ConfigError
 from barnabas.config.tiering_checks import is_disabled_without_deleting
 from barnabas.config.topic import topic_log_config
 from barnabas.config.validation import check_topic_configs
-from barnabas.common.errors import ErrorCode, KafkaError
 
 STORE = {"remote.log.storage.system.enable": "true", "barnabas.remote.storage.url": "file:///remote"}
 BROKER = BrokerConfig.load(STORE)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import Scope
 from barnabas.config.validation import (
@@ -11,7 +12,6 @@ from barnabas.config.validation import (
     check_topic_configs,
     list_default,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
 
 
 def test_compaction_lags_must_not_contradict_each_other() -> None:

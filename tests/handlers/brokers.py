@@ -12,7 +12,7 @@ from barnabas.cluster.store import MemoryMetadataStore
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.brokers import Registration, create_cluster, register
 from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Decided, Policy
+from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.protocol.codec import decode_whole, encode
 from barnabas.protocol.schema import Message
 from barnabas.security.context import RequestContext
@@ -35,7 +35,7 @@ class MetadataBroker:
         self.replicas = SimpleNamespace(offline={})
         self.store = MemoryMetadataStore()
         self.controller = Controller(self.store, 1)
-        self.policy = Policy(
+        self.policy = ControllerPolicy(
             num_partitions=self.config["num.partitions"],
             default_replication_factor=self.config["default.replication.factor"],
         )

@@ -31,9 +31,9 @@ from barnabas.protocol.messages import (
 from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse
 from barnabas.protocol.messages.quotas import EntityData
 from barnabas.protocol.schema import Message, Struct
-from barnabas.share.sessions import SessionKey
 from barnabas.security.authz.authorizer import Action, Decisions, Operation, ResourceType
 from barnabas.security.context import RequestContext
+from barnabas.share.sessions import SessionKey
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection, frame_of
 from tests.handlers.questions import (
@@ -368,10 +368,10 @@ def test_a_share_session_goes_on_without_topics_that_are_denied_now(broker: Embe
         codes = {topic.topic_id: topic.partitions[0].error_code for topic in first.responses}
         assert codes[topic_id(broker.broker)] == NO_TOPIC
         session = sessions.find(SessionKey("sharing", "member"))
-        assert [place.topic_id for place in session.places] == [topic_id(broker.broker, OTHER)]
+        assert [place.topic_id for place in session.partitions] == [topic_id(broker.broker, OTHER)]
         with only(broker, read):
             connection.ask(share.ShareFetchRequest("sharing", "member", 1, 0, 1, 10_000, 10), 1)
-        assert not session.places
+        assert not session.partitions
 
 
 def test_a_pattern_stands_for_topics_that_the_member_may_describe(broker: EmbeddedBroker) -> None:

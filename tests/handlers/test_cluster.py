@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.features import SUPPORTED_FEATURES
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers import cluster
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.image import Resource
+from barnabas.common.errors import ErrorCode
 from barnabas.config import definitions
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.common.errors import ErrorCode
 from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
-from barnabas.handlers.configuration.config_resources import MOST_SETTINGS
+from barnabas.handlers.configuration.config_resources import MAX_SETTINGS
 from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources
 from barnabas.protocol.messages.configs import (
     AlterConfigsAlterableConfig,
@@ -35,7 +35,7 @@ Answer = tuple[int, str | None]
 
 def client_with_topic(settings: Mapping[str, str] | None = None, **configs: str) -> Client:
     client = Client(settings=settings)
-    client.broker.node_id = 1  # type: ignore[attr-defined]
+    client.broker.node_id = 1
     own: dict[str, str | None] = {name.replace("_", "."): value for name, value in configs.items()}
     new = NewTopic("orders", configs=own)
     client.decide(lambda image: create_topics(image, [new], client.broker.policy))
@@ -348,15 +348,15 @@ def test_a_setting_named_twice_is_refused() -> None:
 
 
 def test_more_settings_than_any_resource_has_are_refused_unseen() -> None:
-    assert len(definitions.BROKER) + len(definitions.UNUSED) <= MOST_SETTINGS
-    client, many = client_with_topic(), range(MOST_SETTINGS + 1)
+    assert len(definitions.BROKER) + len(definitions.UNUSED) <= MAX_SETTINGS
+    client, many = client_with_topic(), range(MAX_SETTINGS + 1)
     for code, text in (
         change(client, TOPIC, "orders", *((f"name.{number}", SET, "5") for number in many)),
         change(client, LOGGER, "1", *[("root", SET, "INFO")] * len(many)),
         replace(client, TOPIC, "orders", *((f"name.{number}", "5") for number in many)),
     ):
         assert code == ErrorCode.INVALID_REQUEST
-        assert text == "501 settings of one resource, and none has more than 500: name each once."
+        assert text == "1001 settings of one resource, and none has more than 1000: name each once."
 
 
 def test_a_resource_named_twice_is_refused_and_does_not_hold_up_others() -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
-from barnabas.controller.topics import NewTopic
 from barnabas.common.errors import ErrorCode
+from barnabas.controller.topics import NewTopic
 from barnabas.handlers.envelope import wrap
 from barnabas.handlers.forwarding import create_topics
 from barnabas.network.requests.stages import OPEN, Security

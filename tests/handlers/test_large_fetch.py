@@ -41,7 +41,7 @@ def take(consumer: Consumer, count: int) -> set[int]:
     while len(taken) < count:
         records = consumer.consume(count, timeout=TIMEOUT)
         assert records, f"nothing came after {len(taken)} records"
-        taken |= {int(record.value()) for record in records}
+        taken |= {int(record.value() or b"") for record in records}
     return taken
 
 

@@ -41,5 +41,5 @@ def test_a_partition_that_another_broker_leads() -> None:
 
 
 def test_a_partition_that_is_led_here() -> None:
-    leader = SimpleNamespace(leadership_error=lambda epoch: ErrorCode.NONE)
+    leader: Any = SimpleNamespace(leadership_error=lambda epoch: ErrorCode.NONE)
     assert led_partition(broker(found=leader), "orders", 0) is leader

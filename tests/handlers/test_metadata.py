@@ -6,12 +6,12 @@ import pytest
 
 from barnabas.cluster.deltas import TopicCreated
 from barnabas.cluster.image import PartitionState, TopicState
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, new_uuid
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.metadata import metadata
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from barnabas.common.types import ZERO_UUID, new_uuid
 from tests.handlers.brokers import Client
 
 VERSIONS = range(14)

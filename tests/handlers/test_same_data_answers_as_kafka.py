@@ -13,6 +13,7 @@ import pytest
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.offsets import (
@@ -42,7 +43,6 @@ from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import Uuid
 from tests.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.java
@@ -134,7 +134,7 @@ def read(
     *,
     partition: int = 0,
     limit: int = 1 << 20,
-    **other: int,
+    **other: Any,
 ) -> Question:
     whole = other.pop("max_bytes", 1 << 20)
     isolation = other.pop("isolation_level", 0)
@@ -284,7 +284,7 @@ async def latest_offset_error(connection: BrokerConnection, topic: str, partitio
     """Kafka answers a creation before its broker leads the partitions."""
     question, version = looked_up(topic, -1, partition=partition)
     response = await connection.send(question, version)
-    code: int = response.topics[0].partitions[0].error_code  # type: ignore[attr-defined]
+    code: int = response.topics[0].partitions[0].error_code
     return code
 
 

@@ -197,7 +197,7 @@ def handshake_again(client: RawConnection, mechanism: str = "PLAIN") -> SaslHand
         body = client.receive()
         if body is None:
             return None
-        answer = decode_response(17, 1, SaslHandshakeResponse, memoryview(body))[1]
+        answer: SaslHandshakeResponse = decode_response(17, 1, SaslHandshakeResponse, memoryview(body))[1]
         if answer.error_code != ErrorCode.ILLEGAL_SASL_STATE:
             return answer
 

@@ -1,9 +1,9 @@
 from typing import Any
 
 from barnabas.cluster.image import PartitionState
+from barnabas.common.errors import ErrorCode
 from barnabas.controller.brokers import fence
 from barnabas.controller.topics import NewTopic, create_topics
-from barnabas.common.errors import ErrorCode
 from barnabas.handlers.topic_partitions import describe_topic_partitions
 from barnabas.protocol.messages.metadata import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from tests.handlers.brokers import Client

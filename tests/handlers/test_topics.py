@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, new_uuid
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_topics
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.topics import create_partitions, create_topics, delete_topics
 from barnabas.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -19,7 +20,6 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from barnabas.common.types import ZERO_UUID, new_uuid
 from tests.handlers.brokers import Client
 
 DISK_FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")

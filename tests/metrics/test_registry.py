@@ -6,8 +6,7 @@ import pytest
 
 from barnabas.metrics import exporter_catalogue
 from barnabas.metrics.catalogue import CATALOGUE
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Histogram, Registry
+from barnabas.metrics.registry import Histogram, Metric, Registry
 
 HITS = Metric("counter", "hits_total", "Hits.", ("side",))
 

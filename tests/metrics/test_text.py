@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.metrics.text import render
 

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from barnabas.broker import main as collector
+from barnabas.common.types import Uuid
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.event_loop import DirectSelector
 from barnabas.network.requests.heavy_requests import Budget
 from barnabas.network.requests.routes import Handler
 from barnabas.protocol.schema import Field, StructType
-from barnabas.common.types import Uuid
 from tests.network.harness import frame
 
 # What exists, by the field that names it.

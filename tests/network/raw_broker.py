@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.broker.broker import Broker
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode
+from barnabas.config.broker import BrokerConfig
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest

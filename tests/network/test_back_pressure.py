@@ -218,7 +218,7 @@ async def test_the_slow_are_closed_when_others_wait_for_their_memory(
         assert server.server.closed == {"evicted": 1}  # no more than was needed
         for each in hostile:
             each.close()
-        assert "others wait for memory that it holds for a request which does not arrive" in caplog.text
+        assert "other requests wait for memory held by an incomplete request" in caplog.text
 
 
 @scenario

@@ -6,6 +6,8 @@ is tested here without anybody's doing.
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -13,8 +15,18 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.network.requests.heavy_requests import Budget
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
+from barnabas.network.requests.stages import Security
+from barnabas.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+)
+from barnabas.protocol.schema import Message
+from barnabas.security.authz.authorizer import AllowAll
 from barnabas.testing import EmbeddedBroker
 from tests.network.extremes import Extreme, Steps, ask, extremes, sparing
+from tests.network.harness import frame
 
 LONGEST_STEP = 0.050
 TRIES = 3
@@ -30,6 +42,35 @@ def test_no_array_of_any_request_holds_the_loop_up(monkeypatch: pytest.MonkeyPat
 @pytest.mark.extended
 def test_no_array_of_the_largest_requests_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _long_steps(list(extremes()), Budget().elements, monkeypatch) == []
+
+
+@pytest.mark.extended
+def test_no_request_about_acls_holds_the_loop_up_where_there_is_an_authorizer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    number = Budget().elements
+    new = [AclCreation(2, f"topic-{each}", 3, "User:a", "*", 3, 3) for each in range(number)]
+    by_name = DeleteAclsFilter(2, "none", 3, None, None, 1, 1)
+    every = DeleteAclsFilter(1, None, 1, None, None, 1, 1)
+    requests: list[Message] = [
+        DeleteAclsRequest([by_name] * number),
+        DeleteAclsRequest([DeleteAclsFilter()] * number),  # not valid, each of them
+        CreateAclsRequest(new),  # more than one request may
+        CreateAclsRequest(new[:8000]),
+        CreateAclsRequest(new[:8000] * (number // 8000)),
+        DeleteAclsRequest([every] * (number // 8000)),
+    ]
+    with sparing(), EmbeddedBroker() as broker:
+        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        steps = Steps(monkeypatch)
+        longest: list[list[float]] = [[] for _ in requests]
+        for _ in range(TRIES):
+            for index, request in enumerate(requests):
+                steps.restart()
+                ask(broker.port, frame(request, 3))
+                longest[index].append(steps.longest)
+            assert not broker.broker.image.acls
+        assert max(map(median, longest)) <= LONGEST_STEP, longest
 
 
 def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch) -> list[str]:

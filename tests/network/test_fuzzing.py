@@ -53,7 +53,9 @@ def mutant() -> Iterator[Target]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(
+    900
+)  # each listener has its turn, which takes minutes on a machine with a load of thirty
 def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
     run = Run(SEED, variants=list(TURNS))
     try:
@@ -123,8 +125,9 @@ def test_a_stranger_that_is_served_is_found(mutant: Target, target: Target, list
         broker.variant = PLAIN
 
     assert found[target] is None
-    assert found[mutant] is not None
-    assert found[mutant].kind == "served"
+    failure = found[mutant]
+    assert failure is not None
+    assert failure.kind == "served"
 
 
 def test_a_stranger_that_is_left_waiting_is_found() -> None:

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode
+from barnabas.config.broker import BrokerConfig
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.dispatch import Handler
 from barnabas.protocol.api import ApiKey, response_class

@@ -30,9 +30,9 @@ def test_a_client_is_told_the_advertised_address_when_one_is_set() -> None:
 @pytest.mark.parametrize(
     ("advertised", "peer", "local", "words"),
     [
-        ("localhost", "10.0.0.5", "10.0.0.1", "told to connect to localhost, which is its own machine"),
-        ("127.0.0.1", "10.0.0.5", "10.0.0.1", "which is its own machine"),
-        (None, "8.8.8.8", "172.17.0.2", "told to connect to 172.17.0.2, which is an address behind NAT"),
+        ("localhost", "10.0.0.5", "10.0.0.1", "is localhost, which is its own host"),
+        ("127.0.0.1", "10.0.0.5", "10.0.0.1", "which is its own host"),
+        (None, "8.8.8.8", "172.17.0.2", "is 172.17.0.2, which is an address behind NAT"),
         (None, "10.0.0.5", "10.0.0.1", ""),
         (None, "127.0.0.1", "127.0.0.2", ""),
         ("localhost", "127.0.0.1", "127.0.0.1", ""),

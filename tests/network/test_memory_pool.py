@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from barnabas.network.limits import UNLIMITED
-from barnabas.network.memory_pool import FIRST_STEP, LARGEST_SPARE, SMALL_FRAME, Granted, MemoryPool
+from barnabas.network.memory_pool import FIRST_STEP, MAX_SPARE, SMALL_FRAME, Granted, MemoryPool
 
 KIB, MIB = 1 << 10, 1 << 20
 USUAL = 240 * KIB
@@ -68,7 +68,7 @@ class Frames:
 
 def test_frames_of_usual_size_reserve_their_length_at_once() -> None:
     frames = Frames(MemoryPool(256 * MIB))
-    for length in (100, SMALL_FRAME, 128 * KIB, LARGEST_SPARE):
+    for length in (100, SMALL_FRAME, 128 * KIB, MAX_SPARE):
         assert frames.begin(f"{length}", length)
         assert frames.held[f"{length}"] == length
 
@@ -91,7 +91,7 @@ def test_frames_that_announce_much_and_send_nothing_leave_room_for_others() -> N
     frames = Frames(pool)
     assert all(frames.begin(f"hostile {number}", LARGE) for number in range(300))
     assert pool.used == 300 * FIRST_STEP
-    assert frames.begin("ordinary", LARGEST_SPARE, address="b")
+    assert frames.begin("ordinary", MAX_SPARE, address="b")
 
 
 def test_those_who_wait_are_served_in_turn_and_before_newcomers() -> None:
@@ -226,12 +226,12 @@ def test_buffers_of_usual_size_are_used_again() -> None:
 
 def test_large_buffers_are_exact_and_given_back_to_the_system() -> None:
     pool = MemoryPool(1 << 30)
-    pool.hold("a", LARGEST_SPARE + 1, LARGEST_SPARE + 1)
-    buffer = pool.allocate(LARGEST_SPARE + 1, FIRST_STEP)
-    assert len(buffer) == LARGEST_SPARE + 1
+    pool.hold("a", MAX_SPARE + 1, MAX_SPARE + 1)
+    buffer = pool.allocate(MAX_SPARE + 1, FIRST_STEP)
+    assert len(buffer) == MAX_SPARE + 1
     assert not buffer.readonly
-    pool.finish("a", LARGEST_SPARE + 1, buffer)
-    assert pool.allocate(LARGEST_SPARE + 1, FIRST_STEP) is not buffer
+    pool.finish("a", MAX_SPARE + 1, buffer)
+    assert pool.allocate(MAX_SPARE + 1, FIRST_STEP) is not buffer
 
 
 # A model: any number of frames that keep arriving, or are given up, in any order

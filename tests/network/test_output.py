@@ -186,7 +186,8 @@ async def test_an_answer_without_bytes_costs_no_system_call() -> None:
         await client.send(heartbeat_frame(1) + heartbeat_frame(2))
         await until(lambda: len(waiting) == 2)
         sent: list[bytes] = []
-        waiting[0].connection.output._send = lambda data, flags: sent.append(bytes(data)) or len(data)
+        output = waiting[0].connection.output
+        output._send = lambda data, flags: sent.append(bytes(data)) or len(data)  # type: ignore[func-returns-value]
         waiting[0].respond_nothing()
         assert not sent
         waiting[1].respond(HeartbeatResponse())

@@ -36,8 +36,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
 )
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.server import named_stores
+from barnabas.security.tls.server import ListenerTls, named_stores
 from barnabas.security.tls.settings import Tls
 from barnabas.security.tls.stores import Store
 from tests.certificates import Authority

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.records.batch import crc_is_right, iterate_headers
-from barnabas.records.lines import MOST_RECORDS, LineEncoder
-from barnabas.records.record import iterate_records
 from barnabas.common.types import TopicPartition
+from barnabas.records.batch import crc_is_right, iterate_headers
+from barnabas.records.lines import MAX_RECORDS, LineEncoder
+from barnabas.records.record import iterate_records
 
 PLACE = TopicPartition("logs", 3)
 
@@ -44,7 +44,7 @@ def test_every_line_comes_back_with_its_place(lines: list[bytes], first: int, mo
 
 
 def test_long_lines_and_many_lines_fill_several_batches() -> None:
-    lines = [b"x" * 40_000, *(b"%d" % number for number in range(MOST_RECORDS + 5))]
+    lines = [b"x" * 40_000, *(b"%d" % number for number in range(MAX_RECORDS + 5))]
     encoder = LineEncoder(b"k", (), "offset")
     batches = list(encoder.batches(PLACE, lines, list(range(len(lines))), 0, 10_000_000))
-    assert [batch.count for batch in batches] == [MOST_RECORDS, 6]
+    assert [batch.count for batch in batches] == [MAX_RECORDS, 6]

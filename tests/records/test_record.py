@@ -118,11 +118,11 @@ GOOD = encode_record(0, 0, Record(0, 0, b"k", b"v", (("h", b"x"),)))
 @pytest.mark.parametrize(
     ("data", "count", "text"),
     [
-        (GOOD, 2, "record 1 of 2: the data end inside it"),
+        (GOOD, 2, "record 1 of 2: truncated"),
         (GOOD, 0, "bytes follow"),
         (GOOD + b"\x00", 1, "1 bytes follow"),
         (GOOD[:-1], 1, "does not fit into the batch"),
-        (b"", 1, "record 0 of 1: the data end inside it"),
+        (b"", 1, "record 0 of 1: truncated"),
         (varint(-1) + GOOD, 1, "length of -1"),
         (varint(1 << 40) + GOOD, 1, "does not fit into the batch"),
         (b"\xff" * 20, 1, "longer than 10 bytes"),
@@ -155,7 +155,7 @@ def test_headers_that_lie_are_refused(changes: dict[str, int]) -> None:
 
 
 def test_a_record_count_in_the_billions_costs_nothing() -> None:
-    with pytest.raises(InvalidRecords, match="record 7 of 2147483647: the data end inside it"):
+    with pytest.raises(InvalidRecords, match="record 7 of 2147483647: truncated"):
         read(with_header(build_batch(EXAMPLES), record_count=0x7FFFFFFF))
 
 

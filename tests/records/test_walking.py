@@ -16,7 +16,7 @@ from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.validation import TimestampBounds, validate_data, validate_records
 from barnabas.records.varints import varint
-from barnabas.records.walking import Place, Rules, walk_plain
+from barnabas.records.walking import RecordRules, ScanState, walk_plain
 from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
 
 needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is an extra")
@@ -98,7 +98,7 @@ def test_walks_and_objects_agree_on_random_and_damaged_batches(
 def test_a_walk_goes_to_the_end_of_good_records(each_walk: None) -> None:
     batch = build_batch(EXAMPLES)
     data = bytes(batch[61:])
-    place = walking.walk(data, Place(), len(EXAMPLES), Rules(NOW))
+    place = walking.walk(data, ScanState(), len(EXAMPLES), RecordRules(NOW))
     assert place == (len(EXAMPLES), len(data), NOW + 90_000)
 
 
@@ -113,19 +113,19 @@ def test_long_ways_to_write_a_number_are_read(each_walk: None) -> None:
     """A writer may pad its numbers: 0x80 0x00 is a zero of two bytes."""
     body = b"\x00" + b"\x80\x00" + b"\x80\x80\x00" + b"\x82\x80\x80\x00k" + b"\x82\x00v" + b"\x80\x00"
     data = varint(len(body)) + body
-    assert walking.walk(data, Place(), 1, Rules(NOW)).number == 1
+    assert walking.walk(data, ScanState(), 1, RecordRules(NOW)).number == 1
 
 
 @pytest.mark.parametrize("data", [bytearray, bytes])
 def test_any_buffer_will_do(each_walk: None, data: type[bytes] | type[bytearray]) -> None:
-    assert walking.walk(data(build_batch(EXAMPLES)[61:]), Place(), 7, Rules(NOW)).number == 7
+    assert walking.walk(data(build_batch(EXAMPLES)[61:]), ScanState(), 7, RecordRules(NOW)).number == 7
 
 
 @pytest.mark.parametrize("count", [10_001, 5_000_000])
 def test_too_many_headers_are_refused_by_their_number_alone(each_walk: None, count: int) -> None:
     body = b"\x00\x00\x00\x01\x01" + varint(count) + bytes(2 * count)
     batch = batch_of(varint(len(body)) + body, 1)
-    with pytest.raises(InvalidRecords, match=f"it has {count} headers, and 10000 are allowed"):
+    with pytest.raises(InvalidRecords, match=f"it has {count} headers; at most 10000 are allowed"):
         validate_records(batch, read_header(batch), most_headers=10_000)
 
 
@@ -140,4 +140,4 @@ def test_headers_are_allowed_up_to_their_bound(each_walk: None) -> None:
 def test_the_smallest_record_takes_seven_bytes() -> None:
     data = encode_record(0, 0, Record(0, NOW, None, None))
     assert len(data) == walking.SMALLEST_RECORD
-    assert walk_plain(data, Place(), 1, Rules(NOW)).number == 1
+    assert walk_plain(data, ScanState(), 1, RecordRules(NOW)).number == 1

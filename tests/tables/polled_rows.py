@@ -78,7 +78,7 @@ def row_of(message: Message) -> Row:
         "_offset": message.offset(),
         "_timestamp": datetime.fromtimestamp(milliseconds / 1000, UTC),
         "_timestampType": kind - 1,  # librdkafka counts from 1
-        "_headers": [{"key": key, "value": data} for key, data in message.headers() or []] or None,
+        "_headers": [{"key": key, "value": data} for key, data in list(message.headers() or [])] or None,
     }
 
 

@@ -16,7 +16,7 @@ from barnabas.spark.source.stream import BatchReader
 from barnabas.tables.sql import query
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.cli.tier.conftest import TIERED
+from tests.cli.tiering.conftest import TIERED
 from tests.sasl_broker import login, sasl_settings
 from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order, wait_for
 

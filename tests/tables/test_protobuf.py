@@ -17,8 +17,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.json_format import MessageToDict
 
 import barnabas
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
 from barnabas.client.schemas.client import Schema, SchemaClient, SchemaReference, encode, join_message_index
+from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
 from barnabas.spark.options import OptionError
 from barnabas.spark.source import make_reader, schema_of
 from barnabas.spark.source.stream import BatchReader
@@ -223,7 +223,7 @@ def test_values_that_do_not_fit_are_null_with_the_reason_beside_them(
         "does not begin with a schema id",
         "its schema 9999 is not in the registry",
         "its schema is AVRO, not PROTOBUF",
-        "it is a shop.Note, not a shop.Order",
+        "message type is shop.Note, not shop.Order",
         "no message at [77]",
         "no shop.Order",
     ]
@@ -305,7 +305,7 @@ def test_sparks_source_has_the_same_rows(registered: EmbeddedBroker, order: Any)
 def test_messages_that_grow_without_end_are_refused(
     registered: EmbeddedBroker, order: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protobuf_columns, "MOST_FIELDS", 200)
+    monkeypatch.setattr(protobuf_columns, "MAX_FIELDS", 200)
     levels = [f"message L{level} {{ L{level + 1} a = 1; L{level + 1} b = 2; }}" for level in range(12)]
     text = f'syntax = "proto3"; {" ".join(levels)} message L12 {{ int32 a = 1; }}'
     with pytest.raises(SchemaError, match="more than 200 fields"):

@@ -74,7 +74,7 @@ def table_of(broker: EmbeddedBroker, topic: str) -> Table:
 def avro(broker: EmbeddedBroker, topic: str, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
     with SchemaRegistryClient({"url": broker.registry_url}) as client:
         serializer = AvroSerializer(client, json.dumps(schema))
-        found = serializer(value, SerializationContext(topic, MessageField.VALUE))
+        found: bytes | None = serializer(value, SerializationContext(topic, MessageField.VALUE))
     assert found is not None
     return found
 
@@ -95,7 +95,7 @@ def test_avro_of_several_writers_is_resolved_to_the_newest(registered: EmbeddedB
     ]
     assert "does not begin with a schema id" in rows[3]["_error"]
     assert "its schema 9999 is not in the registry" in rows[4]["_error"]
-    assert "no value of the Avro schema" in rows[5]["_error"]
+    assert "does not match the Avro schema" in rows[5]["_error"]
     assert table.last.bad_values == 3
 
 
@@ -182,7 +182,7 @@ def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     rows = table_of(registered, topic).to_arrow().to_pylist()
     assert rows[0] == {"id": 1, "tags": ["a"], "note": None, "_error": None}
     assert rows[1]["id"] is None
-    assert rows[1]["_error"].startswith("no JSON object")
+    assert rows[1]["_error"].startswith("not a JSON object")
 
 
 def test_where_sees_what_schema_decodes(registered: EmbeddedBroker) -> None:

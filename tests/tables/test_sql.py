@@ -128,7 +128,7 @@ def test_topics_are_found_in_the_query() -> None:
     for wrong, says in (
         ("selec 1", "syntax error"),
         ("select 1; select 2", "one query"),
-        ("select * from shop.orders", 'write the topic in quotes, "shop.orders"'),
+        ("select * from shop.orders", 'quote the topic, "shop.orders"'),
     ):
         with pytest.raises(TableError, match=says):
             topics_of(wrong)

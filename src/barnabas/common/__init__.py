@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""Values and seams that know nothing of Kafka's protocol. Its modules are its public interface."""

@@ -14,8 +14,8 @@ from functools import cache
 # <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
-LARGEST_KEPT = 32 * 1024 * 1024  # of one block: the most that glibc allows
-MOST_KEPT = 256 * 1024 * 1024  # of all that is free at the end of the heap
+MAX_KEPT_BLOCK = 32 * 1024 * 1024  # of one block: the most that glibc allows
+MAX_KEPT_HEAP = 256 * 1024 * 1024  # of all that is free at the end of the heap
 
 
 @cache
@@ -24,5 +24,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    done = [mallopt(_M_MMAP_THRESHOLD, LARGEST_KEPT), mallopt(_M_TRIM_THRESHOLD, MOST_KEPT)]
+    done = [mallopt(_M_MMAP_THRESHOLD, MAX_KEPT_BLOCK), mallopt(_M_TRIM_THRESHOLD, MAX_KEPT_HEAP)]
     return all(done)

@@ -8,6 +8,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from barnabas.common.safe_logging import safe_logger
+
+logger = safe_logger(__name__)
+
+HAS_BOOT_CLOCK = hasattr(time, "CLOCK_BOOTTIME")
+
 
 class Clock(Protocol):
     def now_ms(self) -> int:
@@ -17,6 +23,16 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never jump: what timeouts are measured with."""
         ...
+
+    def expiry_ms(self) -> int:
+        """Wall-clock time for what is deleted by its age. It does not follow a jump ahead at once (`ExpiryClock`)."""
+        ...
+
+
+def boot_seconds() -> float:
+    """Seconds that never jump and that pass while the machine is suspended, which those of `monotonic` do not on Linux:
+    what others count of us meanwhile, such as a session's timeout, is measured with these."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if HAS_BOOT_CLOCK else time.monotonic()
 
 
 class Timer(Protocol):
@@ -57,12 +73,75 @@ class Turn:
         return self._steps >= self._limit.steps or self._monotonic() >= self._until
 
 
+class ExpiryClock:
+    """The wall clock, except that it does not jump ahead by more than `longest_jump_ms` at once.
+
+    A clock that is set to a wrong time in the future would expire everything at that moment. So the wall clock is
+    compared with the time since boot, which cannot be set. After a jump, time continues as before it until the clock
+    is set back, or until `pause_ms` have passed: an operator who sets that to 0 confirms the new time. Where the time
+    since boot is not known, this is the wall clock.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        boot: Callable[[], float] | None = boot_seconds if HAS_BOOT_CLOCK else None,
+    ) -> None:
+        self._now_ms = now_ms
+        self._boot = boot
+        self.longest_jump_ms = 300_000
+        self.pause_ms = 3_600_000
+        self._offset = now_ms() - self._boot_ms()
+        """Of the wall clock from the time since boot, before the jump."""
+        self._jumped_at: int | None = None
+
+    def _boot_ms(self) -> int:
+        return round(self._boot() * 1000) if self._boot is not None else 0
+
+    def now_ms(self) -> int:
+        """To be called often: each call takes over small corrections since the last one."""
+        now, boot = self._now_ms(), self._boot_ms()
+        ahead = now - boot - self._offset
+        if self._boot is None or ahead <= self.longest_jump_ms:
+            self._follow(now, boot, "it was set back")
+            return now
+        if self._jumped_at is None:
+            self._jumped_at = boot
+            logger.error(
+                "the clock of this machine jumped ahead by %d s: nothing expires because of that for %d s "
+                "(barnabas.clock.jump.pause.ms). Correct the clock, or, if the new time is right, set that to 0 "
+                "for a moment to confirm it",
+                ahead // 1000,
+                self.pause_ms // 1000,
+            )
+        if boot - self._jumped_at >= self.pause_ms:
+            self._follow(now, boot, "its time counts from now on")
+            return now
+        return boot + self._offset
+
+    def _follow(self, now: int, boot: int, why: str) -> None:
+        self._offset = now - boot
+        if self._jumped_at is not None:
+            self._jumped_at = None
+            logger.warning("the clock of this machine had jumped ahead: %s", why)
+
+    def ahead_seconds(self) -> float:
+        """How far the wall clock is ahead of this one: 0 unless it has jumped."""
+        return (self._now_ms() - self.now_ms()) / 1000
+
+
 class SystemClock:
+    def __init__(self) -> None:
+        self.expiry = ExpiryClock(self.now_ms)
+
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def expiry_ms(self) -> int:
+        return self.expiry.now_ms()
 
 
 class ManualClock:
@@ -79,6 +158,9 @@ class ManualClock:
 
     def monotonic(self) -> float:
         return self._elapsed_ms / 1000
+
+    def expiry_ms(self) -> int:
+        return self.now_ms()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         timer = ManualTimer(callback)

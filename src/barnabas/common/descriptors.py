@@ -9,7 +9,7 @@ import resource
 
 SPARE = 64  # listeners, the metadata log, checkpoints and whatever else is open for a moment
 ENOUGH = 65_536  # 10,000 connections, the segments, and some; macOS refuses more than it has
-MOST_SEGMENTS = 16384  # open indexes take memory too: a few KB each, megabytes for the largest
+MAX_SEGMENTS = 16384  # open indexes take memory too: a few KB each, megabytes for the largest
 
 
 def raise_limit() -> None:
@@ -30,8 +30,8 @@ def room_for_segments() -> int:
     """Half of the files that this process may open."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
-        return MOST_SEGMENTS
-    return min(max(allowed // 2, 64), MOST_SEGMENTS)
+        return MAX_SEGMENTS
+    return min(max(allowed // 2, 64), MAX_SEGMENTS)
 
 
 def room_for_connections() -> int:

@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
 NO_ERROR: Final = ErrorCode.NONE
 """For the hot path: to find a member of an enum takes as long as a dozen instructions."""
 
-LONGEST_TEXT = 2_000  # characters of an error; one that quotes a name of 32 KB would fit into no answer
+MAX_TEXT = 2_000  # characters of an error; one that quotes a name of 32 KB would fit into no answer
 _KEPT_AT_THE_END = 500  # where the advice is
 
 
@@ -160,8 +160,8 @@ class KafkaError(Exception):
     """An error with a wire code; its text tells the user what to do next."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > LONGEST_TEXT:
-            message = f"{message[: LONGEST_TEXT - _KEPT_AT_THE_END]} ... {message[-_KEPT_AT_THE_END:]}"
+        if len(message) > MAX_TEXT:
+            message = f"{message[: MAX_TEXT - _KEPT_AT_THE_END]} ... {message[-_KEPT_AT_THE_END:]}"
         super().__init__(message or code.name)
         self.code = code
         self.message = message

@@ -17,6 +17,8 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 # becomes private at the first start (log/dirs/properties).
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+
+
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -187,7 +189,8 @@ class LocalFile:
         self.close()
 
 
-def _open_privately(path: str, flags: int) -> int:
+def private_opener(path: str, flags: int) -> int:
+    """For `open(..., opener=private_opener)`: a new file is for its owner only, whatever its folder allows."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
@@ -233,7 +236,7 @@ class LocalFileSystem:
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb", opener=_open_privately) as file:
+        with open(temporary, "wb", opener=private_opener) as file:
             file.write(data)
             file.flush()
             if sync:

@@ -15,12 +15,12 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-LARGEST_ANSWER = 1024 * 1024
+MAX_ANSWER = 1024 * 1024
 
 
 class TooLargeError(OSError):
     def __init__(self) -> None:
-        super().__init__(f"its answer is larger than {LARGEST_ANSWER} bytes")
+        super().__init__(f"its answer is larger than {MAX_ANSWER} bytes")
 
 
 def post(request: urllib.request.Request, seconds: float) -> bytes:
@@ -28,7 +28,7 @@ def post(request: urllib.request.Request, seconds: float) -> bytes:
     with _cut_off_after(seconds) as (sockets, is_over):
         try:
             with _opener(sockets).open(request, timeout=seconds) as response:
-                body: bytes = response.read(LARGEST_ANSWER + 1)
+                body: bytes = response.read(MAX_ANSWER + 1)
         except urllib.error.HTTPError as refusal:
             refusal.close()  # it is a response
             raise
@@ -38,7 +38,7 @@ def post(request: urllib.request.Request, seconds: float) -> bytes:
             raise error
         if is_over.is_set():
             raise TimeoutError(f"no whole answer in {seconds:g} s")
-    if len(body) > LARGEST_ANSWER:
+    if len(body) > MAX_ANSWER:
         raise TooLargeError
     return body
 

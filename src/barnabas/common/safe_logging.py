@@ -5,7 +5,7 @@ and marks that turn the direction of writing. A line with such characters is wri
 very long is cut in the middle. A filter on our own loggers does that, so it holds where a broker is embedded, too.
 `barnabas serve` puts the same filter on its handler, for what libraries write.
 
-A logger from `rate_limited_logger` writes a few lines of a kind in a period and then counts. A kind is a logger, a level
+`rate_limited_logger` writes a few lines of a kind per period and counts the rest. A kind is a logger, a level
 and the text before names are filled in.
 """
 
@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 
-LONGEST_LINE = 2000
+MAX_LINE = 2000
 """Characters, by default; a name on the wire may have 32,767, and some texts name many."""
 
 ROOM_FOR_GAP = 40
@@ -65,7 +65,7 @@ class PlainLines(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.longest = LONGEST_LINE
+        self.longest = MAX_LINE
         self.total_cut = 0
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -9,13 +9,11 @@ from typing import Any
 from barnabas.config import consistency
 from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_setting, suggestion
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
-from barnabas.config.security.sasl_settings import PER_LISTENER_SASL
-from barnabas.config.security.sasl_settings import PER_LISTENER_TLS
-from barnabas.config.unused_settings import reason_without_effect
+from barnabas.config.security.sasl_settings import PER_LISTENER_SASL, PER_LISTENER_TLS
 from barnabas.config.setting import ConfigError, Setting, Value
 from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
-from barnabas.config.unused_settings import is_without_effect_yet
+from barnabas.config.unused_settings import is_without_effect_yet, reason_without_effect
 
 FALLBACKS: dict[str, tuple[Synonym, ...]] = {
     **{synonyms[0].name: synonyms[1:] for synonyms in TOPIC_SYNONYMS.values() if len(synonyms) > 1},

@@ -50,6 +50,9 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     # 10,000 hold the loop for 30 ms; a record of 1 MiB holds the names of some 40,000.
     Setting("barnabas.groups.max.subscribed.topics", Kind.INT, "10000",
             "Topics that a member of a consumer or share group may subscribe to by name.", AtLeast(1)),
+    Setting("barnabas.groups.max.member.metadata.bytes", Kind.INT, "1048576",
+            "What a member of a classic group may say when it joins, under all its protocols together: names of "
+            "topics, and data of its assignor. Kafka Streams with 5,000 tasks needs 100 KB.", AtLeast(1)),
     Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
             "Assignors of consumer groups on this side; the first is the default.", ListOf("uniform", "range")),
     Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
@@ -248,8 +251,13 @@ SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
 TELEMETRY_SETTINGS: tuple[Setting, ...] = (
     Setting("telemetry.max.bytes", Kind.INT, "1048576",
             "The largest metrics that a client may push at once, compressed or not.", AtLeast(1)),
-    Setting("barnabas.telemetry.max.decompressed.bytes", Kind.INT, "4194304",
-            "What the metrics of one push may decompress to.", AtLeast(1)),
+    Setting("barnabas.telemetry.max.decompressed.bytes", Kind.INT, "33554432",
+            "Bytes that the metrics of one push may decompress to.", AtLeast(1)),
+    Setting("barnabas.telemetry.max.points", Kind.INT, "100000",
+            "Data points of one push; a Java consumer sends 90 and seven for each of its partitions.", AtLeast(1)),
+    Setting("barnabas.telemetry.cpu.percent", Kind.DOUBLE, "20",
+            "CPU time for pushed metrics, in percent of one core, averaged over a minute. Principals share it "
+            "equally; so do addresses of clients that do not authenticate.", AtLeast(0)),
     Setting("barnabas.telemetry.max.clients", Kind.INT, "16384",
             "Clients whose pushed metrics are kept; the one that was silent longest makes room.", AtLeast(1)),
     Setting("barnabas.telemetry.max.series", Kind.INT, "10000",

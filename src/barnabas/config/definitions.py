@@ -8,22 +8,23 @@ from functools import lru_cache
 
 from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
 from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
-from barnabas.config.log_settings import LOG_SETTINGS
-from barnabas.config.log_settings import REPLICATION_SETTINGS
+from barnabas.config.log_settings import LOG_SETTINGS, REPLICATION_SETTINGS
 from barnabas.config.security.sasl_settings import (
     AUDIT_SETTINGS,
     AUTHORIZATION_SETTINGS,
+    MECHANISMS,
+    OAUTH_SETTINGS,
     QUOTA_SETTINGS,
+    SASL_SETTINGS,
+    TLS_SETTINGS,
+    TOKEN_SETTINGS,
 )
-from barnabas.config.security.sasl_settings import OAUTH_SETTINGS
-from barnabas.config.security.sasl_settings import MECHANISMS, SASL_SETTINGS, TOKEN_SETTINGS
-from barnabas.config.security.sasl_settings import TLS_SETTINGS
 from barnabas.config.setting import Setting
 from barnabas.config.tiering_settings import TIERING_SETTINGS, store_option
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.config.unused_settings import UNUSED_SETTINGS
 
-LONGEST_GUESSED = 100
+MAX_GUESSED = 100
 """Characters of a name that may be a slip; the longest setting has 60."""
 NEAR = 0.5
 """How alike a name must be to one that exists: 0.5 is one slip in ten letters."""
@@ -97,7 +98,7 @@ def base_name(name: str) -> str:
 
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:
     """Ends a message about an unknown name: the nearest one that exists, if any is near."""
-    if len(name) > LONGEST_GUESSED:
+    if len(name) > MAX_GUESSED:
         return ""
     wanted = _trigrams(name)
     nearest = max(known, key=lambda one: _likeness(wanted, _trigrams(one)), default="")

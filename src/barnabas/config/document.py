@@ -1,9 +1,10 @@
-"""YAML as typed values. Whatever is wrong has a line: unknown words, words that stand twice, wrong types."""
+"""The one reader of YAML files. Every error has a line: unknown keys, duplicate keys, wrong types, aliases."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -12,9 +13,11 @@ import yaml  # type: ignore[import-untyped]
 
 from barnabas.config.setting import ConfigError
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 T = TypeVar("T", bound=msgspec.Struct)
 _WHERE = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+DocumentPath = tuple[str | int, ...]
+"""From the top of a document to a part: keys of mappings, positions in lists."""
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
@@ -32,6 +35,21 @@ class Node:
 
     def fail(self, text: str) -> NoReturn:
         raise self._error(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+
+    @property
+    def line(self) -> int:
+        return int(self._node.start_mark.line) + 1
+
+    def lines(self, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, int]]:
+        """The line of each part, by its path from here; of a key's value, the line of the key."""
+        yield path, self.line
+        if isinstance(self._node, yaml.MappingNode):
+            for name, (key, value) in self.fields.items():
+                yield from value.lines((*path, name))
+                yield (*path, name), key.line
+        elif isinstance(self._node, yaml.SequenceNode):
+            for number, item in enumerate(self.items):
+                yield from item.lines((*path, number))
 
     def _part(self, node: Any) -> Node:
         return Node(self._path, node, self._error)
@@ -53,7 +71,7 @@ class Node:
             if not isinstance(word, yaml.ScalarNode):
                 node.fail("a word is expected here.")
             if word.value in found:
-                node.fail(f"`{word.value}` stands here twice.")
+                node.fail(f"duplicate key `{word.value}`.")
             found[word.value] = (node, self._part(value))
         return found
 
@@ -61,7 +79,7 @@ class Node:
         """As this Struct; the error names the line of what does not fit."""
         self._check_words(kind)
         try:
-            return msgspec.convert(self._plain(), kind, strict=True)
+            return msgspec.convert(self.plain(), kind, strict=True)
         except msgspec.ValidationError as error:
             found = _WHERE.match(str(error))
             text, place = (found[1], found[2] or "") if found else (str(error), "")
@@ -91,7 +109,8 @@ class Node:
             for each in self.items:
                 each._check_sections(kind)
 
-    def _plain(self) -> Any:
+    def plain(self) -> Any:
+        """As dicts, lists, texts and numbers."""
         constructor = yaml.constructor.SafeConstructor()
         try:
             return constructor.construct_document(self._node)
@@ -119,26 +138,44 @@ def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
 
 def read_document(path: Path, error: type[Exception] = DocumentError, needs: str = "") -> Node:
     """`error` is raised for what is wrong. `needs` is what stands in the file at least."""
-    data = path.read_bytes()
-    if len(data) > MOST_BYTES:
-        raise error(f"{path} has {len(data)} bytes; such a file has at most {MOST_BYTES}.")
-    try:
-        text = data.decode()
-        _refuse_aliases(text, path, error)
-        node = yaml.compose(text, yaml.SafeLoader)
-    except UnicodeDecodeError:
-        raise error(f"{path} is no text in UTF-8.") from None
-    except (yaml.YAMLError, RecursionError) as problem:
-        mark = getattr(problem, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
-        raise error(f"{where}: this is no YAML: {getattr(problem, 'problem', problem)}.") from None
+    node = _compose(path, error)
     if node is None:
         raise error(f"{path} is empty; it needs at least `{needs}`.")
     return Node(str(path), node, error)
+
+
+def read_values(path: Path, error: type[Exception] = DocumentError) -> Any:
+    """The file as plain values; {} if it is empty."""
+    node = _compose(path, error)
+    if node is None:
+        return {}
+    document = Node(str(path), node, error)
+    for _ in document.lines():  # finds duplicate keys
+        pass
+    return document.plain()
+
+
+def _compose(path: Path, error: type[Exception]) -> Any:
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise error(f"{path} cannot be read: {problem.strerror}.") from None
+    if len(data) > MAX_BYTES:
+        raise error(f"{path} has {len(data)} bytes; such a file has at most {MAX_BYTES}.")
+    try:
+        text = data.decode()
+        _refuse_aliases(text, path, error)
+        return yaml.compose(text, yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise error(f"{path} is not valid UTF-8.") from None
+    except (yaml.YAMLError, RecursionError) as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
+        raise error(f"{where}: invalid YAML: {getattr(problem, 'problem', problem)}.") from None
 
 
 def _refuse_aliases(text: str, path: Path, error: type[Exception]) -> None:
     """A few lines of them can stand for gigabytes."""
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise error(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not taken.")
+            raise error(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not supported.")

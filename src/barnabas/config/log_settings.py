@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from barnabas.config.checks import AtLeast, OneOf
 from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
-
-from barnabas.config.checks import AtLeast, OneOf
-from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
 from barnabas.config.topic_settings import TOPIC_SETTINGS, TOPIC_SYNONYMS
-
 
 # -- The broker's settings of replication. One node reads few of them; a cluster reads all -------------
 
@@ -76,7 +72,6 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 
-
 _FOREVER = str(MAX_LONG)
 
 _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
@@ -129,6 +124,16 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
             "How often to look for producers to forget.", AtLeast(1), internal=True),
     Setting("log.initial.task.delay.ms", Kind.LONG, "30000",
             "How long after the start the first round of housekeeping is due.", AtLeast(0), internal=True),
+    # NTP steps by less; what is further off is a mistake, or the correction of one.
+    Setting("barnabas.clock.jump.ms", Kind.LONG, "300000",
+            "A wall clock that jumps ahead by more than this, measured against the time since boot, expires nothing at "
+            "once: records, offsets, producers, transactions and transactional ids are kept as long as before. Only "
+            "where the system tells the time since boot with suspensions (Linux).", AtLeast(1000),
+            mode=Mode.CLUSTER_WIDE),
+    Setting("barnabas.clock.jump.pause.ms", Kind.LONG, "3600000",
+            "How long after such a jump the old time counts for what expires, unless the clock is set back before. 0 "
+            "confirms the new time at once: set it for a moment, then remove it again.", AtLeast(0),
+            mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.acks.all.fsync", Kind.STRING, "auto",
             "Whether acks=all waits until the disk has the record: 'always', 'never' (as Kafka), or 'auto': "
             "when no other machine holds it.", OneOf("auto", "always", "never"), mode=Mode.CLUSTER_WIDE),

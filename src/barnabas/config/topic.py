@@ -14,6 +14,9 @@ from barnabas.config.topic_settings import TOPIC_SYNONYMS
 C = TypeVar("C")
 
 
+_DECLARED: Any = None  # replaced by `_with_declared_defaults`; type checkers see that no field must be given
+
+
 def _with_declared_defaults(config: type[C]) -> type[C]:
     """Give each field the default of the setting that it is named like."""
     for field in config.__annotations__:
@@ -30,49 +33,49 @@ class LogConfig:
     The defaults are those declared there, so that a test of the log names only what it is about.
     """
 
-    cleanup_policy: frozenset[str]
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_type: str
-    compression_zstd_level: int
-    delete_retention_ms: int
-    file_delete_delay_ms: int
-    flush_messages: int
-    flush_ms: int
-    follower_replication_throttled_replicas: tuple[str, ...]
-    index_interval_bytes: int
-    leader_replication_throttled_replicas: tuple[str, ...]
-    local_retention_bytes: int
-    local_retention_ms: int
-    max_compaction_lag_ms: int
-    max_message_bytes: int
-    message_timestamp_after_max_ms: int
-    message_timestamp_before_max_ms: int
-    message_timestamp_type: str
-    min_cleanable_dirty_ratio: float
-    min_compaction_lag_ms: int
-    min_insync_replicas: int
-    preallocate: bool
-    remote_log_copy_disable: bool
-    remote_log_delete_on_disable: bool
-    remote_storage_enable: bool
-    retention_bytes: int
-    retention_ms: int
-    segment_bytes: int
-    segment_index_bytes: int
-    segment_jitter_ms: int
-    segment_ms: int
-    unclean_leader_election_enable: bool
-    errors_deadletterqueue_group_enable: bool
-    barnabas_delay_enable: bool
-    barnabas_remote_compacted: str
-    barnabas_remote_unclean_wait: bool
-    barnabas_visible: str
-    barnabas_remote_origin: str
-    barnabas_validate_records: str
-    barnabas_validate_max_bytes: int
-    barnabas_validate_max_headers: int
-    barnabas_validate_max_blocks: int
+    cleanup_policy: frozenset[str] = _DECLARED
+    compression_gzip_level: int = _DECLARED
+    compression_lz4_level: int = _DECLARED
+    compression_type: str = _DECLARED
+    compression_zstd_level: int = _DECLARED
+    delete_retention_ms: int = _DECLARED
+    file_delete_delay_ms: int = _DECLARED
+    flush_messages: int = _DECLARED
+    flush_ms: int = _DECLARED
+    follower_replication_throttled_replicas: tuple[str, ...] = _DECLARED
+    index_interval_bytes: int = _DECLARED
+    leader_replication_throttled_replicas: tuple[str, ...] = _DECLARED
+    local_retention_bytes: int = _DECLARED
+    local_retention_ms: int = _DECLARED
+    max_compaction_lag_ms: int = _DECLARED
+    max_message_bytes: int = _DECLARED
+    message_timestamp_after_max_ms: int = _DECLARED
+    message_timestamp_before_max_ms: int = _DECLARED
+    message_timestamp_type: str = _DECLARED
+    min_cleanable_dirty_ratio: float = _DECLARED
+    min_compaction_lag_ms: int = _DECLARED
+    min_insync_replicas: int = _DECLARED
+    preallocate: bool = _DECLARED
+    remote_log_copy_disable: bool = _DECLARED
+    remote_log_delete_on_disable: bool = _DECLARED
+    remote_storage_enable: bool = _DECLARED
+    retention_bytes: int = _DECLARED
+    retention_ms: int = _DECLARED
+    segment_bytes: int = _DECLARED
+    segment_index_bytes: int = _DECLARED
+    segment_jitter_ms: int = _DECLARED
+    segment_ms: int = _DECLARED
+    unclean_leader_election_enable: bool = _DECLARED
+    errors_deadletterqueue_group_enable: bool = _DECLARED
+    barnabas_delay_enable: bool = _DECLARED
+    barnabas_remote_compacted: str = _DECLARED
+    barnabas_remote_unclean_wait: bool = _DECLARED
+    barnabas_visible: str = _DECLARED
+    barnabas_remote_origin: str = _DECLARED
+    barnabas_validate_records: str = _DECLARED
+    barnabas_validate_max_bytes: int = _DECLARED
+    barnabas_validate_max_headers: int = _DECLARED
+    barnabas_validate_max_blocks: int = _DECLARED
 
     @property
     def compacted(self) -> bool:

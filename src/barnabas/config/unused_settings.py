@@ -6,11 +6,9 @@ leaves this module for one of the others when Barnabas begins to use it.
 
 from __future__ import annotations
 
-
 from barnabas.config.setting import Kind, Mode, Setting
 
-
-# -- Why settings of Kafka about security have no effect here. A test finds those that are not used and have no reason 
+# -- Why settings of Kafka about security have no effect here. A test finds those that are not used and have no reason
 
 _JAVA_TLS = (
     "it names a part of Java's TLS, and OpenSSL is used; see ssl.enabled.protocols and ssl.cipher.suites"
@@ -61,7 +59,6 @@ def reason_without_effect(name: str) -> str:
     if name.endswith(_ENDS_OF_CLASSES):
         return _JAVA_CLASS
     return next((reason for beginning, reason in _BY_BEGINNING.items() if name.startswith(beginning)), "")
-
 
 
 _SECRET = """
@@ -153,7 +150,7 @@ _OF_KAFKA_3 = """
 _NOT_YET = """
     group.coordinator.rebalance.protocols log.preallocate
     num.recovery.threads.per.data.dir num.replica.fetchers offsets.topic.compression.codec preallocate
-    remote.log.manager.fetch.max.bytes.per.second replica.socket.receive.buffer.bytes
+    replica.socket.receive.buffer.bytes
 """
 _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 

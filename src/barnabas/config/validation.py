@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.regex import PatternError, compile_for_long_texts
 from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import (
     BROKER,
@@ -18,8 +20,6 @@ from barnabas.config.definitions import (
 )
 from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
 from barnabas.config.tiering_checks import check_tiered_topic
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.regex import PatternError, compile_for_long_texts
 
 
 def check_topic_configs(

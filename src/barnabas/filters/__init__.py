@@ -1,11 +1,11 @@
-"""Filters of records: a closed subset of CEL, with the names that kafbat's console has.
+"""Record filters: a closed subset of CEL, with the variable names of kafbat's console.
 
     wanted = Filter("record.value.amount > 10 && record.headers.type == 'order'")
     wanted.matches(record)        # one record
     wanted.mask(columns, rows)    # columns of many, as numpy's booleans; needs pyarrow
 
-A record for which the expression has no value (a field that is not there, a number compared with text) does not match;
-`failures` counts them and keeps the first reason. docs/filters.md is the manual.
+A record for which the expression has no value (a missing field, a number compared with text) does not match;
+`failures` counts them and keeps the first reason. Entry points: Filter, FilterError. Manual: docs/filters.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Filter", "FilterError"]
 
 @dataclass
 class Failures:
-    """Records for which a filter had no value."""
+    """Count of records that a filter could not evaluate, with the first reason."""
 
     count: int = 0
     first: str = ""
@@ -46,7 +46,7 @@ class Failures:
 
 
 class Filter:
-    """`decode_value` replaces JSON: it makes maps of values, and raises ValueError for what is none."""
+    """A compiled filter. `decode_value` replaces the JSON decoder: it returns maps, or raises ValueError."""
 
     def __init__(self, text: str, decode_value: Decode | None = None) -> None:
         self.text = text
@@ -60,11 +60,11 @@ class Filter:
 
     @property
     def sources(self) -> set[str]:
-        """The parts of a record that it looks at: key, value, headers, timestamp, partition, offset."""
+        """Parts of a record that the filter reads: key, value, headers, timestamp, partition, offset."""
         return {part.source for part in self._layout.parts}
 
     def matches(self, record: Any) -> bool:
-        """Of anything with the attributes of a ConsumedRecord."""
+        """Evaluate one record: any object with the attributes of ConsumedRecord."""
         if self._needles is not None and not may_match(record.value, self._needles):
             return False
         row = [part.load(getattr(record, part.source)) for part in self._layout.parts]
@@ -78,7 +78,7 @@ class Filter:
         return found is True
 
     def mask(self, columns: Mapping[str, pa.Array], rows: int) -> npt.NDArray[np.bool_]:
-        """`columns`: the `sources`, with the types of `records.columnar`."""
+        """Evaluate columns, one per name in `sources`, with the types of `records.columnar`."""
         if self._columnar is None:
             from barnabas.filters.masks import ColumnFilter
 

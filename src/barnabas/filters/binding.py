@@ -1,7 +1,7 @@
-"""Names become parts of a record: `record.value.amount`, or `value.amount` for short.
+"""Resolve names to parts of a record: `record.value.amount`, or `value.amount` for short.
 
-The names are kafbat's: a value or key that is a JSON object has fields, any other is its text; what a record lacks (the
-key, the value of a tombstone) is a field that is not there. `timestamp` is ours.
+The names are kafbat's. A key or value that is a JSON object has fields; any other is text. A part that the record lacks
+(the key, the value of a tombstone) is a missing field. `timestamp` is our addition.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ROOTS = {
     "partition": "partition",
     "offset": "offset",
 }
-"""Each with the part of the record that it comes from."""
+"""Each root, with the part of the record it is read from."""
 
 RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class Root(Node):
-    """`record.value`: one of ROOTS, or a variable of a macro."""
+    """`record.value`: one of ROOTS, or the variable of a macro."""
 
     name: str
 
@@ -59,7 +59,7 @@ class HasRoot(Node):
 
 @dataclass(frozen=True, slots=True)
 class RootField(Node):
-    """`record.value.amount`: of many values only such fields are ever decoded."""
+    """`record.value.amount`: only fields named like this are decoded."""
 
     root: str
     field: str
@@ -73,7 +73,7 @@ class HasRootField(Node):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Node):
-    """A macro whose variable has a name of its own."""
+    """A macro whose variable has a unique name."""
 
     kind: str
     base: Node
@@ -82,7 +82,7 @@ class Loop(Node):
 
 
 def bind(node: Node, names: Mapping[str, Node] | None = None) -> Node:
-    """The tree in terms of records; `names` replaces them, for a test of the language alone."""
+    """Return the tree in terms of records. `names` replaces the roots, to test the language alone."""
     return _Binder(names).bind(node, {})
 
 
@@ -134,7 +134,7 @@ class _Binder:
         if self._names is None and node.name in ROOTS:
             return Root(node.name, column=node.column)
         known = f"write {RECORD}.NAME with NAME one of {', '.join(ROOTS)}"
-        raise FilterError(f"there is no {node.name!r} here: {known}", node.column)
+        raise FilterError(f"unknown name {node.name!r}: {known}", node.column)
 
     def _is_record(self, node: Node, variables: dict[str, str]) -> bool:
         return (
@@ -174,7 +174,7 @@ class _Binder:
 
 
 def _folded(node: Call) -> Node:
-    """What is made of literals is one, unless it is an error: `true || 1 / 0 > 1` is true."""
+    """Fold a call of literals into a literal, unless it fails: `true || 1 / 0 > 1` is true."""
     values = [part.value for part in node.arguments if isinstance(part, Literal)]
     functions: dict[str, Any] = {**BINARY} if len(node.arguments) == 2 else {**UNARY}
     function = functions.get(node.function)

@@ -1,4 +1,4 @@
-"""A bound tree becomes functions of a row: the parts of a record that it names, decoded, each at its own place."""
+"""Compile a bound tree into functions of a row. A row holds the decoded parts of a record that the tree names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compile_node(node: Node, layout: Layout) -> Evaluate:
-    """EvaluationError from the function: this row has no value."""
+    """The function raises EvaluationError if the row has no value."""
 
     def inner(part: Node) -> Evaluate:
         return compile_node(part, layout)
@@ -141,7 +141,7 @@ def _call(node: Call, inner: Callable[[Node], Evaluate]) -> Evaluate:
 
 
 def _with_literal(function: str, of: Evaluate, literal: Any) -> Evaluate:
-    """What filters mostly are: a field, an operator, a literal."""
+    """Fast path for the most common filter: a field, an operator, a literal."""
     if function in _ORDERS and type(literal) in NUMBERS:
         plain = _ORDERS[function]
 
@@ -153,7 +153,7 @@ def _with_literal(function: str, of: Evaluate, literal: Any) -> Evaluate:
 
         return order
     if function == "==" and type(literal) is str:
-        return lambda row: bool(of(row) == literal)  # nothing but text is equal to text
+        return lambda row: bool(of(row) == literal)  # only text equals text
     if function == "==":
         return lambda row: equal(of(row), literal)
     binary = BINARY[function]
@@ -169,13 +169,13 @@ def compiled_pattern(text: str, column: int) -> Any:
     try:
         return _pattern(text)
     except PatternError as error:
-        raise FilterError(f"the pattern of matches() cannot be used: {error}", column) from None
+        raise FilterError(f"invalid pattern in matches(): {error}", column) from None
 
 
 def _matches(node: Call, inner: Callable[[Node], Evaluate]) -> Evaluate:
     of_text, of_pattern = map(inner, node.arguments)
     if isinstance(node.arguments[1], Literal) and type(node.arguments[1].value) is str:
-        compiled_pattern(node.arguments[1].value, node.column)  # refuses now what would fail for each record
+        compiled_pattern(node.arguments[1].value, node.column)  # fail now, not for each record
 
     def matches(row: Row) -> bool:
         text, pattern = of_text(row), of_pattern(row)
@@ -184,13 +184,13 @@ def _matches(node: Call, inner: Callable[[Node], Evaluate]) -> Evaluate:
         try:
             return _pattern(pattern).search(text) is not None
         except PatternError as error:
-            raise EvaluationError(f"the pattern {pattern!r} cannot be used: {error}") from None
+            raise EvaluationError(f"invalid pattern {pattern!r}: {error}") from None
 
     return matches
 
 
 def _logic(sign: str, parts: list[Evaluate]) -> Evaluate:
-    """One part that decides makes errors of the others, to its left too, irrelevant."""
+    """A part that decides the result makes errors of the other parts irrelevant, also to its left."""
     decisive = sign == "||"
 
     def evaluate(row: Row) -> bool:
@@ -230,9 +230,9 @@ def _map(entries: list[tuple[Evaluate, Evaluate]]) -> Evaluate:
         for of_key, of_value in entries:
             key = of_key(row)
             if type(key) not in (str, int, bool):
-                raise EvaluationError(f"a {kind_of(key)} is no key of a map")
+                raise EvaluationError(f"a {kind_of(key)} is not a valid map key")
             if key in found:
-                raise EvaluationError(f"the key {key} is there twice")
+                raise EvaluationError(f"duplicate map key {key}")
             found[key] = of_value(row)
         return found
 

@@ -1,7 +1,6 @@
-"""Where each part of a record stands in a row, and how it is decoded.
+"""Layout of a row: the slot of each part of a record, and its decoder.
 
-Of JSON only the fields that a filter names are made into objects, as long as it asks for nothing else of the value:
-msgspec steps over the others.
+When a filter only names fields of a JSON value, only those fields become objects; msgspec skips the others.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ Decode = Callable[[bytes], Any]
 
 
 class Missing(NamedTuple):
-    """Stands where a record has nothing."""
+    """Placeholder for a part that the record lacks."""
 
     reason: str
 
 
 NO_FIELD = Missing("no such field")
-NO_OBJECT = Missing("it is no JSON object")
+NO_OBJECT = Missing("not a JSON object")
 
 
 class Part(NamedTuple):
-    """`load` makes a value of a row out of the record's `source`."""
+    """`load` converts the record's `source` into a value of the row."""
 
     source: str
     load: Callable[[Any], Any]
@@ -65,12 +64,12 @@ class Layout:
         return self._slots[name]
 
     def attribute(self, root: str, field: str) -> str | None:
-        """Of the struct that holds the fields of a key or value; None: it is decoded whole."""
+        """Attribute of the struct that holds the field; None if the key or value is decoded whole."""
         return self._attributes.get((root, field))
 
     @classmethod
     def of_names(cls, tree: Node, names: Iterable[str]) -> Layout:
-        """For rows that the caller fills."""
+        """Layout for rows that the caller fills."""
         layout = cls(tree)
         loops = [name for name in layout._slots if name not in ROOTS]
         layout._slots = {name: at for at, name in enumerate([*names, *loops])}
@@ -144,7 +143,7 @@ def _struct_loader(root: str, names: dict[str, str]) -> Callable[[Any], Any]:
 
 
 def _headers(given: Any) -> dict[str, str | None]:
-    """Of a name that is there twice the last; the columnar reader has no pairs but maps."""
+    """The last header wins if a name occurs twice; the columnar reader passes maps, not pairs."""
     pairs = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in given or ()]
     return {name: None if value is None else _text(value) for name, value in pairs}
 

@@ -1,4 +1,4 @@
-"""The mask of a filter over columns: vectors first, then needles, then rows one by one."""
+"""Mask of a filter over columns: vectorized first, then byte search, then row by row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ColumnFilter:
-    """The parts of a conjunction, those that Arrow can decide apart from the rest."""
+    """A conjunction, split into the parts that Arrow can evaluate and the rest."""
 
     def __init__(self, parts: tuple[Node, ...], decode_value: Decode | None, failures: Failures) -> None:
         usable = [part for part in parts if is_vector(part)]
@@ -56,7 +56,7 @@ class ColumnFilter:
         return found
 
     def _with_rest(self, states: States, columns: Columns) -> States:
-        """Rows that a vector or the needles have decided are not looked at."""
+        """Evaluate only the rows that neither a vector nor the byte search has decided."""
         open_rows = states != FALSE
         if self._needles is not None:
             open_rows &= candidates(columns["value"], self._needles)

@@ -1,4 +1,4 @@
-"""Timestamps and durations: CEL's, to the nanosecond, in the years 1 to 9999."""
+"""CEL's timestamps and durations: nanosecond precision, years 1 to 9999."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SECOND = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = -62_135_596_800 * SECOND  # 0001-01-01T00:00:00Z
 LATEST = 253_402_300_800 * SECOND - 1  # 9999-12-31T23:59:59.999999999Z
-LONGEST = (1 << 63) - 1  # as in cel-go: 292 years
+MAX = (1 << 63) - 1  # as in cel-go: 292 years
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
@@ -25,7 +25,7 @@ class Timestamp:
 
     def __post_init__(self) -> None:
         if not EARLIEST <= self.nanos <= LATEST:
-            raise ValueError("a timestamp is in the years 1 to 9999")
+            raise ValueError("a timestamp must be in the years 1 to 9999")
 
     @property
     def date(self) -> datetime:
@@ -37,15 +37,15 @@ class Duration:
     nanos: int
 
     def __post_init__(self) -> None:
-        if not -LONGEST - 1 <= self.nanos <= LONGEST:
-            raise ValueError("a duration is at most 292 years long")
+        if not -MAX - 1 <= self.nanos <= MAX:
+            raise ValueError("a duration must be at most 292 years")
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """RFC 3339: `2026-11-16T08:30:00Z`; ValueError for what is none."""
+    """Parse RFC 3339, `2026-11-16T08:30:00Z`; ValueError if invalid."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no timestamp such as 2026-11-16T08:30:00Z")
+        raise ValueError(f"not a valid timestamp: {text!r} (example: 2026-11-16T08:30:00Z)")
     *parts, fraction, sign, hours, minutes = found.groups()
     zone = UTC
     if sign:
@@ -57,7 +57,7 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def parse_duration(text: str) -> Duration:
-    """As Go writes them: `1h30m`, `-1.5s`; ValueError for what is none."""
+    """Parse Go's notation, `1h30m` or `-1.5s`; ValueError if invalid."""
     unsigned = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     nanos, position = 0, 0
     for found in _PART.finditer(unsigned):
@@ -68,5 +68,5 @@ def parse_duration(text: str) -> Duration:
         nanos += int(whole or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
         position = found.end()
     if unsigned != "0" and (not unsigned or position != len(unsigned)):
-        raise ValueError(f"{text!r} is no duration such as 1h30m")
+        raise ValueError(f"not a valid duration: {text!r} (example: 1h30m)")
     return Duration(-nanos if text.startswith("-") else nanos)

@@ -1,6 +1,6 @@
-"""Bytes that a value must contain to match, found in the literals of a filter: most records are never decoded.
+"""Byte strings that a value must contain to match, taken from the literals of a filter: most records are never decoded.
 
-JSON may write any character as an escape, so a value with a backslash is always decoded.
+JSON may escape any character, so a value with a backslash is always decoded.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from barnabas.filters.binding import Root, RootField
 from barnabas.filters.syntax import Call, Literal, Logic, Node, Select
 
 Needles = tuple[bytes, ...]
-"""One of them must be there."""
+"""Alternatives: at least one must occur."""
 
 _ONE = ("==", "contains", "startsWith", "endsWith")
 
 
 def needles_of(node: Node) -> Needles | None:
-    """None: nothing is known."""
+    """None if the filter implies no such bytes."""
     match node:
         case Logic(operator="&&", parts=parts):
             known = [found for part in parts if (found := needles_of(part)) is not None]
@@ -58,7 +58,7 @@ def _of_texts(texts: list[object]) -> Needles | None:
 
 
 def _bytes(text: str) -> bytes:
-    """A character that stands for bytes that are no UTF-8 is no needle."""
+    """Empty if the text holds U+FFFD, which replaces bytes that are not UTF-8."""
     return b"" if "\ufffd" in text else text.encode("utf-8", "replace")
 
 

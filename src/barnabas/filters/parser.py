@@ -1,4 +1,4 @@
-"""Tokens to a tree, by the grammar of CEL. Whatever is not in the closed list of functions is refused here."""
+"""Parse tokens into a tree by the grammar of CEL. Functions outside the closed list are rejected here."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ MACROS = ("exists", "all")
 KEYWORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 KNOWN = ", ".join([*sorted(FUNCTIONS.keys() | METHODS.keys()), *MACROS, "has"])
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in")
-LARGEST = (1 << 63) - 1
+MAX = (1 << 63) - 1
 
 N = TypeVar("N", bound=Node)
 
 
 def parse(text: str) -> Node:
-    """FilterError, with the column, for what is no expression."""
+    """Raises FilterError, with the column, if the text is not an expression."""
     return _Parser(tokens_of(text)).whole()
 
 
 class _Parser:
-    """Recursive descent: a method for each level of binding."""
+    """Recursive descent: one method per precedence level."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -81,17 +81,17 @@ class _Parser:
         raise FilterError(f"expected {expected}, found {found}", self._next.column)
 
     def _high(self, node: N) -> N:
-        """The same node with its height."""
+        """Return the node with its height set."""
         height = 1 + max((child.height for child in children_of(node)), default=0)
         if height > HIGHEST_TREE:
-            raise FilterError(f"more than {HIGHEST_TREE} operators in one another", node.column)
+            raise FilterError(f"operators are nested more than {HIGHEST_TREE} deep", node.column)
         object.__setattr__(node, "height", height)
         return node
 
     def _expression(self) -> Node:
         self._depth += 1
         if self._depth > DEEPEST_BRACKETS + 1:
-            raise FilterError(f"brackets nest deeper than {DEEPEST_BRACKETS}", self._next.column)
+            raise FilterError(f"brackets are nested more than {DEEPEST_BRACKETS} deep", self._next.column)
         node = self._conditional()
         self._depth -= 1
         return node
@@ -252,13 +252,13 @@ class _Parser:
 
 def _number(token: Token, negative: bool) -> Literal:
     value = -token.value if negative else token.value
-    if token.kind == "int" and not -LARGEST - 1 <= value <= LARGEST:
-        raise FilterError(f"{value} has more than 64 bits", token.column)
+    if token.kind == "int" and not -MAX - 1 <= value <= MAX:
+        raise FilterError(f"{value} does not fit in 64 bits", token.column)
     return Literal(value, column=token.column)
 
 
 def _check_call(name: Token, count: int, known: dict[str, int]) -> None:
     if name.value not in known:
-        raise FilterError(f"there is no {name.value}() here; there are {KNOWN}", name.column)
+        raise FilterError(f"unknown function {name.value}(); available: {KNOWN}", name.column)
     if count != known[name.value]:
         raise FilterError(f"{name.value}() takes {known[name.value]} arguments, not {count}", name.column)

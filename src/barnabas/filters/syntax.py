@@ -1,17 +1,17 @@
-"""The parts of an expression, and the error for a text that is none."""
+"""Nodes of an expression tree, and the error for an invalid expression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 DEEPEST_BRACKETS = 32
-HIGHEST_TREE = 100  # of operators in one another: `1 + 1 + ...` nests without any bracket
+HIGHEST_TREE = 100  # nested operators: `1 + 1 + ...` nests without brackets
 
 
 class FilterError(ValueError):
-    """The text is no expression, or means nothing about records; `column` counts from 1."""
+    """The expression is invalid or does not apply to records; `column` counts from 1."""
 
     def __init__(self, problem: str, column: int) -> None:
         super().__init__(f"column {column}: {problem}")
@@ -60,7 +60,7 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A function, a method or an operator: of methods the first argument is what stands before the dot."""
+    """A function, method or operator; the first argument of a method is its receiver."""
 
     function: str
     arguments: tuple[Node, ...]

@@ -1,11 +1,11 @@
-"""Text to tokens: CEL's numbers, strings, names and signs, without unsigned numbers and byte strings."""
+"""Tokenizer: CEL's numbers, strings, names and signs, without unsigned numbers and byte strings."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
 
-from barnabas.filters.syntax import MOST_BYTES, FilterError
+from barnabas.filters.syntax import MAX_BYTES, FilterError
 
 _TOKEN = re.compile(
     r"""
@@ -35,14 +35,14 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Ends with one of the kind `end`."""
-    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        raise FilterError(f"a filter has at most {MOST_BYTES} bytes", MOST_BYTES + 1)
+    """The last token has the kind `end`."""
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise FilterError(f"a filter may have at most {MAX_BYTES} bytes", MAX_BYTES + 1)
     found, position = [], 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise FilterError(f"{text[position]!r} means nothing here", position + 1)
+            raise FilterError(f"unexpected character {text[position]!r}", position + 1)
         if match.lastgroup != "blank":
             found.append(_token(match, position + 1))
         position = match.end()
@@ -52,9 +52,9 @@ def tokens_of(text: str) -> list[Token]:
 def _token(match: re.Match[str], column: int) -> Token:
     kind = match.lastgroup or ""
     if kind == "unsigned":
-        raise FilterError("there are no unsigned numbers: leave the u out", column)
+        raise FilterError("unsigned numbers are not supported: remove the u", column)
     if kind == "bytes":
-        raise FilterError("there are no byte strings: leave the b out", column)
+        raise FilterError("byte strings are not supported: remove the b", column)
     word = match.group(kind)
     if kind == "text":
         return Token(kind, _text(word, column), column)
@@ -82,5 +82,5 @@ def _escaped(match: re.Match[str], column: int) -> str:
         return _PLAIN.get(word, word)
     number = 0xD800 if kind == "wrong" else int(word, 8 if kind == "octal" else 16)
     if 0xD800 <= number < 0xE000 or number > 0x10FFFF:
-        raise FilterError(f"{match.group()!r} is no character", column + match.start())
+        raise FilterError(f"{match.group()!r} is not a valid character", column + match.start())
     return chr(number)

@@ -1,4 +1,4 @@
-"""What operators and functions of CEL do with values. What they do not fit is an EvaluationError.
+"""CEL's operators and functions on values. Operands of the wrong type raise EvaluationError.
 
 Values are Python's: None, bool, int (64 bits), float, str, list, dict, and Timestamp and Duration.
 """
@@ -24,7 +24,7 @@ NAMES = {type(None): "null", str: "string", dict: "map", float: "double"}
 
 
 class EvaluationError(Exception):
-    """An expression has no value for a record; the text says why."""
+    """An expression has no value for a record; the message gives the reason."""
 
 
 def no_overload(function: str, *values: Any) -> EvaluationError:
@@ -37,7 +37,7 @@ def kind_of(value: Any) -> str:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Numbers by what they are worth; values of different types are not equal."""
+    """Compare numbers by value; values of different types are not equal."""
     kind, other = type(a), type(b)
     if kind in NUMBERS:
         return other in NUMBERS and bool(a == b)
@@ -63,7 +63,7 @@ ABSENT = _Absent()
 
 
 def find(entries: dict[Any, Any], key: Any) -> Any:
-    """The value of a key, or ABSENT: to Python True and 1 are one key, to CEL they are not."""
+    """Return the value of a key, or ABSENT. True and 1 are the same key in Python, but not in CEL."""
     if key is not None and type(key) not in (str, int, float, bool):
         return ABSENT
     value = entries.get(key, ABSENT)
@@ -104,7 +104,7 @@ def is_in(value: Any, container: Any) -> bool:
 def _whole(value: int) -> int:
     if SMALLEST <= value <= LARGEST:
         return value
-    raise EvaluationError("a number has become larger than 64 bits")
+    raise EvaluationError("integer overflow: the result does not fit in 64 bits")
 
 
 def add(a: Any, b: Any) -> Any:

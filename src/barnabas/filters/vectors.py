@@ -1,6 +1,6 @@
-"""A filter over columns: what Arrow can decide for all rows at once, and the rest row by row where it must.
+"""Vectorized filter: Arrow decides what it can for all rows at once; the rest is evaluated row by row.
 
-A row is FALSE, TRUE or FAILED; all parts of `&&` are asked, and one that is FALSE outweighs another that has FAILED.
+A row is FALSE, TRUE or FAILED. All parts of `&&` are evaluated; FALSE outweighs FAILED.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _is_leaf(function: str, root: str, value: Any) -> bool:
 
 
 def states_of(node: Node, columns: Columns, rows: int) -> States:
-    """Of a node that `is_vector`."""
+    """Evaluate a node for which `is_vector` is true."""
     match node:
         case Logic(operator="&&", parts=parts):
             return all_of([states_of(part, columns, rows) for part in parts])
@@ -123,7 +123,7 @@ def _matches(source: pa.Array, pattern: str, column: int) -> pa.Array:
     try:
         text.validate(full=True)
         return pc.match_substring_regex(text, pattern)
-    except pa.ArrowInvalid:  # bytes that are no UTF-8 are read as U+FFFD, which only Python does
+    except pa.ArrowInvalid:  # invalid UTF-8 must be read as U+FFFD, which only Python does
         compiled = compiled_pattern(pattern, column)
         found = [
             None if value is None else compiled.search(value.decode("utf-8", "replace")) is not None
@@ -133,13 +133,13 @@ def _matches(source: pa.Array, pattern: str, column: int) -> pa.Array:
 
 
 def candidates(values: pa.Array, needles: Needles) -> npt.NDArray[np.bool_]:
-    """The rows whose value has one of the needles, or a backslash."""
+    """Rows whose value contains one of the needles, or a backslash."""
     pattern = "|".join([*map(quoted, needles), r"\\"])
     return _flags(pc.match_substring_regex(as_text(values), pattern).fill_null(False))
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """The same buffers: RE2 does not mind bytes that are no UTF-8."""
+    """View the same buffers as text: RE2 accepts invalid UTF-8."""
     return values.view(pa.string())
 
 

@@ -1,1 +1,4 @@
-"""One module per family of messages: a request's context and message in, the response out."""
+"""Request handlers, one module or package per family of messages: a handler takes the broker, the request and
+its message, and returns the response. `table` has HANDLERS, which is also the ApiVersions response;
+`authorization`, `quotas` and `slicing` add authorization, quotas and chunking to its rows.
+"""

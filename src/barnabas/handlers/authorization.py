@@ -1,8 +1,9 @@
-"""Which operation on which resources each API needs, and how Kafka answers who is denied it.
+"""Operations and resources that each API needs, and Kafka's response when they are denied.
 
-One row for each key that is served, in the order of the keys; compare with "Operations and Resources on Protocols" in
-Kafka's documentation and with KafkaApis. A row says what the whole request needs (`whole`), what each element of an
-array needs (`each`), and what a response shows (`after`). Which APIs are for brokers only says the table of handlers.
+One row for each supported API key, in the order of the keys; compare with "Operations and Resources on
+Protocols" in Kafka's documentation and with KafkaApis. A row has the needs of the whole request (`whole`),
+the needs of each element of an array (`each`), and a filter of the response (`after`). The table of handlers
+marks the broker-only APIs.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ Judged = Callable[[Any, Any, Any], Action | None]
 
 
 def on(operation: Operation, resource_type: ResourceType, field: str) -> Need:
-    """On the resource that a field of the message names, if it names one."""
+    """Need an operation on the resource named by a field of the message, if it names one."""
     return Need(operation, resource_type, lambda message: (getattr(message, field),))
 
 
@@ -75,7 +76,7 @@ def on_cluster(operation: Operation, *or_else: Operation) -> Need:
 
 
 def topic(operation: Operation, field: str = "name") -> Judged:
-    """On the topic of an element: it is named by a field, by its id, or is the name itself."""
+    """Need an operation on the topic of an element: named by a field, by its id, or the element itself."""
 
     def action(broker: Any, message: Any, item: Any) -> Action | None:
         name = item if isinstance(item, str) else getattr(item, field, None)
@@ -93,7 +94,9 @@ def group(operation: Operation, field: str = "group_id") -> Judged:
 
 
 def config_of(operation: Operation) -> Judged:
-    """On the topic or group whose configs they are; those of brokers, loggers and client metrics on the cluster."""
+    """Need an operation on the topic or group that is configured; configs of brokers, loggers and client
+    metrics need it on the cluster.
+    """
 
     def action(broker: Any, message: Any, item: Any) -> Action:
         if item.resource_type == ConfigType.TOPIC:
@@ -114,21 +117,21 @@ def _coordinator_key(broker: Any, message: Any, key: str) -> Action:
 
 
 def _single_key(key_type: int) -> Names:
-    """The key of FindCoordinator before version 4."""
+    """Key of FindCoordinator before version 4."""
     return lambda message: (
         (message.key,) if not message.coordinator_keys and message.key_type == key_type else ()
     )
 
 
 def _auto_created(broker: Any, message: Any, item: Any) -> Action | None:
-    """Metadata creates a topic that is named and not there, if that is wanted."""
+    """Metadata creates a missing topic that is named, if auto-creation is enabled."""
     wanted = message.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
     is_new = bool(item.name) and item.name not in broker.image.topics
     return Action(CREATE, TOPIC, item.name) if wanted and is_new else None
 
 
 def _deleted(broker: Any, message: Any, item: Any) -> Action | None:
-    """Who may describe a topic is told that it is not there; deleting is for one that is."""
+    """Need Delete on an existing topic; a principal that may describe it learns that it does not exist."""
     action = topic(DELETE)(broker, message, item)
     return action if action is not None and action.name in broker.image.topics else None
 
@@ -162,7 +165,7 @@ CREATE_ANY = (Action(CREATE, CLUSTER),)
 DELETE_ANY = (Action(DELETE, CLUSTER),)
 IN_GROUP = Rule(whole=(on(READ, GROUP, "group_id"),))
 ALTER_CLUSTER = Rule(whole=(on_cluster(ALTER),))
-# Kafka's answers that repeat the error in each element, beside the one at the top.
+# Kafka's responses that repeat the top-level error in each element.
 ALTER_CLUSTER_EVERYWHERE = ALTER_CLUSTER._replace(
     refuse=lambda message, version, error: error_response(message, error, version)
 )
@@ -179,7 +182,7 @@ RULES: dict[ApiKey, Rule] = {
         filled={"base_offset": -1},
         is_unanswered=lambda message: message.acks == 0,
     ),
-    # A session names topics once: the handler asks for Read whenever it reads.
+    # A session names topics once: the handler checks Read on every read.
     ApiKey.FETCH: Rule(
         whole=(on_all(CLUSTER_ACTION, CLUSTER, _as_replica),),
         refuse=fetch_denied,
@@ -292,7 +295,8 @@ RULES: dict[ApiKey, Rule] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: ALTER_CLUSTER._replace(refuse=log_dirs_denied),
     ApiKey.DESCRIBE_LOG_DIRS: Rule(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
     ApiKey.CREATE_PARTITIONS: Rule(each=(Each("topics", "results", topic(ALTER)),)),
-    # Owners and renewers need no right, and who may ask at all depends on how they authenticated: the handlers ask.
+    # Owners and renewers need no permission, and who may ask depends on the authentication: the handlers
+    # check.
     ApiKey.CREATE_DELEGATION_TOKEN: Rule(with_access=creates_tokens),
     ApiKey.RENEW_DELEGATION_TOKEN: OPEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN: OPEN,

@@ -1,6 +1,6 @@
-"""What clients are shown that may not see everything, and denials of a shape of their own.
+"""Filters of responses for clients with limited permissions, and denials with a special shape.
 
-The table in `authorization` says which API uses which of these.
+The table in `authorization` assigns them to APIs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from barnabas.protocol.messages.cluster import (
 from barnabas.protocol.messages.metadata import TopicRequest
 from barnabas.protocol.messages.share import ForgottenTopic
 from barnabas.protocol.schema import Message
-from barnabas.share.sessions import SessionKey
 from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Access, Action, Operation, ResourceType
+from barnabas.share.sessions import SessionKey, ShareSession
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 DENIED_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -42,19 +42,19 @@ def _describes(access: Access, topic: str) -> bool:
 
 
 def authorized_topics(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """Metadata of all topics leaves out those that the client may not describe."""
+    """Metadata of all topics omits those that the client may not describe."""
     if not message.topics:
         response.topics = [topic for topic in response.topics if _describes(access, topic.name)]
 
 
 def described_mirrors(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """DescribeMirrors of all topics leaves out those that the client may not describe."""
+    """DescribeMirrors of all topics omits those that the client may not describe."""
     if message.topics is None:
         response.topics = [topic for topic in response.topics if _describes(access, topic.name)]
 
 
 def allowed_topics_of_all(access: Access, broker: Any, message: Any) -> Any:
-    """DescribeTopicPartitions without names is about the topics that the client may describe."""
+    """DescribeTopicPartitions without names returns the topics that the client may describe."""
     if message.topics:
         return message
     allowed = [TopicRequest(name) for name in broker.image.topics if _describes(access, name)]
@@ -68,7 +68,7 @@ def shown_topic_operations(access: Access, broker: Any, message: Any, response: 
 
 
 def shown_cluster_operations(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """None of them to a client that may not describe the cluster."""
+    """A client that may not describe the cluster gets no operations."""
     if response.cluster_authorized_operations != NOT_ASKED_FOR:
         may_see = access.allows(Action(Operation.DESCRIBE, CLUSTER))
         response.cluster_authorized_operations = (
@@ -77,7 +77,7 @@ def shown_cluster_operations(access: Access, broker: Any, message: Any, response
 
 
 def visible_configs(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """CreateTopics tells how a topic was made to a client that may describe its configs (KIP-525)."""
+    """CreateTopics returns the configs of a topic to clients that may describe them (KIP-525)."""
     for topic in response.topics:
         if not topic.error_code and not access.allows(Action(Operation.DESCRIBE_CONFIGS, TOPIC, topic.name)):
             topic.topic_config_error_code = DENIED_TOPIC
@@ -90,18 +90,18 @@ def reads_by_topic(access: Access) -> Mapping[str, Any]:
 
 
 def forget_denied_topics(access: Access, broker: Any, message: Any) -> Any:
-    """A share session that was opened when more was allowed goes on without what is denied now."""
+    """A share session that was opened with more permissions continues without the denied topics."""
     try:
-        session = broker.coordinators.share_partitions.sessions.find(
+        session: ShareSession = broker.coordinators.share_partitions.sessions.find(
             SessionKey(message.group_id, message.member_id)
         )
     except KafkaError:
         return message
     names = broker.image.topic_names_by_id
     denied = [
-        ForgottenTopic(place.topic_id, [place.partition])
-        for place in session.places
-        if (name := names.get(place.topic_id)) is not None
+        ForgottenTopic(tp.topic_id, [tp.partition])
+        for tp in session.partitions
+        if (name := names.get(tp.topic_id)) is not None
         and not access.allows(Action(Operation.READ, TOPIC, name))
     ]
     return with_value(message, "forgotten_topics_data", [*message.forgotten_topics_data, *denied])
@@ -111,18 +111,18 @@ def forget_denied_topics(access: Access, broker: Any, message: Any) -> Any:
 
 
 def sees_topics(access: Access) -> Mapping[str, Any]:
-    """Patterns of a group stand for topics that the client may describe whose request finds them out."""
+    """Patterns of a group match topics that the requesting client may describe."""
     return {"may_describe": partial(_describes, access)}
 
 
 def creates_internal_topics(access: Access) -> Mapping[str, Any]:
-    """A streams group creates its internal topics in the name of the member whose heartbeat finds them missing."""
+    """A streams group creates its internal topics as the member whose heartbeat finds them missing."""
     of_cluster = Action(Operation.CREATE, CLUSTER)
     return {"may_create": lambda name: access.allows_any((of_cluster, Action(Operation.CREATE, TOPIC, name)))}
 
 
 def listed_groups(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """Who may describe the cluster sees all groups, others those that they may describe."""
+    """Clients that may describe the cluster see all groups, others those that they may describe."""
     if not access.allows(Action(Operation.DESCRIBE, CLUSTER)):
         response.groups = [
             group
@@ -160,7 +160,7 @@ def _topics_of(group: Any) -> Iterator[str]:
 
 
 def topics_of_topology(described: Any) -> Iterator[str]:
-    """Every topic that the topology of a streams group names."""
+    """Yield every topic of the topology of a streams group."""
     topology = getattr(described, "topology", None)
     for part in (topology.subtopologies or ()) if topology is not None else ():
         yield from (*part.source_topics, *part.repartition_sink_topics)
@@ -169,7 +169,7 @@ def topics_of_topology(described: Any) -> Iterator[str]:
 
 
 def offsets_of_topics(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """OffsetFetch: topics that were named are denied, of all topics those that may be described are shown."""
+    """OffsetFetch: named topics are denied; of all topics, those that may be described are returned."""
     if response.groups:
         asks_for_all = {group.group_id for group in message.groups if group.topics is None}
         for group in response.groups:
@@ -192,7 +192,7 @@ def _offsets_of(access: Access, broker: Any, topics: Iterable[Any], is_all: bool
 
 
 def authorized_groups(access: Access, broker: Any, message: Any, response: Any) -> None:
-    """DescribeShareGroupOffsets, as `offsets_of_topics`."""
+    """Filter DescribeShareGroupOffsets as `offsets_of_topics` does."""
     asks_for_all = {group.group_id for group in message.groups if group.topics is None}
     for group in response.groups:
         if group.group_id in asks_for_all:
@@ -225,28 +225,28 @@ def listed_transactions(access: Access, broker: Any, message: Any, response: Any
 
 
 def only_at_the_top(message: Message, version: int, error: ErrorCode) -> Message:
-    """An answer without elements; in versions without an error it is empty."""
+    """Build a response without elements; in versions without an error it is empty."""
     response: Any = response_class(message.api_key)()
     response.error_code = error
     return response  # type: ignore[no-any-return]
 
 
 def fetch_denied(message: Message, version: int, error: ErrorCode) -> Message:
-    """A replica without the right is told so for each partition."""
+    """Deny a replica's fetch with an error for each partition."""
     response: Any = error_response(message, DENIED_TOPIC, version)
     response.error_code = ErrorCode.NONE
     return response  # type: ignore[no-any-return]
 
 
 def join_denied(message: Message, version: int, error: ErrorCode) -> Message:
-    """No protocol is null since that can be told."""
+    """Deny a join; the protocol is null in versions that allow it."""
     response: Any = only_at_the_top(message, version, error)
     response.protocol_name = None if version >= NULL_PROTOCOL_SINCE else ""
     return response  # type: ignore[no-any-return]
 
 
 def log_dirs_denied(message: Any, version: int, error: ErrorCode) -> Message:
-    """AlterReplicaLogDirs asks by directory and answers by topic."""
+    """AlterReplicaLogDirs has directories in the request and topics in the response."""
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

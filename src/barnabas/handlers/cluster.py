@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers, who leads what, where replicas lie, and which features are final.
+"""Cluster administration: brokers, leaders, reassignments and features.
 
 - DescribeCluster, versions 0 to 2. Version 1 can ask for controllers, which this is not (KIP-919); version 2
   for brokers that are fenced.
@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import PartitionState
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.controller import brokers, elections, features, reassignment
 from barnabas.controller.features import FeatureUpdate, UpgradeType
 from barnabas.controller.partitions import Election
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.endpoints import ALL_OF_CLUSTER, NOT_ASKED_FOR
-from barnabas.handlers.endpoints import endpoints_for, fenced_endpoints
+from barnabas.handlers.endpoints import ALL_OF_CLUSTER, NOT_ASKED_FOR, endpoints_for, fenced_endpoints
 from barnabas.handlers.needs import HasController, HasFeatures, IsMember
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
@@ -44,17 +44,16 @@ from barnabas.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 BROKERS, CONTROLLERS = 1, 2
-"""What DescribeCluster can ask for (its endpoint type)."""
+"""Endpoint types of DescribeCluster."""
 
 
 class ClusterNeeds(HasController, HasFeatures, IsMember, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the cluster handlers."""
 
 
 # -- brokers -------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ def _elections(
     error_code: ErrorCode = ErrorCode.NONE,
     topics: Iterable[str] = (),
 ) -> ElectLeadersResponse:
-    """Grouped by topic; `topics` are named even if nothing is said about them."""
+    """Group results by topic; `topics` are included even without results."""
     by_topic: dict[str, list[PartitionResult]] = {topic: [] for topic in topics}
     for (topic, index), error in results.items():
         by_topic.setdefault(topic, []).append(PartitionResult(index, *_code_and_text(error)))

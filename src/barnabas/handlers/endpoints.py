@@ -1,35 +1,30 @@
-"""Where a client reaches the brokers: by the endpoints of the listener that it uses itself."""
+"""Broker endpoints for a client: those of the listener that the client uses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
-from barnabas.security.authz.authorizer import Operation
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.handlers.needs import IsMember
 from barnabas.network.connection import Connection
+from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
+from barnabas.security.authz.authorizer import Operation
 
-
-# -- The operations that a client may do, as the bit fields that Metadata and DescribeCluster carry (KIP-430) 
+# -- Authorized operations, as the bit fields of Metadata and DescribeCluster (KIP-430)
 
 NOT_ASKED_FOR = -0x80000000
-"""What stands in a response when the client did not ask for its operations."""
+"""Value of the field when the client did not request its operations."""
 
 
 def bit_field(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
-# Without an authorizer everybody may do everything that can be done with a resource of the kind.
+# Without an authorizer every client may do everything that the resource type supports.
 ALL_OF_TOPIC = bit_field(OF_TOPIC)
 ALL_OF_GROUP = bit_field(OF_GROUP)
 ALL_OF_CLUSTER = bit_field(OF_CLUSTER)
-
-
 
 
 class BrokerEndpoint(NamedTuple):
@@ -40,13 +35,13 @@ class BrokerEndpoint(NamedTuple):
 
 
 def endpoints_for(broker: IsMember, connection: Connection) -> list[BrokerEndpoint]:
-    """Every broker in service, as the client behind this connection reaches it."""
+    """Return every live broker with the endpoint for this connection."""
     listener = connection.listener
     found = []
     for known in broker.image.brokers.values():
         if known.id == broker.node_id:
             if broker.is_fenced:
-                continue  # our image may be old: clients must look for the leaders elsewhere
+                continue  # this broker's image may be stale: clients must find the leaders elsewhere
             found.append(BrokerEndpoint(known.id, *listener.advertised(connection), known.rack))
         elif not known.fenced:
             found += _endpoints_of(broker.image, known.id, listener.name)

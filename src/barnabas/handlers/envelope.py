@@ -1,8 +1,9 @@
-"""Envelope: a client's request that another broker sends on to the controller (KIP-590).
+"""Envelope: a client's request that another broker forwards to the controller (KIP-590).
 
-It carries the request with its header, the client's principal as Kafka serializes it, and the client's address. The
-controller serves the request in the client's name: it authorizes and charges again. Only brokers send envelopes, on the
-inter-broker listener. What is in one must be a request that runs on the controller, so no other envelope.
+It carries the request with its header, the client's principal as Kafka serializes it, and the client's
+address. The controller serves the request as that client: it authorizes and charges again. Only brokers send
+envelopes, on the inter-broker listener. An envelope must hold a request that runs on the controller, so
+envelopes cannot be nested.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Request
     from barnabas.network.requests.routes import Route
 
-ELEMENTS = (
-    150_000  # of the request inside, and of its answer; the broker that sent it on has a bound of its own
-)
+ELEMENTS = 150_000  # for the inner request and its response; the forwarding broker has a separate limit
 _LOOPBACK = ip_address("127.0.0.1").packed
 
 
@@ -48,16 +47,16 @@ class EnvelopeNeeds(HasController, Protocol):
 
 
 def wrap(message: Message, version: int, context: RequestContext) -> EnvelopeRequest:
-    """The envelope of a client's request."""
+    """Wrap a client's request in an envelope."""
     header = RequestHeader(message.api_key, version, 0, context.client_id)
     frame = b"".join(encode_request(header, message))
     return EnvelopeRequest(frame[LENGTH_BYTES:], serialized(context.principal), _address(context.host))
 
 
 async def unwrap(response: EnvelopeResponse, request_class: type[Message], version: int) -> Any:
-    """The answer in an envelope; KafkaError when the controller has not served the request."""
+    """Return the response in an envelope; raise KafkaError when the controller has not served the request."""
     if response.error_code or response.response_data is None:
-        raise KafkaError(ErrorCode(response.error_code), "the controller did not take the request")
+        raise KafkaError(ErrorCode(response.error_code), "the controller did not accept the request")
     key = request_class.api_key
     try:
         data = memoryview(response.response_data)
@@ -65,14 +64,14 @@ async def unwrap(response: EnvelopeResponse, request_class: type[Message], versi
         return await RequestTurn().run(steps)
     except ProtocolError as error:
         raise KafkaError(
-            ErrorCode.BROKER_NOT_AVAILABLE, f"the controller's answer is broken: {error}"
+            ErrorCode.BROKER_NOT_AVAILABLE, f"the controller's response is malformed: {error}"
         ) from error
 
 
 def _address(host: str) -> bytes:
     try:
         return ip_address(host.partition("%")[0]).packed
-    except ValueError:  # a request of our own
+    except ValueError:  # a request of this broker
         return _LOOPBACK
 
 
@@ -80,7 +79,7 @@ def _address(host: str) -> bytes:
 
 
 class ForwardedRequest(InnerRequest):
-    """A request that came in an envelope."""
+    """A request inside an envelope."""
 
     __slots__ = ("route",)
 
@@ -95,7 +94,9 @@ class ForwardedRequest(InnerRequest):
         return f"{self.route.name} version {self.version}, forwarded for {self.context.host}"
 
     async def served(self, broker: Any, message: Message) -> Message:
-        """The answer of the handler. A broker that asks for itself needs no right, as where it asks itself."""
+        """Return the handler's response. A broker's own request needs no permission, as on the controller
+        itself.
+        """
         route = self.route
         function = route.handler.function if self.context.principal == BROKER else route.in_turns
         response: Any = function(broker, self, message)
@@ -103,7 +104,7 @@ class ForwardedRequest(InnerRequest):
             response = await response
         if response is None:
             response = await self.answer
-            assert response is not None  # only parts of requests are answered with nothing
+            assert response is not None  # only parts of requests complete without a response
         return response  # type: ignore[no-any-return]
 
 

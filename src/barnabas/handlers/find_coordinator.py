@@ -1,9 +1,9 @@
-"""FindCoordinator, versions 0 to 6: which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator, versions 0 to 6: the coordinator of a group, a transactional id or a share partition.
 
 - Version 0 knows groups only; version 1 brought the key type, version 4 (KIP-699) several keys at a time,
   version 6 (KIP-932) share partitions.
-- The internal topic is created at the first request. The answer waits for that; Kafka's says
-  COORDINATOR_NOT_AVAILABLE instead and lets the client ask again.
+- The internal topic is created by the first request, and the response waits for it; Kafka returns
+  COORDINATOR_NOT_AVAILABLE instead, and the client retries.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ NO_NODE = -1
 
 class CreatesTopics(Protocol):
     async def create_topic(self, name: str) -> None:
-        """Create an internal topic when it is needed for the first time; KafkaError if that fails."""
+        """Create an internal topic on first use; raise KafkaError if that fails."""
         ...
 
 
 class FindCoordinatorNeeds(IsMember, Protocol):
-    """What FindCoordinator needs of the broker."""
+    """Broker attributes used by FindCoordinator."""
 
     @property
     def coordinators(self) -> CreatesTopics: ...
@@ -63,7 +63,7 @@ def find_coordinator(
     keys = message.coordinator_keys if request.version >= FIRST_VERSION_WITH_KEYS else [message.key]
     topic = _topic(message.key_type, request.version)
     if topic is None:
-        refusal = KafkaError(ErrorCode.INVALID_REQUEST, f"there is no coordinator type {message.key_type}")
+        refusal = KafkaError(ErrorCode.INVALID_REQUEST, f"unknown coordinator type {message.key_type}")
         return _response([_refused(key, refusal) for key in keys], request.version)
     if topic not in broker.image.topics:
         return _create_and_find(broker, request, topic, keys)
@@ -84,7 +84,7 @@ async def _create_and_find(
     except KafkaError as error:
         unavailable = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} cannot be created: {error}")
         return _response([_refused(key, unavailable) for key in keys], request.version)
-    if topic not in broker.image.topics:  # made by the controller, but the news has not reached this broker
+    if topic not in broker.image.topics:  # created by the controller, but not yet in this broker's image
         unavailable = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
         return _response([_refused(key, unavailable) for key in keys], request.version)
     return _response([_find(broker, request, topic, key) for key in keys], request.version)
@@ -93,7 +93,8 @@ async def _create_and_find(
 def _find(broker: FindCoordinatorNeeds, request: Request, topic: str, key: str) -> Coordinator:
     if topic == SHARE_GROUP_STATE and not _names_share_partition(key):
         return _refused(
-            key, KafkaError(ErrorCode.INVALID_REQUEST, "a share partition is group:topic id:partition")
+            key,
+            KafkaError(ErrorCode.INVALID_REQUEST, "the key of a share partition is group:topic id:partition"),
         )
     partitions = broker.image.topics[topic].partitions
     leader = partitions[partition_for(key, len(partitions))].leader

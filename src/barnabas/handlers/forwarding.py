@@ -1,11 +1,13 @@
-"""Metadata is written by the controller: a broker that is not it passes the request on and its answer back.
+"""Forwarding to the controller, which alone writes metadata: requests are sent there and the responses
+returned.
 
-The request travels in an Envelope, with the client's principal and address (KIP-590), so that the controller authorizes
-and charges the client. A controller that does not list Envelope gets the request as it is, over the connection between
-brokers. That ends with level 2 of `barnabas.metadata.version`, before which a broker of the cluster may be older.
+The request travels in an Envelope, with the client's principal and address (KIP-590), so that the controller
+authorizes and charges the client. A controller that does not support Envelope gets the plain request, over
+the connection between brokers. That ends with level 2 of `barnabas.metadata.version`, before which a broker
+of the cluster may be older.
 
-Should the controller change meanwhile, the next one is asked, for as long as a client would wait. When there is none,
-the handler runs here and answers, in the words of its own API, that this is not the controller.
+If the controller changes meanwhile, the new one is asked, within the timeout of a client. Without a
+controller, the handler runs here and returns the API's own form of NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
 from barnabas.cluster.following import MetadataFollower
 from barnabas.cluster.image import NO_CONTROLLER, ResourceType
 from barnabas.cluster.peers import Peers
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_creation
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.envelope import unwrap, wrap
 from barnabas.handlers.needs import HasController, HasImage
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.account import mute
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
@@ -41,11 +43,11 @@ from barnabas.security.quotas import Kind, Quotas
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-PATIENCE_SECONDS = 20.0  # less than a client's request.timeout.ms of 30 s
+TIMEOUT_SECONDS = 20.0  # less than a client's request.timeout.ms of 30 s
 RETRY_SECONDS = 0.2
-VISIBLE_SECONDS = 5.0  # how long a created topic may take to appear in our own image
+VISIBLE_SECONDS = 5.0  # maximum time until a created topic appears in this broker's image
 
-# The controller that was asked is gone, or not yet in office.
+# The controller has failed, or is not elected yet.
 _PASSING = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 
 logger = rate_limited_logger(__name__)
@@ -55,7 +57,7 @@ Function = Callable[..., Coroutine[Any, Any, R]]
 
 
 class ForwardingNeeds(HasController, HasImage, Protocol):
-    """What it takes to reach the controller."""
+    """Broker attributes used to reach the controller."""
 
     @property
     def metadata(self) -> MetadataFollower: ...
@@ -66,7 +68,7 @@ class ForwardingNeeds(HasController, HasImage, Protocol):
 
 
 def by_controller(function: Function[R]) -> Function[R]:
-    """A handler that runs on the controller, wherever its request arrives."""
+    """Wrap a handler so that it runs on the controller."""
 
     async def handle(broker: ForwardingNeeds, request: Request, message: Any, **access: Any) -> R:
         if broker.controller.is_active or _was_forwarded(broker, request) or _concerns_this_broker(message):
@@ -75,7 +77,7 @@ def by_controller(function: Function[R]) -> Function[R]:
             response = await _forward(broker, message, request.version, request.context)
         except KafkaError:
             return await function(broker, request, message, **access)
-        mute(request, response.throttle_time_ms)  # as the controller says
+        mute(request, response.throttle_time_ms)  # as the controller requires
         return cast(R, response)
 
     handle.__name__ = function.__name__
@@ -84,13 +86,15 @@ def by_controller(function: Function[R]) -> Function[R]:
 
 
 def _was_forwarded(broker: ForwardingNeeds, request: Request) -> bool:
-    """Older brokers forward without an Envelope: theirs is what comes where they are let in, with their client id."""
+    """Detect requests that older brokers forward without an Envelope: on the inter-broker listener, with a
+    broker's client id.
+    """
     context = request.context
     return context.is_forwarded or (level_of(broker.image) < ENVELOPE_LEVEL and context.is_peer)
 
 
 def _concerns_this_broker(message: Any) -> bool:
-    """Loggers belong to the process that has them, and to no metadata."""
+    """Loggers belong to one process and are not metadata."""
     return isinstance(message, IncrementalAlterConfigsRequest) and all(
         resource.resource_type == ResourceType.BROKER_LOGGER for resource in message.resources
     )
@@ -98,7 +102,7 @@ def _concerns_this_broker(message: Any) -> bool:
 
 async def _forward(broker: ForwardingNeeds, message: Message, version: int, context: RequestContext) -> Any:
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 try:
                     response = await _ask_controller(broker, message, version, context)
@@ -106,10 +110,12 @@ async def _forward(broker: ForwardingNeeds, message: Message, version: int, cont
                         return response
                 except KafkaError as error:
                     if error.code not in _PASSING:
-                        logger.warning("the controller does not take a forwarded %s: %s", message.NAME, error)
+                        logger.warning("the controller refused a forwarded %s: %s", message.NAME, error)
                 await asyncio.sleep(RETRY_SECONDS)
     except TimeoutError:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody has been the controller for a while") from None
+        raise KafkaError(
+            ErrorCode.NOT_CONTROLLER, f"no controller was elected within {TIMEOUT_SECONDS:g} s; retry"
+        ) from None
 
 
 async def _ask_controller(
@@ -119,24 +125,24 @@ async def _ask_controller(
         envelope = wrap(message, version, context)
         return await unwrap(await to_controller(broker, envelope), type(message), version)
     if level_of(broker.image) >= ENVELOPE_LEVEL:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller does not know Envelope")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller does not support Envelope")
     return await to_controller(broker, message, version)
 
 
 def _is_from_elsewhere(response: Any) -> bool:
-    """Has the broker that we asked just ceased to be the controller?"""
+    """Return whether the response comes from a broker that has ceased to be the controller."""
     return bool(getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER)
 
 
 def _controller(broker: ForwardingNeeds) -> int:
     controller = broker.image.controller_id
     if controller == NO_CONTROLLER or (controller == broker.node_id and not broker.controller.is_active):
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody is the controller at the moment")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no controller is elected at the moment")
     return controller
 
 
 async def to_controller(broker: ForwardingNeeds, message: Any, version: int | None = None) -> Any:
-    """The controller's answer. One that hangs is not waited for any longer once there is another."""
+    """Return the controller's response. A hanging controller is abandoned once there is another."""
     controller = _controller(broker)
     asking = asyncio.ensure_future(broker.peers.send(controller, message, version))
     change = asyncio.ensure_future(broker.metadata.until(lambda image: image.controller_id != controller))
@@ -152,7 +158,7 @@ async def to_controller(broker: ForwardingNeeds, message: Any, version: int | No
 
 
 def _seen(task: asyncio.Future[Any]) -> None:
-    """Whatever became of a task that nobody waits for any longer."""
+    """Retrieve the exception of an abandoned task."""
     if not task.cancelled():
         task.exception()
 
@@ -160,7 +166,7 @@ def _seen(task: asyncio.Future[Any]) -> None:
 async def create_topics(
     broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext = SELF
 ) -> dict[str, KafkaError | None]:
-    """Create topics that a client, or this broker itself, needs without having asked; why each was not created."""
+    """Create topics on behalf of a client, or of this broker; return the error of each."""
     if broker.controller.is_active:
         refused = _above_quota(broker, wanted, context)
         admitted = [topic for topic in wanted if topic.name not in refused]
@@ -185,7 +191,7 @@ async def create_topics(
 def _above_quota(
     broker: ForwardingNeeds, wanted: list[NewTopic], context: RequestContext
 ) -> dict[str, KafkaError | None]:
-    """Topics beyond what the client may create; the controller that gets an Envelope finds out by itself."""
+    """Return topics above the client's quota; a controller that gets an Envelope checks this itself."""
     refused: dict[str, KafkaError | None] = {}
     if context is SELF or Kind.MUTATION not in broker.quotas.kinds:
         return refused
@@ -197,7 +203,7 @@ def _above_quota(
 
 
 async def _see(broker: ForwardingNeeds, names: list[str]) -> None:
-    """Wait until our own image has them; the client that asked will ask us next."""
+    """Wait until this broker's image has the topics; the client will ask this broker next."""
     try:
         async with asyncio.timeout(VISIBLE_SECONDS):
             await broker.metadata.until(lambda image: all(name in image.topics for name in names))

@@ -1,9 +1,10 @@
-"""DescribeLogDirs, versions 1 to 5, and AlterReplicaLogDirs, 1 and 2: what lies in which folder, and shall lie there.
+"""DescribeLogDirs, versions 1 to 5, and AlterReplicaLogDirs, 1 and 2: replicas by log dir, and moves between
+log dirs.
 
-- The copy of a replica that moves has a row of its own in the dir that it moves to (`is_future_key`).
-- A replica that is not here yet is REPLICA_NOT_AVAILABLE, and created in that dir when it comes.
-- Moving it to where it is calls a move off.
-- Who asks with Barnabas's own tag is also told how tiered storage does (protocol/messages/tiers.py).
+- The copy of a moving replica has a separate row in the dir that it moves to (`is_future_key`).
+- A replica that is not here yet is REPLICA_NOT_AVAILABLE, and will be created in that dir.
+- Moving a replica to its current dir cancels a move.
+- Clients that send the Barnabas tag also get the status of tiered storage (protocol/messages/tiers.py).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.types import TopicPartition
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import State
 from barnabas.log.log import Log
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
@@ -34,7 +36,6 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.protocol.wire import STEP
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -44,18 +45,18 @@ logger = rate_limited_logger(__name__)
 
 class MovesReplicas(Protocol):
     def move(self, partition: TopicPartition, path: str) -> None:
-        """Let a replica move to a log dir; KafkaError says why it cannot."""
+        """Move a replica to a log dir; raise KafkaError if that is not possible."""
         ...
 
 
 class TellsOfTiers(Protocol):
     def describe_broker(self) -> BrokerTiers:
-        """Tiered storage of this broker."""
+        """Return the tiered storage status of this broker."""
         ...
 
 
 class LogDirsNeeds(Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the log dir handlers."""
 
     @property
     def files(self) -> FileSystem: ...
@@ -87,7 +88,7 @@ def _describing(
 
 
 def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]] | None:
-    """None asks for everything."""
+    """Return the requested partitions; None means all."""
     return (
         None if topics is None else {(topic.topic, index) for topic in topics for index in topic.partitions}
     )
@@ -140,7 +141,7 @@ def _partition(log: Log) -> DescribeLogDirsPartition:
     return DescribeLogDirsPartition(
         partition_index=log.topic_partition.partition,
         partition_size=log.size_bytes,
-        # How far this copy is behind what is committed: nothing, for a leader.
+        # Lag of this copy behind the high watermark: 0 for a leader.
         offset_lag=max(0, log.high_watermark - log.log_end_offset),
         is_future_key=False,
     )

@@ -2,9 +2,9 @@
 
 - All topics: a null list, in version 0 an empty one. Since version 1 an empty list means no topics.
 - Unknown topics are created when the broker (`auto.create.topics.enable`) and, since version 4, the client
-  allow it. The answer waits for that, so that a client need not ask again.
-- Since version 10 answers have topic ids, since version 12 one may ask by id.
-- Version 0 leaves out replicas that are down; versions up to 5 do not know LISTENER_NOT_FOUND.
+  allow it. The response waits for that, so that a client need not retry.
+- Since version 10 responses have topic ids, since version 12 requests may use them.
+- Version 0 omits offline replicas; versions up to 5 do not have LISTENER_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.names import why_name_is_illegal
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import NewTopic
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
-from barnabas.handlers.endpoints import endpoints_for
+from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR, endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import HasConfig, HasReplicas, IsMember
 from barnabas.network.requests.time_slices import at_once_or_in_turns
@@ -31,7 +31,6 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.common.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 _Refusals = dict[str, ErrorCode]
 
 STEP = 500
-"""Partitions that are described in one go: one or two milliseconds' work."""
+"""Partitions described without yielding: one or two milliseconds."""
 
 
 class MetadataView(HasReplicas, IsMember, Protocol):
-    """What tells how partitions look from this broker."""
+    """Broker attributes that determine the view of partitions."""
 
 
 class MetadataNeeds(ForwardingNeeds, HasConfig, MetadataView, Protocol):
-    """What Metadata needs of the broker."""
+    """Broker attributes used by Metadata."""
 
 
 def metadata(
@@ -77,7 +76,7 @@ def _all_refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
     )
 
 
-# -- topics that come into being by being asked for ----------------------------------------------------
+# -- auto-created topics -------------------------------------------------------------------------------
 
 
 def _topics_to_create(broker: MetadataNeeds, message: MetadataRequest) -> list[str]:
@@ -100,7 +99,7 @@ async def _create_and_answer(
     try:
         results = await create_topics(broker, wanted, request.context)
     except KafkaError:
-        pass  # the topics stay unknown, and the client asks again
+        pass  # the topics stay unknown, and the client retries
     else:
         refusals = _refusals(results)
     answer = _answer(broker, request, message, refusals)
@@ -108,7 +107,7 @@ async def _create_and_answer(
 
 
 def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
-    """Why topics were not created; that another request was faster is no reason."""
+    """Errors of topics that were not created, except those created by a concurrent request."""
     return {
         name: error.code
         for name, error in results.items()
@@ -116,7 +115,7 @@ def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
     }
 
 
-# -- the answer ----------------------------------------------------------------------------------------
+# -- the response --------------------------------------------------------------------------------------
 
 
 def _answer(
@@ -137,7 +136,7 @@ def _answering(
         for known in list(image.topics.values()):
             described = yield from _describing(view, known)
             topics.append(described)
-    else:  # each topic once, however often it was asked for
+    else:  # each topic once, even if it was named repeatedly
         for asked in {(topic.topic_id, topic.name): topic for topic in message.topics}.values():
             described = yield from _one(view, asked, refusals)
             topics.append(described)
@@ -175,7 +174,7 @@ def _one(
 
 
 def _describing(view: PartitionView, topic: TopicState) -> Generator[None, None, MetadataResponseTopic]:
-    """Describe a topic; after each few hundred partitions of all topics the loop may serve others."""
+    """Describe a topic; yields to the loop after every few hundred partitions of all topics."""
     partitions: list[MetadataResponsePartition] = []
     for first in range(0, len(topic.partitions), STEP):
         some = topic.partitions[first : first + STEP]
@@ -197,14 +196,14 @@ def _describing(view: PartitionView, topic: TopicState) -> Generator[None, None,
 
 
 def unknown_topic_error(name: str) -> ErrorCode:
-    """Why there is no such topic: it could not even exist, or it just does not."""
+    """Return the error of an unknown topic: invalid name, or unknown."""
     if why_name_is_illegal(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def view_of(broker: MetadataView, reachable: Iterable[int], version: int) -> PartitionView:
-    """How partitions look to a client that can reach these brokers and speaks this version of Metadata."""
+    """Return the view of a client that can reach these brokers, in this version of Metadata."""
     image, brokers = broker.image, frozenset(reachable)
     failed = frozenset([broker.node_id])
     view = PartitionView(image, brokers, version)
@@ -214,10 +213,10 @@ def view_of(broker: MetadataView, reachable: Iterable[int], version: int) -> Par
 
 
 class PartitionView:
-    """Which brokers a client can reach, which version it speaks, and which brokers' disks have failed.
+    """View of partitions for a client: reachable brokers, version, and brokers with failed disks.
 
-    A partition whose files this broker cannot use has no leader here, whatever the image says: a client that
-    is told otherwise comes again and again.
+    A partition whose log dir has failed on this broker has no leader here, whatever the image says: otherwise
+    a client would retry here indefinitely.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class PartitionView:
     ) -> None:
         self.image = image
         self.operations = NOT_ASKED_FOR
-        self.described = 0  # partitions since the loop has served others
+        self.described = 0  # partitions described since the last yield
         self.behind_failed_disks: Container[tuple[str, int]] = ()
         self.without_this_broker = self
         self._reachable = reachable
@@ -237,7 +236,7 @@ class PartitionView:
         self._failed = failed
 
     def at(self, topic: str, index: int) -> PartitionView:
-        """The view that holds for one partition."""
+        """Return the view for one partition."""
         if self.behind_failed_disks and (topic, index) in self.behind_failed_disks:
             return self.without_this_broker
         return self

@@ -1,6 +1,6 @@
-"""What handlers need of a broker. Each handler says in a protocol of its own which of these it uses.
+"""Broker attributes used by handlers. Each handler combines those it uses in its Needs protocol.
 
-A protocol that combines several names them in alphabetical order, so that handlers' protocols can be combined again.
+A protocol that combines several lists them in alphabetical order, so that protocols can be combined again.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Protocol, TypeVar
 
 from barnabas.cluster.features import Levels
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Policy
-from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.decision import ControllerPolicy
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import Partition
-from barnabas.common.types import ZERO_UUID
 
 T = TypeVar("T")
 
@@ -28,12 +28,12 @@ class HasConfig(Protocol):
 
 
 class HasController(Protocol):
-    """Decides, if this broker is the controller, and is told that it is not otherwise."""
+    """Gives access to the controller, which raises NOT_CONTROLLER on other brokers."""
 
     @property
     def controller(self) -> Controller: ...
     @property
-    def policy(self) -> Policy: ...
+    def policy(self) -> ControllerPolicy: ...
 
 
 class HasFeatures(Protocol):
@@ -52,7 +52,7 @@ class HasGroups(Protocol):
 
 
 class HasImage(Protocol):
-    """Knows the cluster, and its own place in it."""
+    """Gives access to the metadata image and this broker's id."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -67,12 +67,12 @@ class HasReplicas(Protocol):
 
 class HasThreads(Protocol):
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run something that may wait for the disk."""
+        """Run work that may block on the disk."""
         ...
 
 
 class IsMember(HasImage, Protocol):
-    """Is part of a cluster, which it may be cut off from; or the whole of it."""
+    """Describes membership in a cluster, which may be fenced; or a single node."""
 
     @property
     def is_alone(self) -> bool: ...
@@ -81,20 +81,21 @@ class IsMember(HasImage, Protocol):
 
 
 class LedPartitionNeeds(HasImage, HasReplicas, Protocol):
-    """What finding a partition that is led here needs."""
+    """Broker attributes used to find a led partition."""
 
 
 def led_partition(broker: LedPartitionNeeds, topic: str, index: int, epoch: int = -1) -> Partition:
-    """The partition, if this broker leads it at this leader epoch (-1: at any). As with Kafka, who knows of one that
-    others have is told to look for its leader, not that there is none."""
+    """Return the partition if this broker leads it at this leader epoch (-1: any). As in Kafka, a partition
+    on other brokers is NOT_LEADER_OR_FOLLOWER, not unknown.
+    """
     partition = broker.replicas.find(topic, index)
     if partition is None:
         problem = broker.replicas.why_missing(topic, ZERO_UUID, index)
         is_elsewhere = broker.image.partition(topic, index) is not None
         if problem is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_elsewhere:
             problem = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        raise KafkaError(problem, f"there is no partition {topic}-{index} here")
+        raise KafkaError(problem, f"partition {topic}-{index} is not on this broker")
     problem = partition.leadership_error(epoch)
     if problem:
-        raise KafkaError(problem, f"this broker cannot answer for {topic}-{index} at leader epoch {epoch}")
+        raise KafkaError(problem, f"this broker does not lead {topic}-{index} at leader epoch {epoch}")
     return partition

@@ -1,8 +1,8 @@
-"""Offsets of partitions: where a log starts and ends, where a time or an epoch lies, and moving the start.
+"""Offsets of partitions: log start and end, offsets by timestamp or epoch, and deleting records.
 
-ListOffsets versions 1 to 11: time -1 is the end that the reader may see, -2 the start, -3 the record with the
-largest timestamp, -4 the start on local disk, -5 the last remote offset, -6 the first that is not remote yet. Who asks
-with Barnabas's own tag is also told how copying goes (protocol/messages/tiers.py).
+ListOffsets versions 1 to 11: timestamp -1 is the end visible to the reader, -2 the start, -3 the record with the
+largest timestamp, -4 the start on local disk, -5 the last remote offset, -6 the first that is not remote yet. Clients
+that send the Barnabas tag also get the progress of copying (protocol/messages/tiers.py).
 OffsetForLeaderEpoch versions 2 to 4. DeleteRecords versions 0 to 2.
 """
 
@@ -46,7 +46,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 SPECIAL_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The version of ListOffsets that brought a special timestamp: KIP-734, KIP-405, KIP-1005, KIP-1023."""
+"""First version of ListOffsets with each special timestamp: KIP-734, KIP-405, KIP-1005, KIP-1023."""
 UNKNOWN = -1
 READ_COMMITTED = 1
 LEADER_EPOCH_SINCE = 4
@@ -56,12 +56,12 @@ HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 
 class TellsOfTiers(Protocol):
     def describe(self, log: Log) -> PartitionTier:
-        """The remote part of a log whose partition is led here."""
+        """Return the remote part of a log whose partition is led here."""
         ...
 
 
 class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the offset handlers."""
 
     @property
     def page_cache(self) -> ColdReads: ...
@@ -130,7 +130,7 @@ async def _fill(
         found = before or await _find(broker, partition.log, wanted.timestamp, committed_only, is_consumer)
         if not end_was_known and (wanted.timestamp == LATEST or _may_come(wanted.timestamp, found)):
             raise KafkaError(
-                ErrorCode.OFFSET_NOT_AVAILABLE, "a new leader does not know yet what is committed"
+                ErrorCode.OFFSET_NOT_AVAILABLE, "the new leader does not know the high watermark yet"
             )
     except KafkaError as error:
         answer.error_code = error.code
@@ -150,10 +150,10 @@ async def _find(
         return _place(log, log.local_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         place = _last_tiered(log) if timestamp == LATEST_TIERED else _first_pending(log)
-        return Found() if is_consumer and place.offset >= upper else place  # a follower may know of the end
+        return Found() if is_consumer and place.offset >= upper else place  # a follower's end may be visible
     if timestamp < EARLIEST_PENDING_UPLOAD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp} is known")
-    # Looking into a batch may read from the disk and decompress: not on the loop.
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp}")
+    # Searching a batch may read from the disk and decompress: not on the loop.
     if timestamp == MAX_TIMESTAMP:
         found = await broker.in_thread(log.max_timestamp_offset)
     else:
@@ -162,7 +162,7 @@ async def _find(
 
 
 async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> RemoteOffsets:
-    """What remote segments have, by time: they come before what is on this disk. All partitions at once (KIP-1075)."""
+    """Search remote segments by timestamp before the local log. All partitions at once (KIP-1075)."""
     searches = {}
     for topic in message.topics if broker.page_cache.has_remote else ():
         for wanted in topic.partitions:
@@ -171,7 +171,7 @@ async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> R
                     broker, topic.name, wanted.partition_index, wanted.current_leader_epoch
                 ).log
             except KafkaError:
-                continue  # it is told in its place
+                continue  # reported with its partition
             if wanted.timestamp >= 0 and log.remote_part is not None:
                 place = topic.name, wanted.partition_index
                 searches[place] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
@@ -192,7 +192,7 @@ def _tier(broker: OffsetsNeeds, topic: str, wanted: ListOffsetsPartition) -> Par
     try:
         return broker.tiering.describe(led_partition(broker, topic, wanted.partition_index, epoch=-1).log)
     except KafkaError:
-        return PartitionTier()  # it has another leader since a moment ago
+        return PartitionTier()  # leadership has just changed
 
 
 def _place(log: Log, offset: int) -> Found:
@@ -206,15 +206,16 @@ def _last_tiered(log: Log) -> Found:
 
 
 def _first_pending(log: Log) -> Found:
-    """KIP-1023. Nothing while a leader does not know yet what is remote."""
+    """KIP-1023: unknown while a leader does not know yet which segments are remote."""
     if not log.config.remote_storage_enable or (not log.is_tiered and log.remote_part is not None):
         return Found()
     return _place(log, max(log.offsets.tiered_end, log.log_start_offset))
 
 
 def _may_come(timestamp: int, found: Found) -> bool:
-    """Was a record looked for by its time, and none found below what a new leader takes for committed? An earlier
-    leader may have shown one above that (KIP-207)."""
+    """Return whether a search by timestamp found nothing below the high watermark of a new leader, which may
+    still rise: an earlier leader may have returned a record above it (KIP-207).
+    """
     return found.offset == UNKNOWN and (timestamp >= 0 or timestamp == MAX_TIMESTAMP)
 
 

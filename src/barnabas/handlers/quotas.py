@@ -1,7 +1,7 @@
-"""What is counted against quotas: bytes of requests and answers, and partitions that are created or deleted (KIP-599).
+"""Quota accounting: bytes of requests and responses, and partitions that are created or deleted (KIP-599).
 
-Kafka counts the length of a produce request and of a fetch's answer. Both are known here without encoding them, up to a
-few bytes.
+Kafka counts the length of a produce request and of a fetch response. Both are known here without encoding
+them, up to a few bytes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
 from barnabas.handlers.share.requests import withheld as withheld_share
-from barnabas.network.requests.account import QuotaBytes, MutationQuota
+from barnabas.network.requests.account import MutationQuota, QuotaBytes
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-# What a request and an answer have beside names and records: header and fields, for all, for a topic, for a partition.
+# Bytes of a request and a response other than names and records: header and fields, per request, topic and
+# partition.
 _ASKED = (20, 4, 9)
 _ANSWERED = (16, 18, 38)
 
@@ -53,7 +54,7 @@ def _cap(message: Any, room: int) -> None:
 
 
 def _created(broker: Any, topic: Any) -> int:
-    """A topic that exists is refused, not created."""
+    """Count the partitions; a topic that exists is refused, not created."""
     if topic.name in broker.image.topics:
         return 0
     count: int = broker.config["num.partitions"]

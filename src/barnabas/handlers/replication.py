@@ -1,11 +1,11 @@
-"""Requests of other brokers to the controller; one that is not the controller says so.
+"""Requests of other brokers to the controller; other brokers return NOT_CONTROLLER.
 
-- AlterPartition, versions 2 and 3: leaders ask for other ISRs. Version 3 has the members' broker epochs (KIP-903).
+- AlterPartition, versions 2 and 3: leaders change the ISR. Version 3 has the members' broker epochs (KIP-903).
 - AllocateProducerIds, version 0 (KIP-730).
-- AssignReplicasToDirs, version 0: replicas in the directory that Kafka calls lost are on a disk that failed. In which
-  other directory a replica is matters only to its broker.
-- BrokerHeartbeat, versions 0 to 2: a broker that wants to stop has its leadership handed over first. Who is alive is
-  known without it.
+- AssignReplicasToDirs, version 0: replicas in Kafka's LOST directory are on a failed disk. Other directories
+  matter only to the replica's broker.
+- BrokerHeartbeat, versions 0 to 2: controlled shutdown moves leadership away first. Liveness does not depend
+  on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.common.errors import KafkaError
+from barnabas.common.types import Uuid
 from barnabas.controller.brokers import allocate_producer_ids, begin_shutdown, lose_replicas
 from barnabas.controller.decision import Decided
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr, check_broker_epoch
-from barnabas.common.errors import KafkaError
 from barnabas.handlers.needs import HasController, HasImage
 from barnabas.protocol.messages.replication import (
     AllocateProducerIdsRequest,
@@ -31,7 +32,6 @@ from barnabas.protocol.messages.replication import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from barnabas.common.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -41,7 +41,7 @@ LOST_DIR: Uuid = bytes(15) + b"\x01"
 
 
 class ReplicationNeeds(HasController, HasImage, Protocol):
-    """What the controller's side needs of the broker."""
+    """Broker attributes used on the controller."""
 
 
 async def alter_partition(
@@ -51,7 +51,7 @@ async def alter_partition(
         _proposal(topic.topic_id, partition) for topic in message.topics for partition in topic.partitions
     ]
     try:
-        # A leader that is refused commits without whom it wanted to add: only the controller may refuse it.
+        # A refused leader commits without the replicas it wanted to add: only the controller may refuse it.
         results = await broker.controller.submit(
             lambda image: alter_isr(image, message.broker_id, message.broker_epoch, proposals, broker.policy),
             refusals_count=True,
@@ -104,7 +104,7 @@ async def broker_heartbeat(
     broker: ReplicationNeeds, request: Request, message: BrokerHeartbeatRequest
 ) -> BrokerHeartbeatResponse:
     def decide(image: MetadataImage) -> Decided[int]:
-        # Looked at here and not before: the broker may have been restarted while this waited for its turn.
+        # Checked here and not before: the broker may have restarted while this was queued.
         check_broker_epoch(image, message.broker_id, message.broker_epoch)
         return begin_shutdown(image, message.broker_id, broker.policy) if message.want_shut_down else ([], 0)
 

@@ -1,7 +1,7 @@
-"""Where requests of many elements are cut into parts, so that the loop serves others in between.
+"""Chunking of requests with many elements, so that the loop serves others in between.
 
-For each API: how many elements a part has, then the arrays of the request, those of the response, and what names an
-element. `always` leaves out what even a small request names twice.
+For each API: the elements of a part, then the arrays of the request, those of the response, and the fields
+that identify an element. `always` removes duplicates even from a small request.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Chunking(NamedTuple):
     cuts: tuple[ArrayPath, ...]
     always: bool = False
     only_heavy: bool = False
-    """Small requests go to the handler directly: they are many."""
+    """Small requests go to the handler directly: there are many of them."""
     check: Callable[[HandlerFunction], HandlerFunction] | None = None
-    """Looks at the whole request before it is cut."""
+    """Checks the whole request before it is split."""
 
 
 CHUNKING: dict[type[Message], Chunking] = {
@@ -169,7 +169,7 @@ CHUNKING: dict[type[Message], Chunking] = {
         ),
     ),
     TxnOffsetCommitRequest: Chunking(500, (cut_at(_OF_TOPICS, _OF_PARTITIONS, repeats=ALL),)),
-    # Up to so many change in one entry of the metadata log: all or none.
+    # Up to this many change in one entry of the metadata log: all or none.
     AlterClientQuotasRequest: Chunking(1000, (cut_at(("entries", "entries"), repeats=ALL),)),
     AlterConfigsRequest: Chunking(50, (_OF_RESOURCES,)),
     AlterReplicaLogDirsRequest: Chunking(

@@ -1,6 +1,6 @@
-"""The table of handlers. It *is* the ApiVersions answer and the table in COMPATIBILITY.md.
+"""The table of handlers. It *is* the ApiVersions response and the table in COMPATIBILITY.md.
 
-An API stands here when a real client's test of it passes, with the versions that are served.
+An API is listed when a real client's test of it passes, with its supported versions.
 """
 
 from __future__ import annotations
@@ -8,8 +8,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from barnabas.handlers import cluster, envelope, fetch, find_coordinator, log_dirs, metadata, offsets, produce, replication, topic_partitions, topics, versions
-from barnabas.handlers.telemetry import handler as telemetry
+from barnabas.handlers import (
+    cluster,
+    envelope,
+    fetch,
+    find_coordinator,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    replication,
+    topic_partitions,
+    topics,
+    versions,
+)
 from barnabas.handlers.authorization import RULES
 from barnabas.handlers.configuration.alter_configs import alter_configs, incremental_alter_configs
 from barnabas.handlers.configuration.describe_configs import describe_configs, list_config_resources
@@ -24,11 +36,12 @@ from barnabas.handlers.mirror.appends import append_mirrored
 from barnabas.handlers.mirror.topics import alter_mirror_topics, describe_mirrors, settle_mirror_topics
 from barnabas.handlers.quotas import CARRIED, MUTATIONS
 from barnabas.handlers.security import acls, client_quotas, sasl, scram_credentials, tokens
-from barnabas.handlers.share import requests as share_acknowledge
 from barnabas.handlers.share import fetch as share_fetch
 from barnabas.handlers.share import offsets as share_offsets
+from barnabas.handlers.share import requests as share_acknowledge
 from barnabas.handlers.share import state as share_state
 from barnabas.handlers.slicing import CHUNKING, Chunking
+from barnabas.handlers.telemetry import handler as telemetry
 from barnabas.handlers.transactions import admin as transaction_admin
 from barnabas.handlers.transactions import markers as transaction_markers
 from barnabas.handlers.transactions import offsets as transactional_offsets
@@ -150,7 +163,7 @@ from barnabas.protocol.messages.transactions import (
 )
 
 _ROWS: tuple[Handler, ...] = (
-    # librdkafka's feature check wants to see Produce 0 (KAFKA-18659); 0 to 2 are refused, as by Kafka.
+    # librdkafka's feature check requires Produce 0 (KAFKA-18659); 0 to 2 are refused, as in Kafka.
     Handler(ProduceRequest, 3, 13, produce.produce, advertised_min=0, shortcut=produce.known_heads),
     Handler(FetchRequest, 4, 18, fetch.fetch, in_turns=fetch.fetch_in_turns),
     Handler(ListOffsetsRequest, 1, 11, offsets.list_offsets),
@@ -169,7 +182,8 @@ _ROWS: tuple[Handler, ...] = (
     Handler(CreateTopicsRequest, 2, 7, topics.create_topics, is_forwarded=True),
     Handler(DeleteTopicsRequest, 1, 6, topics.delete_topics, is_forwarded=True),
     Handler(DeleteRecordsRequest, 0, 2, offsets.delete_records),
-    # Kafka advertises 6 (KIP-939) only when told to; no client of 4.3 uses it unasked, the exactly-once sink does.
+    # Kafka advertises 6 (KIP-939) only when configured; clients of 4.3 do not use it by default, the
+    # exactly-once sink does.
     Handler(InitProducerIdRequest, 0, 6, transactions.init_producer_id),
     Handler(OffsetForLeaderEpochRequest, 2, 4, offsets.offset_for_leader_epoch),
     Handler(AddPartitionsToTxnRequest, 0, 5, transactions.add_partitions_to_txn, brokers_only_since=4),
@@ -253,7 +267,7 @@ _ROWS: tuple[Handler, ...] = (
 
 
 def _sliced(row: Handler) -> Handler:
-    """A row whose requests are served in parts when they have many elements."""
+    """Return a row that serves requests of many elements in parts."""
     slicing = CHUNKING.get(row.request_class)
     if slicing is None:
         return row
@@ -263,7 +277,7 @@ def _sliced(row: Handler) -> Handler:
 
 
 def _in_slices(slicing: Chunking, function: HandlerFunction) -> tuple[HandlerFunction, HandlerFunction]:
-    """For small requests, and for those of many elements."""
+    """Return the functions for small requests, and for those of many elements."""
     in_turns = in_chunks(function, *slicing.cuts, of=slicing.of, always=slicing.always)
     if slicing.check is not None:
         in_turns = slicing.check(in_turns)

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions, version 0: topics by name, page by page, with their ELR (KIP-966).
 
-- No topics named means all. They come in the order of their names, and so do the answers.
+- No topics named means all. Results are in the order of the names.
 - A page ends after `response_partition_limit` partitions (at least one, at most
-  `max.request.partition.size.limit`); the cursor in the answer says where the next one begins.
+  `max.request.partition.size.limit`); the cursor in the response is the start of the next one.
 - The topic of a cursor must be among those that are named.
 """
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.endpoints import ALL_OF_TOPIC
-from barnabas.handlers.endpoints import endpoints_for
+from barnabas.handlers.endpoints import ALL_OF_TOPIC, endpoints_for
 from barnabas.handlers.metadata import MetadataView, PartitionView, unknown_topic_error, view_of
 from barnabas.handlers.needs import HasConfig
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 NEWEST_METADATA = 13
-"""Partitions look here as they do in the newest Metadata."""
+"""Version of Metadata that determines the view of partitions: the newest."""
 
 
 class TopicPartitionsNeeds(HasConfig, MetadataView, Protocol):
-    """What DescribeTopicPartitions needs of the broker."""
+    """Broker attributes used by DescribeTopicPartitions."""
 
 
 def describe_topic_partitions(
@@ -64,7 +63,7 @@ def _all_refused(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartit
 
 
 class _Page:
-    """A response that grows until it is full; then `next_cursor` says what did not fit."""
+    """A response that grows until it is full; then `next_cursor` is the first that did not fit."""
 
     def __init__(self, view: PartitionView, limit: int) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []

@@ -1,4 +1,4 @@
-"""Topics are created, deleted and given more partitions. Each topic of a request succeeds or fails alone.
+"""Creating and deleting topics and adding partitions. Each topic of a request succeeds or fails independently.
 
 - CreateTopics, versions 2 to 7. Since version 5 the answer has the topic's number of partitions, its
   replication factor and all its configs, since version 7 its id.
@@ -9,18 +9,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.cooperative import Steps
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, Uuid
 from barnabas.config.describe import describe_topic
 from barnabas.controller import topics as decide
 from barnabas.controller.decision import Decided
 from barnabas.controller.topics import CreatedTopic, MorePartitions, NewTopic
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -38,7 +40,6 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import STEP
-from barnabas.common.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -50,7 +51,7 @@ CREATED_AT_ONCE = 50
 
 
 class TopicsNeeds(HasConfig, HasController, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the topic handlers."""
 
 
 # -- CreateTopics --------------------------------------------------------------------------------------
@@ -76,32 +77,47 @@ async def create_topics(
 
 
 def within_bound(create: HandlerFunction) -> HandlerFunction:
-    """Kafka's bound on the partitions of a request holds for the whole of it, also if it is served in parts."""
+    """Apply Kafka's limit on the partitions of a request to the whole request, even if it is served in parts."""
 
     def handle(
         broker: TopicsNeeds, request: Request, message: CreateTopicsRequest
     ) -> Message | Coroutine[Any, Any, Message | None] | None:
-        error = _refusal_of_size(message, broker.policy.num_partitions)
-        if error is None or len(message.topics) <= CREATED_AT_ONCE:
+        if len(message.topics) <= CREATED_AT_ONCE:  # the controller checks its only part
             return create(broker, request, message)
-        return at_once_or_in_turns(request, _refusing(message, error))
+        request.is_large = True
+        return _create_or_refuse(create, broker, request, message)
 
     return handle
 
 
-def _refusal_of_size(message: CreateTopicsRequest, default: int) -> KafkaError | None:
-    """Topics beyond the bound are not counted: there may be very many."""
+async def _create_or_refuse(
+    create: HandlerFunction, broker: TopicsNeeds, request: Request, message: CreateTopicsRequest
+) -> Message | None:
+    turn = RequestTurn()
+    error = await turn.run(_refusal_of_size(message, broker.policy.num_partitions))
+    if error is not None:
+        return await turn.run(_refusing(message, error))
+    response = create(broker, request, message)
+    return await response if isinstance(response, Coroutine) else response
+
+
+def _refusal_of_size(message: CreateTopicsRequest, default: int) -> Steps[KafkaError | None]:
+    """Return the error of a request above the limit. Topics beyond it are not counted: there may be very
+    many.
+    """
     asked = 0
-    for topic in message.topics:
+    for number, topic in enumerate(message.topics, 1):
         partitions = default if topic.num_partitions == decide.DEFAULT else max(topic.num_partitions, 0)
         asked += len(topic.assignments) or partitions
         error = decide.refusal_of_size(asked)
         if error is not None:
             return error
+        if not number % STEP:
+            yield
     return None
 
 
-def _refusing(message: CreateTopicsRequest, error: KafkaError) -> Generator[None, None, CreateTopicsResponse]:
+def _refusing(message: CreateTopicsRequest, error: KafkaError) -> Steps[CreateTopicsResponse]:
     response = CreateTopicsResponse()
     named: set[str] = set()
     for number, topic in enumerate(message.topics, 1):
@@ -144,7 +160,7 @@ def _creation_result(
 
 
 def _configs(broker: TopicsNeeds, created: CreatedTopic, shared: _Rows) -> list[CreatableTopicConfigs]:
-    """All settings of a topic; topics with the same ones of their own share them."""
+    """Return all settings of a topic; topics with the same overrides share them."""
     key = tuple(created.configs.items())
     if key not in shared:
         shared[key] = _rows(broker, created)
@@ -172,7 +188,7 @@ async def delete_topics(
 ) -> DeleteTopicsResponse:
     asked = message.topics or [DeleteTopicState(name=name) for name in message.topic_names]
     if not broker.config["delete.topic.enable"]:
-        # Version 3 brought the code for it.
+        # Version 3 brought the error code.
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
         return _answer_all(asked, KafkaError(code, "Topic deletion is disabled."))
     try:
@@ -190,7 +206,7 @@ def _delete(image: MetadataImage, asked: Sequence[DeleteTopicState]) -> Decided[
 
 
 class _Deletions:
-    """Sorts what was asked for into topics to delete (id and name) and answers that are certain already."""
+    """Splits the request into topics to delete (id and name) and results that are certain already."""
 
     def __init__(self, image: MetadataImage, asked: Sequence[DeleteTopicState]) -> None:
         self.topics: dict[Uuid, str] = {}
@@ -233,7 +249,7 @@ class _Deletions:
         elif name is None:
             unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
             self.refused.append(_deletion_result(None, topic_id, unknown))
-        elif name not in self._names:  # else the name has been answered, and its answer says why
+        elif name not in self._names:  # else the result of the name has the error
             self.topics[topic_id] = name
 
     def _refuse(self, name: str | None, topic_id: Uuid, text: str) -> None:

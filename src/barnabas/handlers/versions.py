@@ -1,10 +1,10 @@
-"""ApiVersions: what this broker serves, which is exactly the table of handlers.
+"""ApiVersions: the supported APIs, which are exactly the table of handlers.
 
-Versions 0 to 5 are served. Since version 3 the client names its software; a name that does not look like one is
-INVALID_REQUEST. Version 3 leaves out features whose minimum is 0, which older clients could not read (KIP-584).
-In version 5 a client says which broker it wants to talk to: if that is another one, it must bootstrap again (KIP-1242).
-A version that is not served is answered by the dispatcher, in version 0 and with UNSUPPORTED_VERSION (KIP-511).
-Where clients authenticate, they ask once before that, and not during it (`security/authn/sasl/login`).
+Versions 0 to 5 are supported. Since version 3 the client names its software; an invalid name is
+INVALID_REQUEST. Version 3 omits features whose minimum is 0, which older clients could not read (KIP-584). In
+version 5 a client names the broker it expects: if that is another one, it must bootstrap again (KIP-1242).
+The dispatcher answers unsupported versions, in version 0 and with UNSUPPORTED_VERSION (KIP-511). Clients that
+authenticate send it once before, and not during the exchange (`security/authn/sasl/login`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from barnabas.security.authn.sasl.login import OutOfOrderError
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler, Request
 
-# As Kafka checks it: letters and digits, with dashes and dots inside.
+# Kafka's check: letters and digits, with dashes and dots inside.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
 class VersionsNeeds(HasFeatures, HasImage, SaslNeeds, Protocol):
-    """What ApiVersions needs of the broker."""
+    """Broker attributes used by ApiVersions."""
 
     @property
     def dispatcher(self) -> Dispatcher: ...
@@ -68,13 +68,13 @@ def api_versions(
 
 
 def _is_meant(broker: VersionsNeeds, message: ApiVersionsRequest) -> bool:
-    """Is this the broker that the client wants? Its address may belong to another one by now."""
+    """Return whether the client expects this broker: its address may have been reassigned."""
     is_our_cluster = message.cluster_id is None or message.cluster_id == broker.image.cluster_id
     return is_our_cluster and message.node_id in (-1, broker.node_id)
 
 
 def advertised_apis(handlers: Iterable[Handler], to_brokers: bool) -> list[ApiVersion]:
-    """List the APIs of a table, by number; what only brokers may send is named where they are let in."""
+    """List the APIs of a table, by number; broker-only APIs are listed on the inter-broker listener."""
     apis = []
     for handler in handlers:
         lowest = handler.min_version if handler.advertised_min is None else handler.advertised_min

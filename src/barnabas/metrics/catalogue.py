@@ -1,8 +1,10 @@
-"""Every metric that the broker serves: its name, its labels, and what it says. Those of sockets, of tiered storage, of
-mirrors and of kafka_exporter are in `network_catalogue`, `tiering_catalogue`, `mirror_catalogue`, `exporter_catalogue`.
+"""All metrics of the broker: names, labels and help texts. Those of sockets, tiered storage, mirrors and
+kafka_exporter are in `network_catalogue`, `tiering_catalogue`, `mirror_catalogue` and
+`exporter_catalogue`.
 
-Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them, and
-those of kafka_exporter, so that stock dashboards work unchanged. What only Barnabas has begins with `barnabas_`.
+Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them,
+and those of kafka_exporter, so that stock dashboards work unchanged. Metrics that only Barnabas has begin
+with `barnabas_`.
 """
 
 from __future__ import annotations
@@ -236,6 +238,11 @@ UNCLEAN_ELECTIONS = counter(
     "Elections of a leader that may lack acknowledged records.",
 )
 
+CLOCK_JUMP = gauge(
+    "barnabas_clock_jump_seconds",
+    "How far the wall clock has jumped ahead of the time by which records and offsets expire; 0 in order.",
+)
+
 # Transactions that this broker coordinates
 TRANSACTIONAL_IDS = gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
 TRANSACTIONS_WITHOUT_TIMEOUT = gauge(
@@ -294,4 +301,4 @@ CATALOGUE = (
     *mirror_catalogue.CATALOGUE,
     *exporter_catalogue.CATALOGUE,
 )
-"""Every metric there is, for documentation and for the test that nothing is served that is not described."""
+"""All metrics, for the documentation and for the test that every metric is documented."""

@@ -1,8 +1,9 @@
-"""kafka_exporter's metrics: names, labels and words are its own, so that its boards and rules work unchanged.
+"""kafka_exporter's metrics: names, labels and help texts are unchanged, so that its dashboards and rules keep
+working.
 
-They tell of the whole cluster, so they must be served once: by `barnabas console`, or by a broker that is alone
-(`barnabas.metrics.exporter`). Unlike kafka_exporter we write nothing, not -1, for a partition without a commit: it
-would be added to sums. What it writes for groups that keep their offsets in ZooKeeper has no meaning here.
+They describe the whole cluster, so they must be served once: by `barnabas console`, or by a single-node
+broker (`barnabas.metrics.exporter`). Unlike kafka_exporter, a partition without a commit has no sample
+instead of -1, which would distort sums. Its metrics of groups with offsets in ZooKeeper do not apply.
 """
 
 from __future__ import annotations

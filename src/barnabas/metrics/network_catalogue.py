@@ -83,7 +83,7 @@ MEMORY_AVAILABLE = gauge(
 )
 MEMORY_WAITING = gauge(
     "barnabas_requests_waiting_for_memory",
-    "Requests that are not received for now: there is no room for them.",
+    "Requests that wait for memory before they are received.",
 )
 NETWORK_IDLE = gauge(
     "kafka_network_socketserver_networkprocessoravgidle_percent",

@@ -1,4 +1,4 @@
-"""What monitoring sees of the process: its version, memory, CPU time and open files."""
+"""Metrics of the process: version, memory, CPU time and open files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def resident_memory() -> int:
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:  # no /proc: the highest so far must do
+    except OSError:  # no /proc: use the peak
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak * 1024 if _KILOBYTES_IN_MAXRSS else peak
 
@@ -49,7 +49,7 @@ def open_files() -> int:
 
 
 def _disk_bytes(name: str) -> Iterator[Sample]:
-    """As Kafka's LinuxIoMetricsCollector reads them; some containers do not show them."""
+    """Read as Kafka's LinuxIoMetricsCollector does; some containers hide the file."""
     try:
         with open("/proc/self/io", encoding="ascii") as file:
             counts = dict(line.split(": ") for line in file)

@@ -1,21 +1,17 @@
-"""Counters, gauges and histograms, and the registry that knows them all.
+"""Counters, gauges and histograms, and their registry.
 
-Hot code holds the child it needs (one counter of one topic, say) and does `counter.value += n`: no look-up,
-no lock and no call. Everything else, such as sorting and formatting, happens when the page is read.
+Hot code keeps the child it needs (one counter of one topic, say) and runs `counter.value += n`: no lookup, no
+lock and no call. Sorting and formatting happen when the page is rendered.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import NamedTuple
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+# -- Declaration of a metric: kind, name, help text, labels -------------------------------------------
 
-
-# -- How a metric is declared: its kind, its name, its words, its labels -------------------------------
 
 class Metric(NamedTuple):
     kind: str
@@ -37,9 +33,8 @@ def metrics_among(names: Mapping[str, object]) -> tuple[Metric, ...]:
     return tuple(value for value in names.values() if isinstance(value, Metric))
 
 
-
 Labels = tuple[str, ...]
-"""The values of a metric's labels, in the order in which the metric declares their names."""
+"""Label values of a metric, in the order of its label names."""
 
 
 class Sample(NamedTuple):
@@ -60,7 +55,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is read with the page, or set by its owner."""
+    """A number that is computed when the page is rendered, or set by its owner."""
 
     __slots__ = ("read", "value")
 
@@ -72,14 +67,14 @@ class Gauge:
         return self.value if self.read is None else self.read()
 
 
-# Seconds; from what a request takes that only touches memory up to Kafka's default request timeout.
+# Seconds: from a request served from memory to Kafka's default request timeout.
 LATENCY_BUCKETS = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
 
 
 class Histogram:
-    """Counts how many observations fall at or below each bound; `counts` has one more place for the rest."""
+    """Counts observations at or below each bound; `counts` has one more element for the rest."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -97,7 +92,7 @@ class Histogram:
         return sum(self.counts)
 
     def quantile(self, fraction: float) -> float:
-        """Estimate a quantile, taking observations to be spread evenly within their bucket."""
+        """Estimate a quantile, assuming that observations are spread evenly within their bucket."""
         total = self.count
         if not total:
             return 0.0
@@ -132,7 +127,7 @@ class Family(Generic[M]):
         return child
 
     def remove(self, *values: str) -> None:
-        """Forget a child: its topic is gone, and monitoring must not see it for ever."""
+        """Remove a child, so that a deleted topic disappears from the page."""
         self._children.pop(values, None)
 
     def children(self) -> Iterator[tuple[tuple[tuple[str, str], ...], M]]:
@@ -161,7 +156,7 @@ def _samples_of(child: Counter | Gauge | Histogram, labels: tuple[tuple[str, str
 
 
 class Computed:
-    """A metric whose samples are computed when the page is read, for what need not be kept up to date."""
+    """A metric whose samples are computed when the page is rendered."""
 
     def __init__(self, metric: Metric, read: Callable[[], Iterable[Sample]]) -> None:
         self.metric = metric
@@ -175,7 +170,7 @@ AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram] | Computed
 
 
 class Registry:
-    """All metrics of one broker. A name is declared once; declaring it again is a mistake of ours."""
+    """All metrics of one broker. Declaring a name twice is a bug."""
 
     def __init__(self) -> None:
         self._families: dict[str, AnyFamily] = {}
@@ -194,11 +189,11 @@ class Registry:
         return self._declare(Computed(metric, read))
 
     def read_by(self, metric: Metric, read: Callable[[], int | float]) -> None:
-        """Declare a metric without labels whose value a function gives."""
+        """Declare a metric without labels whose value is returned by a function."""
         self.computed(metric, lambda: (Sample("", (), read()),))
 
     def add_source(self, read: Callable[[], Iterable[Computed]]) -> None:
-        """Show metrics as well whose names are known only when the page is read."""
+        """Add a source of metrics whose names are known only when the page is rendered."""
         self._sources.append(read)
 
     def families(self) -> Iterator[AnyFamily]:
@@ -207,7 +202,7 @@ class Registry:
             yield from read()
 
     def snapshot(self) -> Mapping[str, float]:
-        """Return every sample by the name it has in the text format, for reports and tests."""
+        """Return every sample by its name in the text format, for reports and tests."""
         values = {}
         for family in self.families():
             for suffix, labels, value in family.samples():

@@ -1,4 +1,4 @@
-"""Requests by API and version, and how long they took."""
+"""Request counts by API and version, and request latencies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Counter, Histogram, Registry, Sample
 
-# What the JMX exporter serves for Kafka's own timers, and the stock dashboards draw.
+# The JMX exporter's series for Kafka's own timers, which the stock dashboards draw.
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 

@@ -1,12 +1,11 @@
-"""The registry as Prometheus reads it: text format 0.0.4."""
+"""Rendering of a registry in the Prometheus text format 0.0.4."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
 
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,7 +15,7 @@ def render(registry: Registry) -> str:
 
 
 def render_lines(registry: Registry) -> Iterator[str]:
-    """Yield all metrics line by line, for those who have other things to do in between."""
+    """Yield all metrics line by line, for callers that yield to the loop in between."""
     for family in registry.families():
         yield header(family.metric)
         for sample in family.samples():
@@ -24,7 +23,7 @@ def render_lines(registry: Registry) -> Iterator[str]:
 
 
 def header(metric: Metric) -> str:
-    """What stands above the samples of a metric."""
+    """HELP and TYPE lines of a metric."""
     return f"# HELP {metric.name} {_escape_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
 
 
@@ -52,5 +51,5 @@ def _escape_help(text: str) -> str:
 
 
 def _escape_label(text: str) -> str:
-    """Client ids and the like come from anybody: a quote or a line end must not break the page."""
+    """Escape a label value: client ids are untrusted, and a quote or newline must not break the page."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

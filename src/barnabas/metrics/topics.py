@@ -1,6 +1,6 @@
-"""What goes in and out by topic, under the names that Kafka's dashboards draw.
+"""Traffic by topic, under the names that Kafka's dashboards draw.
 
-As with Kafka's own metrics, the sample without a topic is the sum over all topics, deleted ones included.
+As in Kafka, the sample without a topic is the sum over all topics, deleted ones included.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from barnabas.metrics import catalogue, tiering_catalogue
 from barnabas.metrics.registry import Counter, Registry, Sample
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+AUDIT_TOPIC = "__barnabas_audit"
+_BROKERS_WRITE = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", AUDIT_TOPIC})
+"""Topics that clients neither write nor truncate. In Metadata the audit topic is an ordinary one, so that collectors
+find it."""
 
 # By attribute of TopicCounters.
 _METRICS = {
@@ -40,12 +43,14 @@ class TopicCounters:
     __slots__ = (
         "built_remote_aux", "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "failed_remote_aux",
         "failed_remote_copies",
-        "failed_remote_deletes", "failed_remote_fetches", "fetches", "is_internal", "messages_in", "produces",
+        "failed_remote_deletes", "failed_remote_fetches", "fetches", "is_audit", "is_internal", "messages_in",
+        "produces",
         "remote_bytes_in", "remote_bytes_out", "remote_copies", "remote_deletes", "remote_fetches",
     )  # fmt: skip
 
     def __init__(self, topic: str = "") -> None:
-        self.is_internal = topic in INTERNAL_TOPICS
+        self.is_internal = topic in _BROKERS_WRITE
+        self.is_audit = topic == AUDIT_TOPIC
         self.bytes_in = Counter()
         self.bytes_out = Counter()
         self.messages_in = Counter()
@@ -80,7 +85,7 @@ class TopicMetrics:
         return counters
 
     def remove(self, topic: str) -> None:
-        """Show a deleted topic no longer; what it counted stays in the sums."""
+        """Stop showing a deleted topic; its counts stay in the sums."""
         counters = self._topics.pop(topic, None)
         if counters is not None:
             for attribute in _METRICS:

@@ -1,7 +1,7 @@
-"""The addresses that the other brokers of the cluster come from, as far as their registrations say.
+"""Addresses of the other brokers of the cluster, from their registrations.
 
-Brokers register what they listen on, often by name. Names are looked up in a thread, when an address is checked and the
-answer is not fresh: a broker that is not recognised at first is when it tries again.
+Brokers often register host names. These are resolved in a thread when an address is checked and the cached
+answer is stale: a broker that is not recognised at first is recognised when it retries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BrokerAddresses:
     def __init__(
         self, hosts: Callable[[], Iterable[str]], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`hosts`: a name or address for each other broker, read whenever it is needed."""
+        """`hosts` returns a name or address for each other broker; it is called on every check."""
         self._hosts = hosts
         self._now = monotonic
         self._found: dict[str, frozenset[str]] = {}
@@ -49,7 +49,7 @@ class BrokerAddresses:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError:
-            return  # what was known before is the best there is
+            return  # keep the last known addresses
         self._found[host] = frozenset(str(address[0]) for *_, address in found)
 
 

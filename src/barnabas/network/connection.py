@@ -1,8 +1,8 @@
 """One client's connection: requests in, in order; responses out, in the same order.
 
-`frames` finds the requests in what the client sends and says which are kept back, and why. This module receives and
-sends, and reads the socket only while requests may be handed out. Responses of one read event are sent together at its
-end. A response made later is sent at once.
+`frames` cuts the input into requests and decides which have to wait, and why. This module receives and sends,
+and reads the socket only while requests may be handed out. Responses of one read event are sent together at
+its end. A later response is sent at once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from barnabas.network.token_frames import TokenFrames
 from barnabas.network.transport import BLOCKED, Transport
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import LENGTH_BYTES
+from barnabas.security.authn.sasl.login import Login
 from barnabas.security.context import of_connection
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.login import Login
 
 if TYPE_CHECKING:
     from barnabas.network.listener import Listener
@@ -38,7 +38,7 @@ log = rate_limited_logger(__name__)
 
 
 class Server(Protocol):
-    """What all connections of a server share."""
+    """State shared by all connections of a server."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
@@ -53,7 +53,7 @@ class Server(Protocol):
 
 
 class Connection:
-    """See the module's text. Times are monotonic seconds."""
+    """See the module docstring. Times are monotonic seconds."""
 
     __slots__ = (
         "_closing", "_frames", "_in_event", "_muted", "_now", "_reading", "_receive", "_resuming", "_server",
@@ -91,13 +91,13 @@ class Connection:
         self._resuming = self._in_event = False
         self.unanswered: deque[Request] = deque()
         self.closed = False
-        # Who this is; the handlers of ApiVersions and of authentication add to it.
+        # Identity of the client; the handlers of ApiVersions and of authentication fill it in.
         self.context = of_connection(self, listener.name, peer[0], is_privileged=listener.serves_brokers)
         self.login = Login(listener.offer) if listener.authenticates else None
         self._session_end: asyncio.TimerHandle | None = None
         self.client_id_bytes: bytes | memoryview | None = None
-        self.known_head = 0  # how long that of the last request was (`routes.Shortcut`)
-        self._closing: list[Callable[[], None]] | None = None  # called at the end
+        self.known_head = 0  # length of the last request's head (`shortcuts.FastPath`)
+        self._closing: list[Callable[[], None]] | None = None  # called on close
         self._reading = True
         self._muted: asyncio.TimerHandle | None = None
         transport.open(self._readable, self._certified)
@@ -107,15 +107,15 @@ class Connection:
 
     @property
     def requests(self) -> int:
-        """How many requests have come."""
+        """Number of requests received."""
         return self._frames.requests
 
     # Requests in
 
     def _readable(self) -> None:
-        """The socket has bytes (or its end): receive once, handle what is complete, send the answers."""
-        # What is called often and is no method of the class is taken into a variable first, here and elsewhere on this
-        # way: the interpreter looks it up as an attribute then, and not, in vain, as a method.
+        """Receive once, handle the complete requests, send the responses."""
+        # Here and elsewhere on the hot path, frequently called attributes that are not methods are bound to
+        # locals first: the interpreter then skips the failing method lookup.
         frames, receive, now = self._frames, self._receive, self._now
         try:
             count = receive(self._shared) if frames.begun is None else self._receive_rest(frames)
@@ -154,13 +154,13 @@ class Connection:
         self.resume(MEMORY)
 
     def lateness(self, now: float) -> float:
-        """By how many seconds a request arrives later than at the minimum rate, as far as we have read."""
+        """Return by how many seconds a request lags behind the minimum rate, as far as the socket was read."""
         return (
             self._frames.lateness(now, self._server.limits.frame_bytes_per_second) if self._reading else 0.0
         )
 
     def holds_wanted_memory(self, now: float) -> bool:
-        """Others wait for memory that this one holds without progress: its request is too slow, or has to wait."""
+        """Return whether other requests wait for memory that this connection holds without progress."""
         limits = self._server.limits
         if self._frames.backlog is not None and now > self.received + limits.frame_seconds:
             return self._frames.backlog_is_wanted()
@@ -180,7 +180,7 @@ class Connection:
             self._settle()
 
     def mute(self, seconds: float) -> None:
-        """Handle no more requests for some time (KIP-219); of several times, the one that ends last counts."""
+        """Handle no more requests for some time (KIP-219); the latest end of several counts."""
         if self.closed:
             return
         end = self._server.loop.time() + seconds
@@ -193,11 +193,11 @@ class Connection:
 
     def _unmute(self) -> None:
         self._muted = None
-        self.received = self._now()  # what has waited meanwhile is not slow
+        self.received = self._now()  # time spent muted does not count as slow
         self.resume(THROTTLED)
 
     def _settle(self) -> None:
-        """Read the socket, or go through the backlog, or do neither, as the pauses say."""
+        """Read the socket, process the backlog, or do neither, depending on the pauses."""
         if self.closed:
             return
         frames = self._frames
@@ -247,17 +247,17 @@ class Connection:
         self._settle()
 
     def _certified(self, principal: Principal) -> None:
-        """The client has a certificate. Where SASL follows the handshake, that decides who it is."""
+        """Accept the principal of a client certificate. On SASL listeners, SASL decides instead."""
         if not self.listener.authenticates:
             self.authenticated(principal)
 
     def begin_authentication(self) -> None:
-        """The client will prove who it is, for the first time or again: it may send nothing else until then."""
+        """Start authentication or re-authentication: until it ends, no other request is served."""
         self._frames.handle = self._server.dispatcher.authenticate
         self._frames.allow(*self._server.limits.longest_request(is_authenticated=False))
 
     def authenticated(self, principal: Principal, seconds: float | None = None) -> None:
-        """The client has proved who it is: it may send every request, of any size; for so many seconds (KIP-368)."""
+        """Complete authentication: accept every request, of any size; for `seconds` if given (KIP-368)."""
         context = self.context.authenticated(principal)
         if context.is_privileged and not self.listener.is_broker(context):
             context = context.unprivileged()
@@ -280,7 +280,7 @@ class Connection:
             self._session_end = None
 
     def take_tokens(self, take: Callable[[Connection, bytes], Coroutine[Any, Any, None]]) -> None:
-        """What comes next are tokens without headers (SaslHandshake 0), one at a time."""
+        """Expect tokens without headers next (SaslHandshake 0), one at a time."""
         run = self._server.dispatcher.run
         self._frames = TokenFrames.instead_of(
             self._frames, lambda owner, token: run(owner, take(owner, token))
@@ -293,7 +293,7 @@ class Connection:
     # Responses out
 
     def answered(self, request: Request) -> None:
-        """A request that had to wait has its answer: send it, and those behind it that waited for it."""
+        """Send the response of a request that had to wait, and those queued behind it."""
         unanswered = self.unanswered
         if self.closed or unanswered[0] is not request:
             return
@@ -312,9 +312,9 @@ class Connection:
             self._weigh_answers()
 
     def may_send_from(self, folders: Collection[str]) -> bool:
-        """Is there a slice of a file in one of these folders among what has to be sent?
+        """Return whether the output has a slice of a file in one of these folders.
 
-        A fetch of very many partitions has its slices before it has an answer.
+        A fetch of very many partitions holds its slices before it has a response.
         """
         parts = chain(self.output.parts, *(request.answer or () for request in self.unanswered))
         return any(
@@ -328,11 +328,11 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is in flight: no output waiting, no request unanswered but long polls, which wait for news."""
+        """Return whether nothing is in flight: no pending output, no unanswered request except long polls."""
         return not self.output and all(request.patience for request in self.unanswered)
 
     def when_closed(self, callback: Callable[[], None]) -> None:
-        """Call back at the end: for what a client holds as long as it is connected."""
+        """Register a callback for state that a client holds while it is connected."""
         if self._closing is None:
             self._closing = []
         self._closing.append(callback)
@@ -350,7 +350,7 @@ class Connection:
         if self._reading:
             self.transport.stop_reading()
         if self._in_event and self.output:
-            self.output.flush()  # the answers to what came before
+            self.output.flush()  # the responses to earlier requests
         self.output.close()
         self._forget_session_end()
         self._frames.close()
@@ -362,7 +362,7 @@ class Connection:
             callback()
 
     def hold_memory(self, size: int) -> None:
-        """Count a request that was copied against the memory pool, until `release_memory`."""
+        """Count a copied request against the memory pool, until `release_memory`."""
         self._server.memory.hold(self.peer[0], BACKLOG, size)
 
     def release_memory(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""All open connections of a server: how many there may be, and which have timed out."""
+"""All open connections of a server: limits on their number, and timeouts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from barnabas.network.frames import STOPPING
 from barnabas.network.limits import Limits
 from barnabas.security.authn.sasl.login import Login
 
-SILENT_BROKER_SECONDS = 5.0  # a broker has something to say when it connects
+SILENT_BROKER_SECONDS = 5.0  # a broker sends a request as soon as it connects
 EVICTED = (
-    "others wait for memory that it holds for a request which does not arrive "
+    "other requests wait for memory held by an incomplete request "
     "(barnabas.request.min.bytes.per.second; raise queued.max.request.bytes if clients really are that slow)"
 )
 
 
 class Brokers(Protocol):
-    """The other brokers of the cluster: how many there are, and whether one of them has an address."""
+    """The other brokers of the cluster: their number, and a check by address."""
 
     def __len__(self) -> int: ...
     def __contains__(self, address: str) -> bool: ...
 
 
 class Connections:
-    """Clients cannot lock brokers out. A listener that brokers have for themselves (`brokers_listener`) is counted
-    apart. On every listener a few places are reserved for the addresses of registered brokers: they are used when
-    there is no other place, and only by connections that turn out to be a broker's.
+    """Open connections by listener and address, with the limits on them.
+
+    Clients cannot lock brokers out. A listener dedicated to brokers (`brokers_listener`) is counted
+    separately. On every listener a few slots are reserved for the addresses of registered brokers: they are
+    used when no other slot is free, and only by connections that turn out to be a broker's.
     """
 
     def __init__(
@@ -42,13 +44,11 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._in_reserved_places: set[Connection] = set()
-        self._unchecked: list[Connection] = []  # by the current round of close_overdue
+        self._unchecked: list[Connection] = []  # by the current run of close_overdue
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
-        self.closed: Counter[str] = (
-            Counter()
-        )  # by reason: those that were closed for reasons of time or memory
+        self.closed: Counter[str] = Counter()  # closed because of a timeout or for memory, by reason
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,7 +60,7 @@ class Connections:
         return self._by_listener[listener_name]
 
     def refusal(self, address: str, listener_name: str) -> str | None:
-        """Say why one more connection from this address is too many, if it is."""
+        """Return why a connection from this address exceeds a limit, or None."""
         reason = self._limit_reached(address, listener_name)
         return None if reason is not None and self._has_reserved_place(address) else reason
 
@@ -109,19 +109,20 @@ class Connections:
             del self._by_address[address]
 
     def close_clients_in_reserved_places(self, now: float) -> None:
-        """Close clients that run on a broker's machine and use a place that is reserved for that broker."""
+        """Close clients that run on a broker's host and use a slot reserved for that broker."""
         for connection in tuple(self._in_reserved_places):
-            # Where brokers share a listener with clients, the client id tells them apart.
+            # Where brokers share a listener with clients, the client id distinguishes them.
             if not connection.context.is_peer and (
                 connection.requests or now > connection.opened + SILENT_BROKER_SECONDS
             ):
                 self.closed["kept for brokers"] += 1
-                connection.close("the last places are kept for brokers (max.connections)", logging.WARNING)
+                connection.close("the last slots are reserved for brokers (max.connections)", logging.WARNING)
 
     def close_overdue(self, now: float, at_most: int | None = None) -> bool:
-        """Close those that are idle, that never asked anything, or that send a request too slowly.
+        """Close connections that are idle, never sent a request, or send one too slowly.
 
-        Looks at some and goes on where it stopped when it is called again; True when all have been looked at.
+        Checks at most `at_most` connections and continues there on the next call; returns True when all were
+        checked.
         """
         if not self._unchecked:
             self._unchecked = list(self._open)
@@ -139,37 +140,40 @@ class Connections:
         return not self._unchecked
 
     def evict_slow(self, now: float) -> None:
-        """Close those that hold memory without progress, the slowest first, until no request waits for memory."""
+        """Close connections that hold memory without progress, slowest first, until no request waits for
+        memory.
+        """
         slow = [connection for connection in self._open if connection.holds_wanted_memory(now)]
         for connection in sorted(slow, key=lambda each: each.lateness(now), reverse=True):
-            if connection.holds_wanted_memory(now):  # still: those before may have been enough
+            if connection.holds_wanted_memory(now):  # checked again: closing earlier ones may have sufficed
                 self.closed["evicted"] += 1
                 connection.close(EVICTED, logging.WARNING)
 
     def close_senders_of(self, folders: Collection[str]) -> None:
-        """Close those that have yet to send slices of logs that were truncated: other bytes will be there."""
+        """Close connections that have yet to send slices of truncated logs: the bytes there will change."""
         for connection in self:
             if connection.may_send_from(folders):
                 self.closed["truncated"] += 1
-                connection.close("records that it was being sent have been truncated", logging.INFO)
+                connection.close("records in its pending response were truncated", logging.INFO)
 
     def close_sessions(self, has_ended: Callable[[Login], bool]) -> None:
-        """Close those that have authenticated with a credential that does not count any more. Brokers are not parted:
-        they would come again with the credential in their settings."""
+        """Close connections that authenticated with a revoked credential. Brokers stay connected: they would
+        reconnect with the credential in their settings.
+        """
         for connection in self:
             login = connection.login
             if login is None or (login.is_done and connection.context.is_privileged) or not has_ended(login):
                 continue
             self.closed["credential"] += 1
-            connection.close("its password was changed, or its user or token deleted", logging.INFO)
+            connection.close("its credential was changed or deleted", logging.INFO)
 
     def stop_reading(self) -> None:
-        """Take no more requests; what is in flight is still answered."""
+        """Read no more requests; those in flight are still answered."""
         for connection in self:
             connection.pause(STOPPING)
 
     def close_quiet(self) -> None:
-        """Close those that have nothing in flight any more."""
+        """Close connections that have nothing in flight."""
         for connection in self:
             if connection.is_quiet:
                 connection.close("the broker stops")
@@ -180,7 +184,7 @@ class Connections:
 
 
 def _unanswered(connection: Connection, limits: Limits, now: float) -> str | None:
-    """Say which request we owe an answer that should have been given long ago: a mistake of ours."""
+    """Describe a request that should have been answered long ago: a bug in the broker."""
     if not connection.unanswered or connection.output:
         return None
     oldest = connection.unanswered[0]
@@ -191,12 +195,12 @@ def _unanswered(connection: Connection, limits: Limits, now: float) -> str | Non
 
 
 def _overdue(connection: Connection, limits: Limits, now: float) -> tuple[str, str] | None:
-    """Say why a connection has to go for reasons of time, if it has to: the label of a metric, and a sentence."""
+    """Return why a connection has timed out, or None: the metric label, and a sentence."""
     if connection.lateness(now) > limits.frame_seconds:
         rate = limits.frame_bytes_per_second
         return (
             "slow request",
-            f"a request arrives with less than {rate} bytes/s (barnabas.request.min.bytes.per.second)",
+            f"a request arrives at less than {rate} bytes/s (barnabas.request.min.bytes.per.second)",
         )
     if not connection.requests and now > connection.opened + limits.first_request_seconds:
         text = f"no request within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
@@ -211,7 +215,7 @@ def _overdue(connection: Connection, limits: Limits, now: float) -> tuple[str, s
             f"not authenticated within {limits.first_request_seconds:g} s (barnabas.first.request.timeout.ms)"
         )
         return "not authenticated", text
-    # One that waits for an answer is not idle; one that does not fetch the answer that is there is.
+    # A connection that waits for a response is not idle; one that does not read its response is.
     if now > connection.last_active + limits.idle_seconds and (
         connection.output or not connection.unanswered
     ):

@@ -1,10 +1,10 @@
-"""The loop of a broker: asyncio's, except that what `add_reader` and `add_writer` watch is called without a detour.
+"""Event loop of a broker: asyncio's, with direct calls for files watched by `add_reader` and `add_writer`.
 
-asyncio makes each event a handle, queues it, and runs the queue in a context: 0.6 µs, a twentieth of a small
-request. Here the selector calls the function itself, on its way back to asyncio, and waits again if that has left
-nothing to do for asyncio: no callback, no timer, no event of its own. A broker under load seldom goes through a whole
-turn of asyncio's. The order is asyncio's but for one thing: what `call_soon` was given in one turn is called after the
-readers of the next, not before. Only epoll is served so; elsewhere the loop is asyncio's own.
+asyncio turns each event into a handle, queues it, and runs the queue in a context: 0.6 µs, a twentieth of a
+small request. Here the selector calls the function directly before it returns to asyncio, and selects again
+if asyncio has nothing to do: no callback, no timer, no event. A broker under load rarely runs a full asyncio
+iteration. The order is asyncio's with one exception: callbacks of `call_soon` run after the readers of the
+next iteration, not before. Only epoll is supported; elsewhere the loop is asyncio's own.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ FileLike = int | HasFileno
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """For a broker."""
+    """Create the event loop of a broker."""
     return DirectEventLoop() if hasattr(select, "epoll") else asyncio.new_event_loop()
 
 
 class DirectSelector(selectors.BaseSelector):
-    """Two kinds of files: those that asyncio has registered, and those whose functions are called here."""
+    """Selector for two kinds of files: those registered by asyncio, and those whose callbacks are called
+    here.
+    """
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -49,10 +51,10 @@ class DirectSelector(selectors.BaseSelector):
         self._readers: dict[int, Callback] = {}
         self._writers: dict[int, Callback] = {}
         self.is_wanted = False
-        """asyncio has something to do: the next `select` has to come soon."""
+        """Asyncio has work: the next `select` must not block."""
         self.failed: Callable[[Callback, BaseException], None] = _raise
 
-    # What asyncio asks for
+    # Interface used by asyncio
 
     def register(self, fileobj: FileLike, events: int, data: Any = None) -> selectors.SelectorKey:
         fd = _fd_of(fileobj)
@@ -84,7 +86,7 @@ class DirectSelector(selectors.BaseSelector):
             each.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready of asyncio's files; the functions of the others have been called then."""
+        """Call the callbacks of watched files, then return the ready files of asyncio."""
         end = time.monotonic() + timeout if timeout else 0.0
         self.is_wanted = False
         ready: list[tuple[selectors.SelectorKey, int]] = []
@@ -110,7 +112,9 @@ class DirectSelector(selectors.BaseSelector):
                     return ready
 
     def _take(self, fd: int, event: int, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
-        """An event that is asyncio's, or more than just something to read. An error and the end count as both."""
+        """Handle an event of asyncio, or one beyond plain readability. Errors and hang-ups count as both
+        kinds.
+        """
         key = self._keys.get(fd)
         if key is not None:
             mask = (selectors.EVENT_READ if event & ~WRITE else 0) | (
@@ -131,12 +135,12 @@ class DirectSelector(selectors.BaseSelector):
         except BaseException as error:
             self.failed(callback, error)
 
-    # Files whose functions are called here
+    # Files with direct callbacks
 
     def watch(
         self, fileobj: FileLike, *, reader: Callback | None = None, writer: Callback | None = None
     ) -> None:
-        """Call a function whenever a file can be read, or written, until `unwatch`."""
+        """Call a function whenever a file is readable, or writable, until `unwatch`."""
         fd = _fd_of(fileobj)
         before = self._watched(fd)
         if reader is not None:
@@ -149,7 +153,7 @@ class DirectSelector(selectors.BaseSelector):
             self._epoll.modify(fd, READ_AND_WRITE)
 
     def unwatch(self, fileobj: FileLike, callbacks: dict[int, Callback]) -> bool:
-        """Call one of a file's functions no more; was there one?"""
+        """Remove one of a file's callbacks; return whether there was one."""
         fd = _fd_of(fileobj)
         if callbacks.pop(fd, None) is None:
             return False
@@ -170,12 +174,12 @@ class DirectSelector(selectors.BaseSelector):
         return (READ if fd in self._readers else 0) | (WRITE if fd in self._writers else 0)
 
     def _forget(self, fd: int) -> None:
-        with suppress(OSError):  # it was closed: epoll has forgotten it by itself
+        with suppress(OSError):  # closed: epoll has removed it already
             self._epoll.unregister(fd)
 
 
 class DirectEventLoop(asyncio.SelectorEventLoop):
-    """See the module's text. Whatever gives asyncio something to do makes the selector return to it."""
+    """See the module docstring. Any new work for asyncio makes the selector return to it."""
 
     def __init__(self) -> None:
         self._direct = DirectSelector()
@@ -188,7 +192,7 @@ class DirectEventLoop(asyncio.SelectorEventLoop):
     def remove_reader(self, fd: FileLike) -> bool:
         return self._direct.unwatch_reader(fd) or super().remove_reader(
             fd
-        )  # asyncio calls it for its own, too
+        )  # asyncio also calls it for its own files
 
     def add_writer(self, fd: FileLike, callback: Callable[[Unpack[Args]], object], *args: *Args) -> None:
         self._direct.watch(fd, writer=_bound(callback, args))

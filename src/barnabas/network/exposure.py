@@ -1,11 +1,11 @@
-"""Warns at every start of listeners that other machines can reach and that do not authenticate."""
+"""Startup warnings about listeners that accept unauthenticated clients from other hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ log = safe_logger(__name__)
 
 
 def warn_if_exposed(listeners: Sequence[Listener]) -> None:
-    """Listeners on loopback are left alone: those on this machine are trusted."""
+    """Warn about each exposed listener; loopback listeners are trusted."""
     for listener in listeners:
         if _is_exposed(listener):
             log.warning(
-                "%r can be reached from other machines and does not authenticate: every client that reaches it can "
+                "%r is reachable from other hosts and does not authenticate: every client that reaches it can "
                 "read, change and delete everything. Listen on 127.0.0.1 (listeners=%s://127.0.0.1:%d), or let a "
                 "firewall or a private network keep others away, or have clients authenticate (SASL_SSL, or SSL with "
                 "ssl.client.auth=required, see docs/security.md).",
@@ -29,26 +29,19 @@ def warn_if_exposed(listeners: Sequence[Listener]) -> None:
 
 
 def warn_if_metrics_exposed(address: str, *, is_authenticated: bool, is_encrypted: bool) -> None:
-    """The same for `barnabas.metrics.listen`, where names of topics, groups and clients can be read."""
+    """The same for `barnabas.metrics.listen`, which exposes names of topics, groups and clients."""
     host = address.rpartition(":")[0].strip("[]")
     if not host or is_loopback(host) or (is_authenticated and is_encrypted):
         return
     if is_authenticated:
-        what, remedy = "its passwords and tokens can be read on the way", "Set barnabas.metrics.tls.listener"
+        what, remedy = "passwords and tokens are sent unencrypted", "Set barnabas.metrics.tls.listener"
     else:
-        what = "everybody who reaches it can read the names of topics, groups and clients"
+        what = "every client can read the names of topics, groups and clients"
         remedy = "Set barnabas.metrics.users.file or barnabas.metrics.tokens.file"
     log.warning(
-        "barnabas.metrics.listen=%s can be reached from other machines, and %s. %s, or listen on 127.0.0.1.",
+        "barnabas.metrics.listen=%s is reachable from other hosts, and %s. %s, or listen on 127.0.0.1.",
         *(address, what, remedy),
     )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:  # a name, or *
-        return False
 
 
 def _is_exposed(listener: Listener) -> bool:
@@ -56,7 +49,7 @@ def _is_exposed(listener: Listener) -> bool:
 
 
 def _warn_if_shared(listeners: Sequence[Listener]) -> None:
-    """A cluster whose clients connect where its brokers do cannot tell them apart."""
+    """Warn if clients connect to the inter-broker listener: they cannot be distinguished from brokers."""
     if len(listeners) != 1 or not listeners[0].serves_brokers or not _is_exposed(listeners[0]):
         return
     log.warning(

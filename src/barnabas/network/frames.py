@@ -1,24 +1,25 @@
-"""Cuts what a client sends into requests: bytes in, requests out, without a socket.
+"""Splits a client's input into requests: bytes in, requests out, without a socket.
 
-Theory of operation. All connections receive into one shared buffer, and complete requests are handed out where they
-lie, so that an idle connection owns no memory. Of a request that has not arrived completely, one of two is kept:
+Theory of operation. All connections receive into one shared buffer, and complete requests are handed out in
+place, so that an idle connection owns no memory. Of an incomplete request, one of two is kept:
 
     beginning   less than four bytes: not even its length is known
-    frame       a buffer of its own, counted against the memory pool. The rest is received there, as far as the pool
-                has reserved: up to `_end`, which grows to `_length`
+    frame       a separate buffer, counted against the memory pool. The rest is received there, as far as the
+                pool has reserved: up to `_end`, which grows to `_length`
 
-Complete requests that may not be handed out yet are the `backlog`, which is counted against the memory pool too. That
-is so when this connection has had its share of this turn of the loop, and while there is a reason in `pauses`:
+Complete requests that may not be handed out yet are the `backlog`, which is counted against the memory pool
+too. This happens when the connection has used its share of this loop iteration, and while `pauses` has a
+reason:
 
-    ANSWERS   too many requests are unanswered, or too much output waits for a client that does not read
-    HANDLER   a handler that waits (a coroutine) has not finished; the next request must see what it did
-    MEMORY    the memory pool has no room for the rest of a frame
-    STOPPING  the server shuts down
-    CLOSED    the connection is closed, perhaps by one of the requests that arrived together
-    THROTTLED the client has used more than its quota
+    ANSWERS     too many requests are unanswered, or too much output waits for a client that does not read
+    HANDLER     a waiting handler (a coroutine) has not finished; the next request must see its effects
+    MEMORY      the memory pool has no room for the rest of a frame
+    STOPPING    the server shuts down
+    CLOSED      the connection is closed, perhaps by one of the requests that arrived together
+    THROTTLED   the client has exceeded its quota
 
-The owner receives into the shared buffer and calls `feed`; while `begun` is set it receives into `room()` and calls
-`received`. MEMORY is set and cleared here, the other reasons by the owner.
+The owner receives into the shared buffer and calls `feed`; while `begun` is set it receives into `room()` and
+calls `received`. MEMORY is set and cleared here, the other reasons by the owner.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from barnabas.network.limits import REQUESTS_PER_TURN
-from barnabas.network.memory_pool import LARGEST_SPARE, NO_MEMORY, Granted, MemoryPool
+from barnabas.network.memory_pool import MAX_SPARE, NO_MEMORY, Granted, MemoryPool
 from barnabas.protocol.framing import (
     LENGTH_BYTES,
+    MIN_REQUEST,
     REQUEST_START_BYTES,
-    SHORTEST_REQUEST,
     decode_length,
     decode_request_start,
 )
@@ -43,10 +44,8 @@ STOPPING: Final = 8
 CLOSED: Final = 16
 THROTTLED: Final = 32
 
-BACKLOG: Final = LARGEST_SPARE  # in the memory pool it counts among the large frames, whatever its length
-OVERFULL = (
-    "its requests have to wait, and those that wait take twice queued.max.request.bytes: send fewer at once"
-)
+BACKLOG: Final = MAX_SPARE  # the memory pool counts it as a large frame, whatever its length
+OVERFULL = "its waiting requests take twice queued.max.request.bytes: send fewer at once"
 
 _TLS_HANDSHAKE = b"\x16\x03"  # type and major version of the first record
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"PATC", b"PRI ")
@@ -54,12 +53,13 @@ _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", 
 Owner = TypeVar("Owner")
 
 Handle = Callable[[Owner, memoryview, int, int, int, int, int], None]
-"""Takes a request: the owner of the frames, the buffer, where the client id begins and the request ends in it, API key
-and version as one number, the correlation id, and the length of the client id."""
+"""Takes a request: the owner of the frames, the buffer, the positions of the client id and of the request's
+end in it, API key and version as one number, the correlation id, and the length of the client id.
+"""
 
 
 class RefusedFrameError(Exception):
-    """The input cannot be taken: the connection has to be closed. `label` names the reason in a metric."""
+    """The input is refused and the connection has to be closed. `label` is the reason in the metric."""
 
     def __init__(self, label: str, reason: str) -> None:
         super().__init__(reason)
@@ -67,14 +67,14 @@ class RefusedFrameError(Exception):
 
 
 class RequestFrames(Generic[Owner]):
-    """See the module's text. Times are monotonic seconds."""
+    """See the module docstring. Times are monotonic seconds."""
 
     __slots__ = (
         "_address", "_beginning", "_end", "_filled", "_frame", "_granted", "_length", "_limit", "_longest",
         "_memory", "_now", "_shared", "backlog", "begun", "handle", "pauses", "requests",
     )  # fmt: skip
 
-    shortest = SHORTEST_REQUEST
+    shortest = MIN_REQUEST
 
     def __init__(
         self,
@@ -95,22 +95,22 @@ class RequestFrames(Generic[Owner]):
         self._longest = 0
         self._limit = ""
         self.requests = 0
-        """How many were handed out."""
+        """Number of requests handed out."""
         self.pauses = 0
         self.begun: float | None = None
-        """When the request began to arrive that has arrived in part, without the time in which nothing was read."""
+        """Start time of the incomplete request, without the time in which nothing was read."""
         self.backlog: memoryview | None = None
         self._beginning = b""
         self._frame: memoryview | None = None
         self._filled = self._end = self._length = 0
 
     def allow(self, longest: int, limit: str) -> None:
-        """Take requests of up to `longest` bytes; `limit` is the name of the setting."""
+        """Accept requests of up to `longest` bytes; `limit` is the name of the setting."""
         self._longest = longest
         self._limit = limit
 
     def take_over(self, other: RequestFrames[Owner]) -> None:
-        """Go on where another one stopped, between two requests."""
+        """Continue from another instance, between two requests."""
         self.allow(other._longest, other._limit)
         self.requests = other.requests
         self.pauses = other.pauses
@@ -119,14 +119,14 @@ class RequestFrames(Generic[Owner]):
     # Bytes in, requests out
 
     def feed(self, owner: Owner, buffer: memoryview, end: int) -> None:
-        """Hand out the complete requests at the start of a buffer, and keep what is left of it."""
+        """Hand out the complete requests at the start of a buffer, and keep the rest."""
         position = 0
         share = REQUESTS_PER_TURN
         longest = self._longest
         while end - position >= REQUEST_START_BYTES:
             length, route, correlation_id, client_id_length = decode_request_start(buffer, position)
             following = position + LENGTH_BYTES + length
-            if following > end or not SHORTEST_REQUEST <= length <= longest or not share or self.pauses:
+            if following > end or not MIN_REQUEST <= length <= longest or not share or self.pauses:
                 break
             handle = self.handle
             handle(
@@ -145,7 +145,9 @@ class RequestFrames(Generic[Owner]):
             self._keep(buffer, position, end)
 
     def room(self) -> tuple[memoryview, memoryview | None]:
-        """Where the rest of a request belongs, and where what follows it does, if all of it may be received."""
+        """Return the buffer for the rest of a request, and one for the bytes after it if all of it may be
+        received.
+        """
         frame = self._frame
         if frame is None:
             start = len(self._beginning)
@@ -155,7 +157,7 @@ class RequestFrames(Generic[Owner]):
         return rest, self._shared if self._end == self._length else None
 
     def received(self, owner: Owner, count: int) -> None:
-        """So many bytes were received into `room()`."""
+        """Process `count` bytes that were received into `room()`."""
         frame = self._frame
         if frame is None:
             count += len(self._beginning)
@@ -167,16 +169,16 @@ class RequestFrames(Generic[Owner]):
             self.feed(owner, self._shared, count)
 
     def feed_backlog(self, owner: Owner) -> None:
-        """Hand out requests that had to wait."""
+        """Hand out requests from the backlog."""
         backlog, self.backlog = self.backlog, None
         if backlog is not None:
             self._memory.release(self._address, BACKLOG, len(backlog))
             self.feed(owner, backlog, len(backlog))
 
-    # What is kept
+    # Kept input
 
     def _keep(self, buffer: memoryview, position: int, end: int) -> None:
-        """Keep input that cannot be handed out now: a part of a request, or requests that must wait."""
+        """Keep input that cannot be handed out now: an incomplete request, or requests that must wait."""
         if self.pauses:
             if not self.pauses & CLOSED:
                 self._set_aside(buffer, position, end)
@@ -204,7 +206,7 @@ class RequestFrames(Generic[Owner]):
         self._hold(BACKLOG, len(rest))
 
     def _hold(self, length: int, count: int) -> None:
-        """Count what was received and has to wait; there is an end to that, too."""
+        """Count waiting input against the memory pool, which bounds it too."""
         self._memory.hold(self._address, length, count)
         if self._memory.is_overfull:
             raise RefusedFrameError("overfull", OVERFULL)
@@ -212,7 +214,7 @@ class RequestFrames(Generic[Owner]):
     # Frames: requests that arrive in pieces
 
     def _begin_frame(self, buffer: memoryview, position: int, end: int, length: int) -> None:
-        """Move a request that has not arrived completely to a buffer of its own, if there is room for it."""
+        """Move an incomplete request to its own buffer, if there is room for it."""
         arrived = end - position
         reserved = self._memory.begin(self._address, length, arrived)
         self._filled = arrived
@@ -231,13 +233,11 @@ class RequestFrames(Generic[Owner]):
         try:
             frame = self._frame = self._memory.allocate(self._length, self._end)
         except NO_MEMORY as error:
-            raise RefusedFrameError(
-                "overfull", f"the system has no memory for its request: {error}"
-            ) from error
+            raise RefusedFrameError("overfull", f"cannot allocate memory for its request: {error}") from error
         frame[: len(arrived)] = arrived
 
     def _fill(self, owner: Owner, frame: memoryview, count: int) -> int:
-        """Take account of received bytes; returns how many of them lie in the shared buffer, behind the frame."""
+        """Process received bytes; return how many of them are in the shared buffer, after the frame."""
         self._filled += count
         beyond = self._filled - self._length
         if beyond < 0:
@@ -256,7 +256,7 @@ class RequestFrames(Generic[Owner]):
         self.handle(owner, frame, REQUEST_START_BYTES, length, route, correlation_id, client_id_length)
 
     def _grow(self) -> None:
-        """All that was reserved has arrived: reserve more."""
+        """Reserve more when everything reserved has arrived."""
         end = self._memory.grow(self._address, self._length, self._end)
         if end == self._end:
             self._wait_for_memory()
@@ -268,12 +268,12 @@ class RequestFrames(Generic[Owner]):
         self._memory.wait(self._address, self._length, self._end, self._granted)
 
     def grant(self, end: int) -> None:
-        """The memory pool has reserved the frame up to `end`."""
+        """Continue with a frame that the memory pool has reserved up to `end`."""
         frame = self._frame
         assert frame is not None
         self._end = end
         self.pauses &= ~MEMORY
-        if len(frame) < end:  # it was not even given a buffer
+        if len(frame) < end:  # it does not have a buffer yet
             self._allocate(frame)
 
     def _forget_frame(self) -> None:
@@ -283,24 +283,24 @@ class RequestFrames(Generic[Owner]):
     # Slow and abandoned requests
 
     def lateness(self, now: float, bytes_per_second: float) -> float:
-        """By how many seconds a request arrives later than at a minimum rate."""
+        """Return by how many seconds a request lags behind a minimum rate."""
         return 0.0 if self.begun is None else now - self.begun - self._filled / bytes_per_second
 
     def forgive(self, bytes_per_second: float) -> None:
-        """Take a request that arrives for punctual: nothing was read for a while."""
+        """Treat a request as punctual after a time in which nothing was read."""
         if self.begun is not None:
             self.begun = self._now() - self._filled / bytes_per_second
 
     def frame_is_wanted(self) -> bool:
-        """Does another connection wait for memory that an incomplete request holds here?"""
+        """Return whether another connection waits for memory that an incomplete request holds here."""
         return self._frame is not None and self._memory.is_wanted(self._address, self._length)
 
     def backlog_is_wanted(self) -> bool:
-        """Does another connection wait for memory that the backlog holds?"""
+        """Return whether another connection waits for memory that the backlog holds."""
         return self.backlog is not None and self._memory.is_wanted(self._address, BACKLOG)
 
     def close(self) -> None:
-        """Give back all memory, and hand out nothing any more."""
+        """Release all memory, and hand out no more requests."""
         memory, address, length, end, backlog = (
             self._memory,
             self._address,
@@ -311,7 +311,7 @@ class RequestFrames(Generic[Owner]):
         if self.pauses & MEMORY:
             memory.stop_waiting(address, length, self._granted)
         self.pauses |= CLOSED
-        self._granted = _ignored  # it is the connection's: a cycle (`collector.keep_all`)
+        self._granted = _ignored  # a bound method of the connection: a cycle (`collector.keep_all`)
         self._forget_frame()
         self.backlog = None
         if length:
@@ -321,13 +321,13 @@ class RequestFrames(Generic[Owner]):
 
 
 def _ignored(end: int) -> None:
-    """The connection is closed."""
+    """Ignore a grant: the connection is closed."""
 
 
 def _hint(first: bytes) -> str:
-    """What the first bytes of a connection look like when they are no length of a request."""
+    """Guess the protocol of a first message that is not a Kafka request."""
     if first.startswith(_TLS_HANDSHAKE):
         return ". It looks like TLS: this listener speaks PLAINTEXT, set security.protocol=PLAINTEXT in the client"
     if first in _HTTP_METHODS:
-        return ". It looks like HTTP: metrics and health have a port of their own (barnabas.metrics.listen)"
+        return ". It looks like HTTP: metrics and health have a separate port (barnabas.metrics.listen)"
     return ""

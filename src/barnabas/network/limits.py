@@ -1,4 +1,4 @@
-"""What one client may ask of the server, and how long it may take.
+"""Limits on the requests and connections of clients.
 
 Every limit is on by default. Kafka leaves most of them unlimited; a single process that serves all clients
 from one loop cannot.
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.common import safe_logging as log_lines
 from barnabas.common import regex as patterns
-from barnabas.config.broker import BrokerConfig
+from barnabas.common import safe_logging as log_lines
 from barnabas.common.descriptors import room_for_connections
+from barnabas.config.broker import BrokerConfig
 
 MEBIBYTE = 1 << 20
 UNLIMITED = 1 << 62
 
-# Sizes that need no tuning: they bound one turn of the loop and what waits behind one connection.
+# Sizes that need no tuning: they bound one loop iteration and the backlog of one connection.
 RECEIVE_BUFFER_BYTES: Final = MEBIBYTE
 REQUESTS_PER_TURN: Final = 64
 SENT_BYTES_PER_TURN: Final = MEBIBYTE
@@ -39,34 +39,34 @@ class Limits:
     connections_per_address: int = 10_000  # max.connections.per.ip
     address_overrides: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
     connections_per_broker: int = 8  # barnabas.connections.kept.per.broker
-    descriptors: int = UNLIMITED  # what the process may open beside everything else
+    descriptors: int = UNLIMITED  # descriptors left for connections
     connections_per_second: float = UNLIMITED  # max.connection.creation.rate
     # listener.name.*.max.connection.creation.rate
     listener_connections_per_second: Mapping[str, int] = field(default_factory=dict)
     idle_seconds: float = 600.0  # connections.max.idle.ms
     first_request_seconds: float = 30.0  # barnabas.first.request.timeout.ms
-    # A request that has begun must keep arriving, at this rate, and may be so many seconds late. That is enough
-    # for a slow line, too little for a client that holds on to memory by sending one byte now and then.
+    # A request that has begun must keep arriving at this rate, and may lag by this many seconds: enough for a
+    # slow network, too little for a client that occupies memory by sending one byte now and then.
     frame_bytes_per_second: int = 64 * 1024  # barnabas.request.min.bytes.per.second
     frame_seconds: float = 30.0  # barnabas.request.late.ms
     short_frame_seconds: float = 2.0  # barnabas.request.late.short.memory.ms
-    # Handlers bound their own waits, and none by more than this beyond what its client asked for. Should one fail to,
-    # the client is cut off, comes back and is served, instead of waiting for an answer that may never come.
+    # Handlers bound their own waits, none by more than this beyond the client's timeout. If one fails to, the
+    # client is disconnected, reconnects and is served, instead of waiting indefinitely.
     answer_seconds: float = 60.0
 
     def longest_request(self, *, is_authenticated: bool) -> tuple[int, str]:
-        """Return what a client may send in one request, and by which setting. It is less before authentication."""
+        """Return the maximum request size and its setting. It is lower before authentication."""
         if is_authenticated or self.unauthenticated_bytes >= self.request_bytes:
             return self.request_bytes, "socket.request.max.bytes"
         return self.unauthenticated_bytes, "sasl.server.max.receive.size, until it has authenticated"
 
     def connections_from(self, address: str) -> int:
-        """Return how many connections one address may have."""
+        """Return the connection limit of one address."""
         return self.address_overrides.get(address, self.connections_per_address)
 
 
 def limits_from(config: BrokerConfig) -> Limits:
-    """Return the limits that a broker's settings say."""
+    """Return the limits from a broker's settings."""
     idle_ms: int = config["connections.max.idle.ms"]
     queued_bytes: int = config["queued.max.request.bytes"]
     if queued_bytes <= 0:
@@ -94,7 +94,7 @@ def limits_from(config: BrokerConfig) -> Limits:
 
 
 def _own_limits(config: BrokerConfig, setting: str) -> dict[str, int]:
-    """The limits of single listeners, by their names."""
+    """Return the limits of single listeners, by name."""
     names = [spec.name for spec in config.listeners]
     limits = {name: config.get(f"listener.name.{name.lower()}.{setting}") for name in names}
     return {name: limit for name, limit in limits.items() if limit is not None}
@@ -107,7 +107,7 @@ def _overrides(text: str) -> dict[str, int]:
 
 
 def use_process_limits(config: BrokerConfig) -> None:
-    """Bound log lines and regular expressions as these settings say, for all brokers in the process."""
+    """Apply the limits on log lines and regular expressions, for all brokers in the process."""
     log_lines.use_limits(config["barnabas.log.lines.max"], config["barnabas.log.line.max.characters"])
     patterns.limits.use(
         characters=config["barnabas.regex.max.characters"],

@@ -1,4 +1,4 @@
-"""A listening socket by name, the address that it advertises, and the rate at which it accepts."""
+"""A named listening socket, its advertised address, and its accept rate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.reachability import why_unreachable
 from barnabas.network.transport import PlainTransport, Wrap
-from barnabas.security.context import RequestContext
 from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Offer
+from barnabas.security.context import RequestContext
 
 log = rate_limited_logger(__name__)
 
@@ -22,18 +22,18 @@ ACCEPTED_PER_TURN = 64
 RETRY_ACCEPT_SECONDS = 0.5
 BACKLOG = 1024
 
-# Running out of these passes; anything else that accept() says is about one connection only.
+# Exhausted resources recover; any other error of accept() concerns one connection only.
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# What a machine says that does not speak IPv6.
+# Errors of a host without IPv6.
 _WITHOUT_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
-UNTUNED = -1  # the size of a socket's buffer is left to the system
+UNTUNED = -1  # leave the socket buffer size to the system
 
 IsBroker = Callable[[RequestContext], bool]
 Accepted = Callable[["Listener", socket.socket, tuple[str, int]], None]
 
 Pace = Callable[[], float]
-"""Returns 0 when a connection may be accepted now, or the seconds after which to ask again."""
+"""Returns 0 when a connection may be accepted now, or the seconds to wait."""
 
 
 def _at_once() -> float:
@@ -41,9 +41,9 @@ def _at_once() -> float:
 
 
 class ConnectionRate:
-    """At most so many connections per second: a token bucket that holds those of one second.
+    """Limits connections per second: a token bucket with a burst of one second.
 
-    `limit` says in metrics whose they are: those of the broker or of one listener.
+    `limit` is the metric label: the broker's limit or that of one listener.
     """
 
     def __init__(self, per_second: float, monotonic: Callable[[], float], limit: str = "broker") -> None:
@@ -54,7 +54,7 @@ class ConnectionRate:
         self._filled = monotonic()
 
     def delay(self) -> float:
-        """Return 0 when a connection may be accepted now, or the seconds after which to ask again."""
+        """Return 0 when a connection may be accepted now, or the seconds to wait."""
         now = self._now()
         self._left = min(self._left + (now - self._filled) * self.per_second, max(self.per_second, 1.0))
         self._filled = now
@@ -63,12 +63,12 @@ class ConnectionRate:
         return 0.0
 
     def take(self) -> None:
-        """A connection was accepted."""
+        """Count an accepted connection."""
         self._left -= 1.0
 
 
 class Listener:
-    """Accepts connections on one address. After `open`, `port` is the real one even if 0 was asked for."""
+    """Accepts connections on one address. After `open`, `port` is the real one even if 0 was configured."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Listener:
         requires_certificate: bool = False,
     ) -> None:
         self.name = name
-        self.offer = offer  # the mechanisms of SASL
+        self.offer = offer  # SASL mechanisms
         self.is_broker: IsBroker = _whoever_authenticates
         self.wrap = wrap
-        self.requires_certificate = requires_certificate  # of clients; who has none gets no connection
+        self.requires_certificate = requires_certificate  # from clients; without one they are disconnected
         self._pace = pace
-        self.serves_brokers = serves_brokers  # what only brokers may ask (`brokers_only`)
+        self.serves_brokers = serves_brokers  # accepts requests that only brokers may send (`brokers_only`)
         self.host = host
         self.port = port
         self.security_protocol = security_protocol
@@ -109,7 +109,7 @@ class Listener:
 
     @property
     def authenticates(self) -> bool:
-        """Clients must prove who they are before anything else is done for them."""
+        """True if clients must authenticate first."""
         return self.security_protocol.startswith("SASL")
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Listener:
             if family == socket.AF_INET6:
                 # An empty host means every interface, IPv4 included; "::" does too, as in Java.
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            # Connections inherit the sizes. TCP agrees on its window at the handshake: later is too late.
+            # Connections inherit the sizes. TCP negotiates its window in the handshake: later is too late.
             for option, size in self._buffers.items():
                 if size > 0:
                     listening.setsockopt(socket.SOL_SOCKET, option, size)
@@ -155,7 +155,7 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        """Is it open, and out of reach for other machines?"""
+        """Return whether it is open and unreachable for other hosts."""
         if self._socket is None:
             return False
         host, _ = plain_address(self._socket.getsockname())
@@ -177,7 +177,9 @@ class Listener:
             self._socket = None
 
     def advertised(self, connection: Any) -> tuple[str, int]:
-        """Return the address to tell a client: as configured, or the one at which it has reached us."""
+        """Return the address to advertise to a client: as configured, or the one at which it reached this
+        broker.
+        """
         if self.advertised_address is not None:
             return self.advertised_address
         local: tuple[str, int] = connection.local_address
@@ -192,7 +194,7 @@ class Listener:
         if reason is not None:
             self._has_warned = True
             log.warning(
-                "%r: the client at %s is told to connect to %s, %s. Set advertised.listeners=%s://HOST:PORT to "
+                "%r: the address advertised to the client at %s is %s, %s. Set advertised.listeners=%s://HOST:PORT to "
                 "the address that clients dial.",
                 *(self, peer, advertised, reason, self.name),
             )
@@ -220,7 +222,7 @@ class Listener:
             self._accepted(self, accepted, plain_address(peer))
 
     def _has_to_wait(self) -> bool:
-        """Too many have come lately: the others wait in the kernel's queue."""
+        """Delay accepting while the connection rate is exceeded; clients wait in the kernel's queue."""
         for rate in self._rates:
             if delay := rate.delay():
                 self.throttled[rate.limit] += 1
@@ -232,12 +234,12 @@ class Listener:
 
     def _accept_failed(self, error: OSError) -> None:
         if error.errno not in _OUT_OF_RESOURCES:
-            return  # that client has gone already
-        log.error("%r cannot accept: %s; trying again in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
+            return  # the client has disconnected already
+        log.error("%r cannot accept: %s; retrying in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
         self._rest(RETRY_ACCEPT_SECONDS)
 
     def _rest(self, seconds: float) -> None:
-        """Accept no connection for a while; clients wait in the kernel's queue."""
+        """Stop accepting for a while; clients wait in the kernel's queue."""
         if self._socket is not None and self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(seconds, self._watch)
@@ -248,14 +250,17 @@ def _whoever_authenticates(context: RequestContext) -> bool:
 
 
 def _family_of(host: str) -> tuple[socket.AddressFamily, str]:
-    """How to listen on a host. A name may have addresses of both families: most clients try IPv4 in any case."""
+    """Return family and address to listen on. A name may have addresses of both families: most clients try
+    IPv4 anyway.
+    """
     if not host or ":" in host:
         return socket.AF_INET6, host
-    found = [(family, str(address[0])) for family, *_, address in socket.getaddrinfo(host, None)]
+    name = host.encode() if host.isascii() else host  # for a str Python loads its Unicode tables
+    found = [(family, str(address[0])) for family, *_, address in socket.getaddrinfo(name, None)]
     return next((each for each in found if each[0] == socket.AF_INET), found[0])
 
 
 def plain_address(address: tuple[Any, ...]) -> tuple[str, int]:
-    """Return host and port; an IPv4 client of an IPv6 socket is shown by its IPv4 address."""
+    """Return host and port; an IPv4 client of an IPv6 socket gets its IPv4 address."""
     host, port = address[0], address[1]
     return host.removeprefix("::ffff:") if "." in host else host, port

@@ -1,23 +1,23 @@
-"""The memory that unfinished requests may take, all connections together (`queued.max.request.bytes`).
+"""Memory pool for incomplete requests of all connections (`queued.max.request.bytes`).
 
-Theory of operation. A request that arrives in pieces is a *frame*. It reserves its whole length at once when it is
-of usual size and there is plenty of room. A larger one, or any but a small one when there is little room, reserves
-what has arrived and as much again, step by step: announcing 100 MB costs nothing, sending it does.
+Theory of operation. A request that arrives in pieces is a *frame*. It reserves its whole length at once when
+it is of usual size and there is plenty of room. A larger one, or any but a small one when memory is short,
+reserves twice what has arrived, step by step: announcing 100 MB costs nothing, sending it does.
 
-There are two size classes. Small frames have a part of the pool of their own, and use the rest as long as no larger
-one waits for it: they never wait behind large ones. In each class an address may hold at most a share. Frames that
-find no room wait, each address in a queue of its own. The queues take turns: one that is blocked by its address's own
-share is passed over, and one that is blocked by the pool stops those behind it and all new frames, so that none
-starves.
+There are two size classes. Small frames have a reserved part of the pool, and use the rest as long as no
+larger one waits for it: they never wait behind large ones. In each class an address may hold at most a share.
+Frames that find no room wait, with one queue per address. The queues take turns: one that is blocked by its
+address's share is skipped, and one that is blocked by the pool stops those behind it and all new frames, so
+that none starves.
 
-Why frames that hold memory and wait for more cannot wait for each other for ever: a frame either waits or is being
-read. One that is read ends in bounded time: it is complete, or its connection is closed for being slow
-(`Limits.frame_seconds`; sooner while others wait, see `Connections.evict_slow`). Then its memory is given to waiting
-frames. If nothing in the class is being read, all that is used belongs to frames that wait, and the first of them is
-granted *all of its length*, fit or not. It never waits again, so it ends in bounded time too. Hence each turn
-comes, and at most one frame in each class is there beyond the limit: `used` is at most the size, plus one request
-(plus what was received already, see `hold`). The same holds for the queue of an address and its share; so a request
-larger than a share is served when its address holds nothing else.
+Frames that hold memory and wait for more cannot deadlock: a frame either waits or is being read. One that is
+read ends in bounded time: it is complete, or its connection is closed for being slow (`Limits.frame_seconds`;
+sooner while others wait, see `Connections.evict_slow`). Then its memory is given to waiting frames. If
+nothing in the class is being read, all used memory belongs to waiting frames, and the first of them is
+granted *its whole length*, whether it fits or not. It never waits again, so it ends in bounded time too.
+Hence every frame is served, and at most one frame in each class exceeds the limit: `used` is at most the
+size, plus one request (plus bytes received already, see `hold`). The same holds for the queue of an address
+and its share; so a request larger than a share is served when its address holds nothing else.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ from typing import NamedTuple
 
 from barnabas.network.limits import MEBIBYTE, UNLIMITED
 
-# Frames of this size or less take a buffer that is used again: a fresh one of 128 KB costs more in page
-# faults than receiving it.
-LARGEST_SPARE = MEBIBYTE
+# Frames up to this size use a recycled buffer: a fresh one of 128 KB costs more in page faults than receiving
+# it.
+MAX_SPARE = MEBIBYTE
 SMALLEST_SPARE = 16 * 1024
 SPARES_OF_ONE_SIZE = 8
 
-SMALL_FRAME = (
-    64 * 1024
-)  # the largest of the small class: the requests of consumers, heartbeats, batches of 16 KB
+SMALL_FRAME = 64 * 1024  # limit of the small class: the requests of consumers, heartbeats, batches of 16 KB
 SMALL_PART = 8  # the small class has one eighth of the pool
-FIRST_STEP = 256 * 1024  # what a frame reserves at first when it does not reserve its length
-OVERFULL_BYTES = 64 * MEBIBYTE  # bytes that were received already may exceed the pool by its size, or by this
+FIRST_STEP = 256 * 1024  # reserved at first by a frame that does not reserve its whole length
+OVERFULL_BYTES = 64 * MEBIBYTE  # bytes received already may exceed the pool by its size, or by this
 
 NO_MEMORY = (OSError, MemoryError)
 
@@ -53,28 +51,28 @@ class Waiter(NamedTuple):
 
 
 class Queue:
-    """The frames of one address that wait in a size class."""
+    """Waiting frames of one address in a size class."""
 
     __slots__ = ("parked", "waiters")
 
     def __init__(self) -> None:
         self.waiters: OrderedDict[Granted, Waiter] = (
             OrderedDict()
-        )  # thousands may leave at once, from anywhere
-        self.parked = 0  # what they hold together
+        )  # thousands may leave at once, from any position
+        self.parked = 0  # bytes held by these frames
 
 
 class SizeClass:
-    """What the small or the large frames hold, and which of them wait."""
+    """Memory held by the small or the large frames, and their queues."""
 
     __slots__ = ("held", "is_short", "parked", "queues", "used")
 
     def __init__(self) -> None:
         self.used = 0
-        self.parked = 0  # the part of `used` that belongs to frames that wait
+        self.parked = 0  # the part of `used` held by waiting frames
         self.held: dict[str, int] = {}  # `used` by address
-        self.queues: OrderedDict[str, Queue] = OrderedDict()  # by address, in the order of their turns
-        self.is_short = False  # the first in turn waits for room in the pool
+        self.queues: OrderedDict[str, Queue] = OrderedDict()  # by address, in round-robin order
+        self.is_short = False  # the first queue waits for room in the pool
 
     def take(self, address: str, count: int) -> None:
         self.used += count
@@ -89,7 +87,7 @@ class SizeClass:
         self.parked += waiter.held
 
     def unpark(self, address: str, granted: Granted) -> None:
-        """Take a waiter out of its queue, which goes to the end of the turns."""
+        """Remove a waiter from its queue, which moves to the end of the round."""
         queue = self.queues[address]
         waiter = queue.waiters.pop(granted)
         queue.parked -= waiter.held
@@ -101,9 +99,9 @@ class SizeClass:
 
 
 class MemoryPool:
-    """Reserves memory up to a sum, and hands out buffers; frames that find no room are called back when there is.
+    """Reserves memory up to a limit, and hands out buffers; frames that find no room are called back later.
 
-    `length` is always that of the whole frame; it says in which size class a reservation is counted.
+    `length` is always that of the whole frame; it selects the size class.
     """
 
     def __init__(self, size: int, share: int = UNLIMITED) -> None:
@@ -111,14 +109,14 @@ class MemoryPool:
         self._small = SizeClass()
         self._large = SizeClass()
         self.waiting = 0
-        """How many frames wait for memory."""
+        """Number of frames that wait for memory."""
         self._spares: dict[int, list[memoryview]] = {size: [] for size in _SPARE_SIZES}
         self.on_wait: Callable[[], None] = lambda: None
-        """Called when a frame has to wait: perhaps there are connections that hold memory without progress."""
+        """Called when a frame has to wait: some connections may hold memory without progress."""
         self.resize(size, share)
 
     def resize(self, size: int, share: int = UNLIMITED) -> None:
-        """Use other limits: of all addresses together, and of each."""
+        """Change the limits: of all addresses together, and of each."""
         self.size = size
         self.share = min(share, size)
         self._small_size = size // SMALL_PART
@@ -126,22 +124,22 @@ class MemoryPool:
 
     @property
     def is_overfull(self) -> bool:
-        """More was received than may stay, even though nothing new is read."""
+        """True when more was received than the pool tolerates, even though nothing new is read."""
         return self.used > self.size + max(self.size, OVERFULL_BYTES)
 
     def is_wanted(self, address: str, length: int) -> bool:
-        """Say whether a frame waits for what one of this address and length holds."""
+        """Return whether a frame waits for memory held by one of this address and length."""
         size_class = self._small if length <= SMALL_FRAME else self._large
         return size_class.is_short or address in size_class.queues
 
     # Reserving
 
     def begin(self, address: str, length: int, arrived: int) -> int:
-        """Reserve for a frame; returns up to which byte it may be received now, 0 if it has to wait."""
+        """Reserve for a frame; return the end of the reserved part, 0 if it has to wait."""
         size_class = self._small if length <= SMALL_FRAME else self._large
-        if length > LARGEST_SPARE or self.waiting or self.used + length > self._plenty:
+        if length > MAX_SPARE or self.waiting or self.used + length > self._plenty:
             return self._begin_crowded(size_class, address, length, arrived)
-        # No address can be above its share while all together are below it.
+        # No address can exceed its share while the total is below it.
         self.used += length
         size_class.used += length
         size_class.held[address] = size_class.held.get(address, 0) + length
@@ -157,7 +155,7 @@ class MemoryPool:
         return end
 
     def grow(self, address: str, length: int, held: int) -> int:
-        """Reserve more for a frame that is full; returns what it holds then, the same if it must wait."""
+        """Reserve more for a full frame; return its new reservation, unchanged if it must wait."""
         size_class = self._small if length <= SMALL_FRAME else self._large
         if size_class.is_short or address in size_class.queues:
             return held
@@ -169,7 +167,7 @@ class MemoryPool:
         return end
 
     def hold(self, address: str, length: int, count: int) -> None:
-        """Count bytes that are already in memory, fit or not."""
+        """Count bytes that are already in memory, whether they fit or not."""
         self.used += count
         (self._small if length <= SMALL_FRAME else self._large).take(address, count)
 
@@ -188,9 +186,9 @@ class MemoryPool:
     # Waiting
 
     def wait(self, address: str, length: int, held: int, granted: Granted) -> None:
-        """Let a frame that holds `held` bytes have more when there is room; `granted` gets what it holds then.
+        """Queue a frame that holds `held` bytes; `granted` is called with its new reservation.
 
-        It is called in the middle of another connection's work, or before this returns: it must not read or send.
+        The call comes during another connection's work, or before this returns: it must not read or send.
         """
         size_class = self._small if length <= SMALL_FRAME else self._large
         size_class.park(address, Waiter(length, held), granted)
@@ -200,7 +198,7 @@ class MemoryPool:
             self.on_wait()
 
     def stop_waiting(self, address: str, length: int, granted: Granted) -> None:
-        """Take back a `wait` that has not been granted."""
+        """Cancel a `wait` that has not been granted."""
         size_class = self._small if length <= SMALL_FRAME else self._large
         size_class.unpark(address, granted)
         self.waiting -= 1
@@ -212,7 +210,9 @@ class MemoryPool:
                 pass
 
     def _grant_next(self, size_class: SizeClass) -> bool:
-        """Give memory to the first in turn that its address's share does not stop; False if it cannot be."""
+        """Grant memory to the first frame that its address's share does not block; return False if there is
+        none.
+        """
         size_class.is_short = False
         for address, queue in size_class.queues.items():
             granted, waiter = next(iter(queue.waiters.items()))
@@ -229,10 +229,10 @@ class MemoryPool:
                 return False
         return False
 
-    # What is allowed
+    # Limits
 
     def _allowed(self, size_class: SizeClass, address: str, length: int, held: int, arrived: int) -> int:
-        """Return what a frame may hold: a step more, or all of it where it could wait for ever otherwise; or 0."""
+        """Return how much a frame may hold: one more step, all of it to prevent a deadlock, or 0."""
         step = _step(length, arrived)
         more = step - held
         if size_class.held.get(address, 0) + more <= self._share_in(size_class, more) and self._fits(
@@ -247,7 +247,7 @@ class MemoryPool:
         return 0
 
     def _share_allows(self, size_class: SizeClass, address: str, more: int) -> bool:
-        """An address may hold its share, and a single frame beyond it while all its others wait."""
+        """An address may hold its share, and one frame beyond it while its others wait."""
         held = size_class.held.get(address, 0)
         queue = size_class.queues.get(address)
         return held + more <= self._share_in(size_class, more) or held <= (
@@ -255,7 +255,7 @@ class MemoryPool:
         )
 
     def _share_in(self, size_class: SizeClass, more: int) -> int:
-        """Return the share of an address: in the small class half of it when that is all there is."""
+        """Return the share of an address: half of the small class when only that is left."""
         return self.share if size_class is self._large or self._can_borrow(more) else self._small_size // 2
 
     def _fits(self, size_class: SizeClass, more: int) -> bool:
@@ -264,26 +264,27 @@ class MemoryPool:
         return size_class.used + more <= self.size - self._small_size and self.used + more <= self.size
 
     def _can_borrow(self, more: int) -> bool:
-        """Small frames may use what large ones do not want."""
+        """Small frames may use memory that large ones do not need."""
         return not self._large.is_short and self.used + more <= self.size
 
     # Buffers
 
     def allocate(self, length: int, end: int) -> memoryview:
-        """Return a writable buffer for a frame of which the bytes up to `end` were reserved.
+        """Return a writable buffer for a frame whose bytes up to `end` were reserved.
 
-        Raises one of NO_MEMORY where the system promises no more than it has (vm.overcommit_memory=2, ulimit -v).
+        Raises one of NO_MEMORY where the system does not overcommit (vm.overcommit_memory=2, ulimit -v).
         """
-        if end < length or length > LARGEST_SPARE:
-            # Pages of an anonymous mapping exist only once they are written: what has not arrived costs nothing.
-            size = length if length > LARGEST_SPARE else spare_size(length)
+        if end < length or length > MAX_SPARE:
+            # Pages of an anonymous mapping are allocated on first write: bytes that have not arrived cost
+            # nothing.
+            size = length if length > MAX_SPARE else spare_size(length)
             return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON))
         size = spare_size(length)
         spares = self._spares[size]
         return spares.pop() if spares else memoryview(bytearray(size))
 
     def finish(self, address: str, length: int, buffer: memoryview) -> None:
-        """Take a frame's buffer back for the next one, and all of its memory. Nothing may look into it any more."""
+        """Recycle a frame's buffer and release its memory. The buffer must not be used afterwards."""
         spares = self._spares.get(len(buffer))
         if spares is not None and len(spares) < SPARES_OF_ONE_SIZE:
             spares.append(buffer)
@@ -291,13 +292,13 @@ class MemoryPool:
 
 
 def _step(length: int, arrived: int) -> int:
-    """Return what a frame may hold of which so much has arrived."""
+    """Return the next reservation of a frame from the bytes that have arrived."""
     return min(length, max(2 * arrived, FIRST_STEP))
 
 
 def spare_size(length: int) -> int:
-    """Return the size of buffer for a frame: a power of two, so that a few size_class serve all."""
+    """Return the buffer size for a frame: a power of two, so that a few sizes serve all."""
     return 1 << (length - 1).bit_length() if length > SMALLEST_SPARE else SMALLEST_SPARE
 
 
-_SPARE_SIZES = [1 << power for power in range(SMALLEST_SPARE.bit_length() - 1, LARGEST_SPARE.bit_length())]
+_SPARE_SIZES = [1 << power for power in range(SMALLEST_SPARE.bit_length() - 1, MAX_SPARE.bit_length())]

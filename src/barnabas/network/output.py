@@ -1,8 +1,8 @@
-"""What a connection still has to send: bytes and slices of files, in order.
+"""Pending output of a connection: bytes and slices of files, in order.
 
-Sending never blocks and never holds up the others: a turn sends what the socket takes, at most 1 MiB of files,
-and asks the loop to be called again for the rest. While a thread fetches a cold slice from the disk, only
-this connection waits.
+Sending never blocks the loop: a turn sends as much as the socket accepts, at most 1 MiB of files, and
+schedules another call for the rest. While a thread reads a cold slice from the disk, only this connection
+waits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.network.limits import SENT_BYTES_PER_TURN
 from barnabas.network.page_residency import WARMED_AT_ONCE, Warmer, is_cached, read_if_cached, warm
 from barnabas.network.transport import BLOCKED, MORE_FOLLOWS, Transport
 
-# Small parts are joined and sent by one call; beyond this, copying them costs more than a second call.
+# Small parts are joined and sent by one call; above this size, copying costs more than a second call.
 JOINED_BYTES: Final = 64 * 1024
 
 # A sendfile call costs about as much as copying this much (measured on Linux 6): shorter slices are sent as bytes,
@@ -48,15 +48,15 @@ class Output:
         self._send = transport.send
         self._loop = loop
         self._warmer = warmer
-        self._progressed = progressed  # some of what waited has gone out
+        self._progressed = progressed  # called when pending output was sent
         self._failed = failed
         self.parts: deque[Part] = deque()
-        self._slices = 0  # how many of the parts are slices
+        self._slices = 0  # number of slices among the parts
         self._sent_of_slice = 0  # of the slice at the head of the queue
         self._warm_until = 0  # position in its file up to which that slice has been fetched by a thread
-        self._waits = False  # for the socket or for a thread, which will go on with the sending
-        self._fetching = False  # it is a thread
-        self._watched = False  # the loop calls `_writable`; left on while the socket keeps filling up
+        self._waits = False  # for the socket or for a thread, which resumes sending
+        self._fetching = False  # waiting for a thread
+        self._watched = False  # the loop calls `_writable`; kept while the socket keeps filling up
         self.queued_bytes = 0
         self.closed = False
 
@@ -64,8 +64,8 @@ class Output:
         return bool(self.parts)
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Queue parts without sending them. Slices that are short, and in memory, become bytes."""
-        head: bytearray | None = None  # of this answer: what follows a head is sent with it
+        """Queue parts without sending them. Short slices that are in memory become bytes."""
+        head: bytearray | None = None  # of this response: the bytes after it are sent with it
         for part in parts:
             if type(part) is FileSlice:
                 length, file, data = part.length, part.file, None
@@ -86,7 +86,7 @@ class Output:
             head = part if type(part) is bytearray else None
 
     def add_bytes(self, data: bytearray) -> None:
-        """Queue one part that is no slice."""
+        """Queue one part that is not a slice."""
         self.parts.append(data)
         self.queued_bytes += len(data)
 
@@ -97,7 +97,7 @@ class Output:
             return
         try:
             if len(parts) == 1 and not self._slices:
-                # Most often one answer is all there is, and the socket takes it.
+                # Usually there is one response, and the socket accepts it.
                 data: Bytes = parts[0]  # type: ignore[assignment]
                 send = self._send
                 sent = send(data, 0)
@@ -120,8 +120,8 @@ class Output:
         self.parts.clear()
         self._slices = self.queued_bytes = 0
         self._stop_watching()
-        # They are the connection's: a cycle that has to be found by the collector, which does not look at what it was
-        # told to keep (`collector.keep_all`).
+        # Bound methods of the connection: a cycle, which the collector would not find among the objects that
+        # it was asked to keep (`collector.keep_all`).
         self._progressed = self._failed = _ignored
 
     def _send_parts(self) -> None:
@@ -136,7 +136,7 @@ class Output:
                 self._wait_for_socket()
 
     def _send_bytes(self) -> None:
-        """Send the bytes in front, joined if they are small."""
+        """Send the leading bytes, joined if they are small."""
         parts = self.parts
         data: Bytes = parts.pop() if len(parts) == 1 else self._take_bytes(parts)  # type: ignore[assignment]
         try:
@@ -173,7 +173,7 @@ class Output:
             self._fetch(piece, position, min(count, WARMED_AT_ONCE))
             return 0
         if sent == 0:
-            raise OSError(f"{piece.file.path} ends before byte {position}, which a client was promised")
+            raise OSError(f"{piece.file.path} ends before byte {position}, which was announced to a client")
         self._sent_of_slice += sent
         if self._sent_of_slice == piece.length:
             self.parts.popleft()
@@ -182,7 +182,7 @@ class Output:
         return sent
 
     def _fetch(self, piece: FileSlice, position: int, count: int) -> None:
-        """Let a thread read the slice's next bytes into the page cache, and go on when it has."""
+        """Read the slice's next bytes into the page cache in a thread, then resume sending."""
         self._waits = self._fetching = True
 
         def read() -> int:
@@ -226,4 +226,4 @@ class Output:
 
 
 def _ignored(reason: str = "") -> None:
-    """The connection is closed."""
+    """Ignore the call: the connection is closed."""

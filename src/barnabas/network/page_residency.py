@@ -1,8 +1,8 @@
-"""Is a part of a file in the page cache? Cold parts are read by a thread first, so that the loop never waits.
+"""Page cache residency of parts of files. A thread reads cold parts first, so that the loop never blocks.
 
-`sendfile` of a page that is not in memory blocks the one thread that serves all clients. So before a slice goes
-out, one byte in every 128 KB is read with RWF_NOWAIT, which fails instead of waiting for the disk. When one of
-them fails, or on a system that cannot tell, a thread reads the part into the page cache.
+`sendfile` of a page that is not in memory blocks the one thread that serves all clients. So before a slice is
+sent, one byte in every 128 KB is read with RWF_NOWAIT, which fails instead of waiting for the disk. When one
+of these reads fails, or the system does not support it, a thread reads the part into the page cache.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from barnabas.common.files import NO_DESCRIPTOR
 
-# The kernel reads ahead by this much (its usual default), so that one page stands for that many around it.
+# The kernel's usual read-ahead, so that one page represents its neighbours.
 PROBE_DISTANCE: Final = 128 * 1024
 
 WARMED_AT_ONCE: Final = 1 << 20
@@ -24,7 +24,7 @@ _probe: Final = [bytearray(1)]
 
 
 class Warmer:
-    """A few threads that pull parts of files into the page cache; the waiting is outside of Python's lock."""
+    """A few threads that read parts of files into the page cache, outside of the GIL."""
 
     def __init__(self, threads: int = 4) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="barnabas-cold-read")
@@ -35,10 +35,10 @@ class Warmer:
 
 
 def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
-    """Say whether sending this part would not wait for the disk; False when that cannot be known.
+    """Return whether sending this part would not wait for the disk; False if unknown.
 
-    Where the system cannot tell (macOS; tmpfs), the last part of a file that we write counts as cached. What has no
-    descriptor (MemoryFile) never does.
+    Without support by the system (macOS; tmpfs), the last part of a file being written counts as cached. A
+    MemoryFile, which has no descriptor, never does.
     """
     if _NOWAIT is None:
         return fd != NO_DESCRIPTOR and _is_tail(position, file_size)
@@ -48,13 +48,13 @@ def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
             os.preadv(fd, _probe, place, _NOWAIT)
     except BlockingIOError:
         return False
-    except OSError:  # EOPNOTSUPP: this file system cannot tell
+    except OSError:  # EOPNOTSUPP: not supported by this file system
         return fd != NO_DESCRIPTOR and _is_tail(position, file_size)
     return True
 
 
 def read_if_cached(fd: int, position: int, count: int, file_size: int = 0) -> bytearray | bytes | None:
-    """The bytes, if all of them are in memory; None when reading them might wait."""
+    """Return the bytes if all of them are in memory; None when reading them might block."""
     if _NOWAIT is not None:
         data = bytearray(count)
         try:
@@ -72,5 +72,5 @@ def _is_tail(position: int, file_size: int) -> bool:
 
 
 def warm(fd: int, position: int, count: int) -> None:
-    """Read a part of a file for the sake of the page cache. Runs in a thread."""
+    """Read a part of a file into the page cache. Runs in a thread."""
     os.pread(fd, count, position)

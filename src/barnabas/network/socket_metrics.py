@@ -1,15 +1,10 @@
-"""What monitoring sees of sockets: connections, logins, TLS, memory for requests, text of clients that is left out."""
+"""Metrics of sockets: connections, logins, TLS, memory for requests, suppressed client text."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable
-from barnabas.metrics import network_catalogue
-from barnabas.metrics.registry import Registry
-
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from barnabas.common import regex as patterns
@@ -19,16 +14,15 @@ from barnabas.metrics.registry import Registry, Sample
 from barnabas.network.listener import Listener
 from barnabas.network.socket_server import SocketServer
 
+# -- Loop health: timer lag and idle time
 
-# -- How the loop is doing: how late it calls its timers, and how much of the time it has nothing to do 
-
-# Often enough to catch a loop that stands still for a moment, seldom enough to cost an idle broker nothing.
+# Often enough to catch a short stall of the loop, rarely enough to cost an idle broker nothing.
 INTERVAL = 0.25
 WINDOW = 60.0
 
 
 class LoopMonitor:
-    """Sets a timer again and again, and notes by how much it is late: that is what every request waits for too."""
+    """Measures how late a periodic timer fires: every request waits that long, too."""
 
     def __init__(
         self,
@@ -62,7 +56,7 @@ class LoopMonitor:
         elapsed = self._now() - self._started
         self.note(elapsed - INTERVAL)
         busy = min((time.thread_time() - self._cpu_then) / elapsed, 1.0) if elapsed > 0 else 0.0
-        # A moving average over some ten seconds, as Kafka's meters have it over a minute.
+        # A moving average over some ten seconds; Kafka's meters use a minute.
         self._idle += (1.0 - busy - self._idle) * (INTERVAL / 10)
         self._set_timer()
 
@@ -73,9 +67,8 @@ class LoopMonitor:
         self._was_late(lag)
 
 
-
 Logins = Mapping[tuple[bool, bool], Counter[str]]
-"""By whether they succeeded and whether the client had authenticated before; then by listener."""
+"""By success and whether the client had authenticated before; then by listener."""
 
 
 def declare_network_metrics(

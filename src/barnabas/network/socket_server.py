@@ -1,4 +1,4 @@
-"""The network side of a broker: listeners, connections, and what the connections share."""
+"""Network side of a broker: listeners, connections, and their shared state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from barnabas.network.page_residency import Warmer
 from barnabas.network.reachability import warn_if_unreachable
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
-from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.quotas.address_quotas import AddressQuotas
+from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.quotas.rates import Windows
 
 log = rate_limited_logger(__name__)
@@ -28,13 +28,13 @@ SWEEP_SECONDS = 1.0
 SWEEP_PAUSE = 0.02
 SWEPT_AT_ONCE = 250
 RELIEF_SECONDS = 0.25
-MOST_KEPT_AWAY = 256  # sockets; others that are too many are closed at once
+MAX_KEPT_AWAY = 256  # sockets; beyond this, excess connections are closed at once
 SILENT_SECONDS = 0.1
-"""Clients that were told that another broker leads come back within their backoff (100 ms), if they come back."""
+"""Clients of a moved partition retry within their backoff (100 ms), if they retry."""
 
 
 class SocketServer:
-    """Start it with `start`, stop it with `stop`. Everything happens on the loop that started it."""
+    """Runs from `start` to `stop`, on the loop that called `start`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SocketServer:
             listener.open()
 
     def close(self) -> None:
-        """Release the addresses without having served a request."""
+        """Release the addresses of a server that was not started."""
         self._close_listeners()
         self.warmer.close()
         self.tls.close()
@@ -96,7 +96,7 @@ class SocketServer:
         self._sweep()
 
     def _rates_of(self, listener: Listener) -> tuple[ConnectionRate, ...]:
-        """The rate of the broker holds for clients; brokers on a listener of their own have none but that one's."""
+        """The broker's rate applies to clients; a dedicated inter-broker listener has only its own."""
         own = self._own_rates[listener.name]
         return (own,) if listener.name == self._brokers_listener else (self._rate, own)
 
@@ -104,11 +104,11 @@ class SocketServer:
         return self.limits.listener_connections_per_second.get(listener.name, UNLIMITED)
 
     async def turn_away(self, patience: float) -> None:
-        """Accept no more, and go on answering until nobody has asked for SILENT_SECONDS, or `patience` is over.
+        """Stop accepting, and answer until no request arrives for SILENT_SECONDS, or `patience` is over.
 
-        For a broker whose partitions others lead by now: its answers tell clients so, and they ask where to go on the
-        same connection. One that is closed with a request on its way is reset, and the client looks for others by its
-        timers.
+        For a broker whose partitions have moved to other leaders: its responses make clients refresh their
+        metadata on the same connection. A connection that is closed with a request on its way is reset, and
+        the client waits for its timers.
         """
         self._close_listeners()
         began = self.monotonic()
@@ -119,7 +119,7 @@ class SocketServer:
             await asyncio.sleep(SILENT_SECONDS / 5)
 
     async def stop(self, patience: float = 10.0) -> None:
-        """Accept and read no more, let what is in flight be answered, then close everything."""
+        """Stop accepting and reading, complete the requests in flight, then close everything."""
         self._close_listeners()
         self.connections.stop_reading()
         try:
@@ -146,7 +146,7 @@ class SocketServer:
             self.connections.close_quiet()
 
     def use_limits(self, limits: Limits) -> None:
-        """Take over limits that were changed while running; open connections keep their largest request."""
+        """Apply limits that were changed at runtime; open connections keep their request size limit."""
         self.limits = self.connections.limits = limits
         self.memory.resize(limits.queued_bytes, limits.queued_bytes_per_address)
         self._rate.per_second = limits.connections_per_second
@@ -160,11 +160,12 @@ class SocketServer:
         self.connections.remove(connection)
 
     def log_truncated(self, folder: str) -> None:
-        """A log is about to be cut: close connections that have yet to send slices of it, before it grows again.
+        """Close connections that have yet to send slices of a log that is about to be truncated.
 
-        That is in the next turn of the loop, once for all logs that are cut in this one. A follower appends later: it
-        has to ask its leader again. In between a slice beyond the cut ends early, which closes its connection too.
-        What the kernel has taken is out of reach: sendfile shares the page of the cut with the file, as in Kafka.
+        This happens in the next loop iteration, once for all logs truncated in this one. A follower appends
+        later: it has to fetch from its leader again. In between a slice beyond the truncation ends early,
+        which closes its connection too. Data already passed to the kernel cannot be recalled: sendfile shares
+        the page of the truncation with the file, as in Kafka.
         """
         if len(self.connections):
             if not self._truncated:
@@ -176,8 +177,8 @@ class SocketServer:
         self.connections.close_senders_of(folders)
 
     def _keep_away(self, accepted: socket.socket, seconds: float) -> None:
-        """Close a connection after a while: its client would come back at once (KIP-612)."""
-        if len(self._kept_away) >= MOST_KEPT_AWAY:
+        """Close a connection after a delay: its client would reconnect at once (KIP-612)."""
+        if len(self._kept_away) >= MAX_KEPT_AWAY:
             accepted.close()
             return
         self._kept_away.add(accepted)
@@ -188,7 +189,8 @@ class SocketServer:
         accepted.close()
 
     def _accepted(self, listener: Listener, accepted: socket.socket, peer: tuple[str, int]) -> None:
-        if listener.name != self._brokers_listener and (delay := self._address_quotas.delay(peer[0])):
+        # Also on the inter-broker listener, as in Kafka: only the rate of the whole broker exempts it.
+        if delay := self._address_quotas.delay(peer[0]):
             listener.throttled["ip"] += 1
             self._keep_away(accepted, delay)
             return
@@ -202,14 +204,14 @@ class SocketServer:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             local = plain_address(accepted.getsockname())
-        except OSError:  # it has gone already; macOS says so here
+        except OSError:  # disconnected already; macOS reports it here
             accepted.close()
             return
         listener.check_reachable(peer[0], local[0])
         self.connections.add(Connection(self, listener.wrap(accepted, self.loop), listener, peer, local))
 
     def _sweep(self) -> None:
-        """Check timeouts, a few hundred connections at a time: thousands would hold the loop for too long."""
+        """Check timeouts, a few hundred connections at a time: thousands would block the loop for too long."""
         now = self.monotonic()
         self.connections.close_clients_in_reserved_places(now)
         complete = self.connections.close_overdue(now, SWEPT_AT_ONCE)

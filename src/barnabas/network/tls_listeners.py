@@ -1,22 +1,16 @@
-"""TLS of a broker's listeners: for each a context, from which new connections are made."""
+"""TLS of a broker's listeners: one context each, used for new connections."""
 
 from __future__ import annotations
-
-import asyncio
-import ssl
-from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
-from typing import TYPE_CHECKING
 
 import asyncio
 import os
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.network.tls_transport import Buffers, TlsTransport
@@ -29,12 +23,12 @@ if TYPE_CHECKING:
     from barnabas.network.tls_transport import TlsTransport
 
 
-# -- TLS handshakes of all listeners of a broker: their costly steps in threads, and not too many at once 
+# -- TLS handshakes of all listeners of a broker: expensive steps in threads, with a limit on their number
 
 T = TypeVar("T")
 
 THREADS = 2
-LONG_SECONDS = 2.0  # a client on the other side of the world answers in a third of a second
+LONG_SECONDS = 2.0  # a client on another continent answers in a third of a second
 REST_SECONDS = 0.05
 
 
@@ -58,7 +52,7 @@ class Handshakes:
         return len(self._began)
 
     def delay(self) -> float:
-        """Return 0 when a connection may be accepted now, or the seconds after which to ask again."""
+        """Return 0 when a connection may be accepted now, or the seconds to wait."""
         has_room = len(self._began) < self.at_once or self._overdue() is not None
         return 0.0 if has_room else REST_SECONDS
 
@@ -68,7 +62,7 @@ class Handshakes:
         self._began[transport] = self._now()
 
     def _overdue(self) -> TlsTransport | None:
-        """The oldest one that waits for its client, if it has waited for long."""
+        """Return the oldest handshake that waits for its client, if it has waited too long."""
         oldest = next((each for each in self._began if each not in self._in_threads), None)
         if oldest is None or self._now() < self._began[oldest] + LONG_SECONDS:
             return None
@@ -85,7 +79,7 @@ class Handshakes:
         self._threads().submit(tls.do_handshake).add_done_callback(done)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Reading key stores takes long, too."""
+        """Run slow work, such as reading key stores, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads(), work)
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -105,7 +99,6 @@ class Handshakes:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
-
 
 
 HANDSHAKES_AT_ONCE = 1000
@@ -135,11 +128,11 @@ class TlsListener:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For new connections."""
+        """The context of new connections."""
         return self._context
 
     def differs(self, wanted: ListenerTls) -> bool:
-        """Are these settings, or what is in their files, other than what is in use?"""
+        """Return whether these settings, or the contents of their files, differ from those in use."""
         return wanted != self.wanted or fingerprint(wanted) != self._files
 
     def wrap(self, accepted: socket.socket, loop: asyncio.AbstractEventLoop) -> TlsTransport:
@@ -147,7 +140,7 @@ class TlsListener:
 
 
 def fingerprint(wanted: ListenerTls | Tls) -> Fingerprint:
-    """Changes when one of the files does. A symbolic link that is turned elsewhere is another file."""
+    """Return a value that changes with one of the files. A symbolic link to another target is another file."""
     return tuple(_state(path) for path in wanted.files)
 
 
@@ -160,7 +153,7 @@ def _state(path: str) -> tuple[int, ...]:
 
 
 def loaded(wanted: ListenerTls) -> tuple[ssl.SSLContext, OwnCertificate]:
-    """Read the files: ConfigError for what cannot be used. It may take a tenth of a second."""
+    """Load the files; raises ConfigError if they are not usable. It may take a tenth of a second."""
     assert wanted.tls.certificate is not None
     context = server_context(wanted)
     try:
@@ -170,7 +163,7 @@ def loaded(wanted: ListenerTls) -> tuple[ssl.SSLContext, OwnCertificate]:
 
 
 class Reload(Protocol):
-    """Takes over what has changed, from settings and from files."""
+    """Applies changed settings and files."""
 
     def use(self, config: BrokerConfig) -> None: ...
     async def check(self, config: BrokerConfig) -> None: ...
@@ -178,7 +171,7 @@ class Reload(Protocol):
 
 
 class TlsListeners:
-    """Those of one broker, and what they share."""
+    """TLS listeners of one broker, and their shared state."""
 
     def __init__(
         self,
@@ -204,7 +197,7 @@ class TlsListeners:
         return listener in self._listeners
 
     def use(self, config: BrokerConfig) -> None:
-        """The settings have changed while running: new connections get the new ones soon."""
+        """Apply settings that were changed at runtime to new connections."""
         if self.reload is not None and self._listeners:
             self.reload.use(config)
 

@@ -1,18 +1,19 @@
-"""TLS behind `Transport`, over `ssl.MemoryBIO`: OpenSSL encrypts and decrypts in memory and never sees the socket.
+"""TLS behind `Transport`, over `ssl.MemoryBIO`: OpenSSL encrypts and decrypts in memory and never sees the
+socket.
 
     socket -> incoming BIO -> OpenSSL -> the connection's buffer
     bytes, or a part of a file -> OpenSSL -> outgoing BIO -> socket
 
-A transport begins with the handshake, whose steps are done by threads (`handshakes`): a signature takes 0.1 to 6 ms,
-by the kind of the key. Later everything happens on the loop, in pieces of 256 KiB at most, which take 0.3 ms. A turn
-also ends after 512 TLS records: a peer that sends one byte in each would be served for hundreds of milliseconds
-otherwise. OpenSSL goes through records without data by itself: 256 KiB of updates of keys, 27 bytes each, took it
-0.3 s. So it gets what was received in slices, a turn ends with one that brings little, and so does the connection of a
-client that sends nothing else.
+A transport begins with the handshake, whose steps run in threads (`handshakes`): a signature takes 0.1 to 6
+ms, depending on the kind of key. Everything else happens on the loop, in pieces of 256 KiB at most, which
+take 0.3 ms. A turn also ends after 512 TLS records: a peer that sends one byte in each would otherwise be
+served for hundreds of milliseconds. OpenSSL processes records without data internally: 256 KiB of key
+updates, 27 bytes each, took it 0.3 s. So it gets the input in slices, a turn ends with one that yields little
+data, and a client that sends nothing else is disconnected.
 
-What the socket does not take stays here, encrypted, and the connection is told that nothing of it was sent. It offers
-the same bytes again, perhaps more behind them, and is then told how many of them have gone. So nothing that a
-connection believes sent is ever lost by closing it.
+Encrypted data that the socket does not accept stays here, and is reported to the connection as not sent. The
+connection offers the same bytes again, perhaps followed by more, and learns then how many were sent. So
+closing a connection never loses data that it considers sent.
 """
 
 from __future__ import annotations
@@ -35,20 +36,22 @@ from barnabas.security.tls.server import explain_client
 log = rate_limited_logger(__name__)
 
 PIECE_BYTES = 256 * 1024  # read from a socket or a file, encrypted or decrypted at once
-RECORDS_PER_TURN = 512  # they take a millisecond; librdkafka makes one of every 2 KB
-# How a handshake ends; abandoned: the connection was closed before.
+RECORDS_PER_TURN = 512  # they take a millisecond; librdkafka sends one per 2 KB
+# Outcomes of a handshake; abandoned: the connection was closed before.
 DONE, FAILED, ABANDONED = "done", "failed", "abandoned"
-LONGEST_RECORD = 18 * 1024  # 16 KiB, and what encryption adds to it (RFC 5246, 6.2.3)
+MAX_RECORD = 18 * 1024  # 16 KiB plus the overhead of encryption (RFC 5246, 6.2.3)
 SLICE_BYTES = 20 * 1024  # given to OpenSSL at once: more than the longest record
 LITTLE_BYTES = SLICE_BYTES // 4  # of data, in a slice
-# Of the rest of a request, what has to be there before the loop is woken up: Java sends each record by itself. At the
-# slowest rate that is allowed (`Limits.frame_bytes_per_second`) it takes a second.
+# Bytes of the rest of a request that must be available before the loop is woken up: Java sends each record
+# separately. At the minimum rate (`Limits.frame_bytes_per_second`) this takes a second.
 AWAITED_BYTES = 64 * 1024
-_WORTH_WAITING_FOR = 2 * LONGEST_RECORD if sys.platform == "linux" else 1 << 62
+_WORTH_WAITING_FOR = 2 * MAX_RECORD if sys.platform == "linux" else 1 << 62
 
 
 class Buffers:
-    """What all transports of one loop share; what is in there is used up before another one's turn."""
+    """Buffers shared by all transports of one loop; their contents are consumed before another transport's
+    turn.
+    """
 
     def __init__(self) -> None:
         self.received = memoryview(bytearray(PIECE_BYTES))
@@ -56,18 +59,18 @@ class Buffers:
 
 
 class HandshakeSteps(Protocol):
-    """Where steps of handshakes are done, and how many are under way."""
+    """Runs the steps of handshakes, and limits their number."""
 
     def begin(self, transport: TlsTransport) -> None: ...
     def step(self, transport: TlsTransport, tls: ssl.SSLObject) -> None:
-        """Do a step elsewhere, then call `stepped` of the transport on the loop."""
+        """Run a step in a thread, then call `stepped` of the transport on the loop."""
         ...
 
     def end(self, transport: TlsTransport, outcome: str) -> None: ...
 
 
 Identify = Callable[[ssl.SSLObject], Principal | None]
-"""Who a client is by its certificate; OSError for one who may not come in."""
+"""Maps a certificate to its principal; raises OSError for one that is not admitted."""
 
 
 class TlsTransport:
@@ -94,17 +97,17 @@ class TlsTransport:
         self._identify = identify
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._is_open = self.is_closed = False  # open: the handshake is done
+        self._is_open = self.is_closed = False  # open: the handshake is complete
         self._failure: OSError | None = None  # of the handshake
-        self._certified: Callable[[Principal], None] | None = None  # until the handshake is done
+        self._certified: Callable[[Principal], None] | None = None  # until the handshake is complete
         self._readable: Callable[[], None] | None = None  # None: the connection does not want to read
         self._writable: Callable[[], None] | None = None
         self._again: asyncio.Handle | None = None
-        self._unsent: memoryview | bytes = b""  # encrypted, and not taken by the socket yet
-        self._awaited = 1  # bytes, until the socket counts as readable
-        self._accepted = 0  # how much of what the connection offers is encrypted in there
-        self._undecrypted: memoryview | bytes = b""  # received, and not given to OpenSSL yet
-        self._fruitless = 0  # bytes given to OpenSSL since it had data for us
+        self._unsent: memoryview | bytes = b""  # encrypted, and not accepted by the socket yet
+        self._awaited = 1  # bytes until the socket counts as readable
+        self._accepted = 0  # bytes offered by the connection that are encrypted in there
+        self._undecrypted: memoryview | bytes = b""  # received, and not passed to OpenSSL yet
+        self._fruitless = 0  # bytes passed to OpenSSL since it last returned data
 
     # The handshake
 
@@ -114,7 +117,7 @@ class TlsTransport:
         self._loop.add_reader(self._fd, self._shake_hands)
 
     def _shake_hands(self) -> None:
-        """The client has sent something: have the next step done."""
+        """Start the next step after input from the client."""
         try:
             self._feed(self._socket.recv_into(self._buffers.received, SLICE_BYTES))
         except BLOCKED:
@@ -126,7 +129,7 @@ class TlsTransport:
         self._steps.step(self, self._tls)
 
     def stepped(self, error: BaseException | None) -> None:
-        """A step was done: send what it has to say, and wait for the client or be open."""
+        """Send the output of a step, then wait for the client or complete the handshake."""
         if self.is_closed or self._failure is not None:
             return
         try:
@@ -152,19 +155,20 @@ class TlsTransport:
             self.start_reading(self._readable)
 
     def fail(self, failure: OSError) -> None:
-        """End the handshake; the connection is told by its next `receive`."""
+        """End the handshake; the connection's next `receive` raises the failure."""
         self._failure = failure
         self._steps.end(self, FAILED)
         if isinstance(failure, ssl.SSLError) and not isinstance(failure, ssl.SSLEOFError):
             log.info("the TLS handshake with %s failed: %s", self._peer(), explain_client(failure))
-        # Not at once: the traceback of what `receive` raises would refer to the frames here, and those to the failure.
+        # Not at once: the traceback of the exception in `receive` would refer to the frames here, and those
+        # to the failure.
         self._call_again()
 
     def _peer(self) -> str:
         try:
             return str(self._socket.getpeername()[0])
         except OSError:
-            return "a client that has gone"
+            return "a disconnected client"
 
     # In
 
@@ -178,10 +182,8 @@ class TlsTransport:
             return self._decrypt(buffer)
         finally:
             if self._undecrypted:
-                self._undecrypted = memoryview(
-                    bytes(self._undecrypted)
-                )  # it may lie in the buffer that all share
-            if self._outgoing.pending:  # an alert, or the answer to an update of keys
+                self._undecrypted = memoryview(bytes(self._undecrypted))  # it may be in the shared buffer
+            if self._outgoing.pending:  # an alert, or the answer to a key update
                 self._send_own()
 
     def receive_both(self, first: memoryview, second: memoryview) -> int:
@@ -195,20 +197,21 @@ class TlsTransport:
         return count
 
     def _await_bytes(self, missing: int) -> None:
-        """Have the kernel wait for several records of a request: to be woken up costs more than to decrypt one.
+        """Let the kernel wait for several records of a request: a wake-up costs more than decrypting one.
 
-        Nothing is awaited that might never come. Some of what is missing is here already, not given to OpenSSL yet or
-        in its BIO, and in OpenSSL the beginning of a record; the rest takes at least as many bytes as it is long. Linux
-        wakes us up earlier when the stream ends, and when its buffer is full.
+        Only bytes that must come are awaited. Some of the missing ones are here already, not passed to
+        OpenSSL yet or in its BIO, and OpenSSL holds the beginning of a record; the rest takes at least as
+        many bytes as it is long. Linux wakes the loop up earlier when the stream ends, and when its buffer is
+        full.
         """
-        sure = missing - len(self._undecrypted) - self._incoming.pending - LONGEST_RECORD
-        awaited = min(sure, AWAITED_BYTES) if sure >= LONGEST_RECORD else 1
+        sure = missing - len(self._undecrypted) - self._incoming.pending - MAX_RECORD
+        awaited = min(sure, AWAITED_BYTES) if sure >= MAX_RECORD else 1
         if awaited != self._awaited:
             self._awaited = awaited
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
 
     def _feed(self, count: int) -> None:
-        """Give OpenSSL the first slice of what was received, or tell it that nothing more will come."""
+        """Pass the first slice of the input to OpenSSL, or signal the end of the stream."""
         if count:
             self._undecrypted = self._buffers.received[:count]
             self._feed_slice()
@@ -221,7 +224,7 @@ class TlsTransport:
         self._undecrypted = waiting[SLICE_BYTES:] if len(waiting) > SLICE_BYTES else b""
 
     def _feed_more(self, got: int) -> bool:
-        """Give OpenSSL another slice, if there is one and the last has brought something: `got` bytes of data."""
+        """Pass another slice to OpenSSL, if there is one and the last has yielded `got` bytes of data."""
         if self._fruitless > SLICE_BYTES:  # more than an incomplete record: no honest client does so
             raise ConnectionAbortedError("it sends TLS records without data")
         if not self._undecrypted or got < LITTLE_BYTES:
@@ -230,7 +233,7 @@ class TlsTransport:
         return True
 
     def _decrypt(self, buffer: memoryview) -> int:
-        """Fill the buffer with what has been received; 0 at the end of the stream."""
+        """Decrypt received data into the buffer; return 0 at the end of the stream."""
         tls, incoming, count, room, before = self._tls, self._incoming, 0, len(buffer), 0
         if self._undecrypted and not incoming.pending:
             self._feed_slice()
@@ -303,7 +306,7 @@ class TlsTransport:
         return self._pass_on(self._tls.write(piece[:count]), 0) if count else 0
 
     def _pass_on(self, count: int, flags: int) -> int:
-        """Send what was encrypted; `count` is how long it was before."""
+        """Send encrypted data; `count` is its length before encryption."""
         encrypted = self._outgoing.read()
         try:
             sent = self._socket.send(encrypted, flags)
@@ -319,13 +322,13 @@ class TlsTransport:
         return count
 
     def _send_rest(self) -> None:
-        """Raises BlockingIOError as long as the socket does not take all of it."""
+        """Raises BlockingIOError as long as the socket does not accept all of it."""
         self._unsent = self._unsent[self._socket.send(self._unsent) :]
         if self._unsent:
             raise BlockingIOError
 
     def _send_own(self) -> None:
-        """Send what OpenSSL itself has to say, now or when there is room."""
+        """Send OpenSSL's own output, now or when the socket is writable."""
         self._unsent = bytes(self._unsent) + self._outgoing.read()
         if not self._unsent:
             return
@@ -341,7 +344,7 @@ class TlsTransport:
             except BLOCKED:
                 raise
             except OSError:
-                self._unsent = b""  # reading says why
+                self._unsent = b""  # reading reports the reason
         if self._writable is not None:
             self._writable()
         elif not self._unsent:
@@ -358,7 +361,7 @@ class TlsTransport:
     # The end
 
     def close(self) -> None:
-        """Say goodbye (close_notify) if the socket takes it at once."""
+        """Send close_notify if the socket accepts it at once, and close."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -1,4 +1,4 @@
-"""Tokens of SASL without headers, as clients send them after SaslHandshake 0: a length, and as many bytes."""
+"""SASL tokens without headers, as clients send them after SaslHandshake 0: a length, and the token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Take = Callable[[Owner, bytes], None]
 
 
 class TokenFrames(RequestFrames[Owner]):
-    """What a connection receives while its client authenticates in this way; tokens may be empty."""
+    """Input of a connection that authenticates with bare tokens; tokens may be empty."""
 
     __slots__ = ("_take",)
 
@@ -29,7 +29,7 @@ class TokenFrames(RequestFrames[Owner]):
         return made
 
     def requests_again(self) -> RequestFrames[Owner]:
-        """What follows are requests."""
+        """Return frames for requests, which follow the last token."""
         made: RequestFrames[Owner] = RequestFrames(
             self.handle, self._shared, self._memory, self._address, self._now, self._granted
         )

@@ -1,9 +1,9 @@
-"""How bytes get in and out of a socket: the seam between a connection and plain TCP, or TLS.
+"""Transport of a connection: the seam between a connection and plain TCP, or TLS.
 
-A transport watches its socket itself, because what a socket is ready for is not always what the connection can do.
-TLS has a handshake before the first request, may have to write before it can read on, holds bytes that are decrypted
-while the socket is silent, and bytes that are encrypted while the connection believes them sent. So a connection asks
-to be called when it can receive or send, and does not care why. `tls_transport` is the other one.
+A transport watches its socket itself, because the readiness of a socket is not always that of the connection.
+TLS has a handshake before the first request, may have to write before it can read on, holds decrypted bytes
+while the socket is silent, and encrypted bytes that the connection considers sent. So a connection asks to be
+called when it can receive or send. `tls_transport` has the TLS implementation.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from barnabas.common.files import Bytes
 from barnabas.security.principal import Principal
 
 BLOCKED: Final = (BlockingIOError, InterruptedError)
-"""What a transport raises when nothing can be done now: wait to be called."""
+"""Exceptions of a transport that would block: wait for the callback."""
 
-# Tells the kernel that more follows, so that the head of a response and its file slice share packets.
+# Announces more data to the kernel, so that the head of a response and its file slice share packets.
 MORE_FOLLOWS: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class Transport(Protocol):
-    """A connected, non-blocking byte stream. The hot calls are attributes: the plain ones are the socket's own.
+    """A connected, non-blocking byte stream. The hot calls are attributes: the plain ones are the socket's
+    own.
 
-    All of them raise one of BLOCKED, or another OSError, whose text becomes the reason for closing the connection: a
-    handshake that has failed is raised by `receive`.
+    All of them raise one of BLOCKED, or another OSError, whose text becomes the reason for closing the
+    connection: `receive` raises a failed handshake.
     """
 
     @property
@@ -42,7 +43,7 @@ class Transport(Protocol):
         ...
 
     def receive_both(self, first: memoryview, second: memoryview) -> int:
-        """Fill the first buffer, and what is left over goes into the second, in one call if possible."""
+        """Fill the first buffer, then the second, in one call if possible."""
         ...
 
     def send_file(self, fd: int, position: int, count: int) -> int:
@@ -57,24 +58,24 @@ class Transport(Protocol):
         ...
 
     def start_reading(self, readable: Callable[[], None]) -> None:
-        """Call back whenever `receive` has something to say."""
+        """Call back whenever `receive` would not block."""
         ...
 
     def stop_reading(self) -> None: ...
 
     def start_writing(self, writable: Callable[[], None]) -> None:
-        """Call back whenever `send` may take something."""
+        """Call back whenever `send` may accept data."""
         ...
 
     def stop_writing(self) -> None: ...
 
     def close(self) -> None:
-        """Close the socket. Nothing is called back any more."""
+        """Close the socket. No callback is called afterwards."""
         ...
 
 
 Wrap = Callable[[socket.socket, asyncio.AbstractEventLoop], Transport]
-"""Makes the transport of a socket that a listener has accepted."""
+"""Creates the transport of an accepted socket."""
 
 
 class PlainTransport:
@@ -122,5 +123,5 @@ class PlainTransport:
         self._socket.close()
 
 
-# EINVAL and ENOTSUP/EOPNOTSUPP: this file system (or this kind of socket, on macOS) cannot do it.
+# EINVAL and ENOTSUP/EOPNOTSUPP: not supported by this file system (or, on macOS, by this kind of socket).
 _NO_SENDFILE = frozenset({22, 45, 95, 102})

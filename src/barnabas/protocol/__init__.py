@@ -1,7 +1,7 @@
-"""Kafka's wire protocol without any I/O: bytes in, messages out, and back.
+"""Kafka's wire protocol without I/O: bytes in, messages out, and back.
 
-`schema` is the language messages are declared in, `messages` are the declarations, `codec` encodes and
-decodes them, `framing` adds headers and lengths, `api` finds a message by its API key.
+`schema` is the language in which messages are declared, `messages` has the declarations, `codec` encodes and
+decodes them, `framing` adds headers and lengths, and `api` (ApiKey, APIS) maps API keys to messages.
 """
 
 from __future__ import annotations

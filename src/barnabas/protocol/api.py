@@ -1,7 +1,7 @@
-"""Every API of Kafka by number, and where its messages are declared.
+"""Kafka's API keys, and the modules that declare their messages.
 
-Message modules are imported when one of their messages is first asked for: a broker that starts, or
-`barnabas --help`, should not pay for APIs nobody calls.
+Message modules are imported on first use, so that a starting broker or `barnabas --help` does not load unused
+APIs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.protocol.schema import UNBOUNDED, Message
 
 
 class ApiKey(IntEnum):
-    """The numbers of all APIs, as Kafka names them, and those of our own."""
+    """All API keys under Kafka's names, and the Barnabas APIs."""
 
     PRODUCE = 0
     FETCH = 1
@@ -119,19 +119,19 @@ class ApiKey(IntEnum):
 
 
 OWN_API = 10_000
-"""Keys from here on are our own: Kafka counts from 0, and clients pass over keys that they do not know."""
+"""First key of the Barnabas APIs: Kafka counts from 0, and clients ignore unknown keys."""
 
 
 class Api(NamedTuple):
-    """How to find an API's messages, and its first flexible version without loading them."""
+    """Module of an API's messages, and its first flexible version without loading them."""
 
     name: str
     family: str
     first_flexible: int
 
 
-# The APIs whose messages are declared. Left out are those Kafka 4.0 removed (4 to 7), those between
-# KRaft controllers, which Barnabas has none of (52 to 54, 59, 62, 70, 82, 94).
+# APIs whose messages are declared, without those that Kafka 4.0 removed (4 to 7) and those between KRaft
+# controllers, which Barnabas does not have (52 to 54, 59, 62, 70, 82, 94).
 APIS: dict[int, Api] = {
     0: Api("Produce", "produce", 9),
     1: Api("Fetch", "fetch", 12),
@@ -234,7 +234,7 @@ def response_class(api_key: int) -> type[Message]:
 
 
 class _Messages(Mapping[int, type[Message]]):
-    """Messages of one direction by API key, each loaded when it is first looked up."""
+    """Messages of one direction by API key, loaded on first use."""
 
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix

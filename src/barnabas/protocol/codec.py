@@ -14,19 +14,19 @@ from barnabas.protocol.wire import EncodeError, ProtocolError, UnknownVersionErr
 
 M = TypeVar("M", bound=Message)
 
-# (buffer, position, limit, budget of elements unless MAX_ELEMENTS) -> (message, position behind it)
+# (buffer, position, limit, budget of elements unless MAX_ELEMENTS) -> (message, end position)
 Decoder = Callable[..., tuple[M, int]]
 
-# (message, output so far, finished parts) -> the buffer that holds the rest of the output
+# (message, output so far, finished parts) -> the buffer with the rest of the output
 Encoder = Callable[[M, bytearray, list[Any]], bytearray]
 
-# The same as generators, which return what the others return
+# The same as generators that return the same values
 DecoderInSteps = Callable[..., Generator[None, None, tuple[M, int]]]
 EncoderInSteps = Callable[[M, bytearray, list[Any]], Generator[None, None, bytearray]]
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
-    """Return the compiled decoder of a version, for those who keep it."""
+    """Return the compiled decoder of a version, for callers that cache it."""
     try:
         return cls.decoders[version]
     except KeyError:
@@ -36,7 +36,7 @@ def decoder(cls: type[M], version: int) -> Decoder[M]:
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
-    """Return the compiled encoder of a version, for those who keep it."""
+    """Return the compiled encoder of a version, for callers that cache it."""
     try:
         return cls.encoders[version]
     except KeyError:
@@ -60,9 +60,9 @@ def encoder_in_steps(cls: type[M], version: int) -> EncoderInSteps[M]:
 
 
 def decode(cls: type[M], version: int, buffer: Any, position: int = 0) -> tuple[M, int]:
-    """Decode a message and return it with the position of the first byte behind it.
+    """Decode a message and return it with its end position.
 
-    `records` fields of the result are views into the buffer, and are valid until it is used again.
+    `records` fields of the result are views into the buffer, and are valid until it is reused.
     """
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     return decoder(cls, version)(view, position, len(view))
@@ -74,7 +74,7 @@ def decode_whole(cls: type[M], version: int, buffer: Any, position: int = 0) -> 
     size = len(view)
     message, end = decoder(cls, version)(view, position, size)
     if end != size:
-        raise ProtocolError(f"{size - end} bytes are left behind {cls.NAME} version {version}")
+        raise ProtocolError(f"{size - end} bytes follow {cls.NAME} version {version}")
     return message
 
 

@@ -1,4 +1,6 @@
-"""What the generators of decoders and encoders share: lines, blocks, variables, and stops after each few elements."""
+"""Common base of the decoder and encoder generators: lines, blocks, variables, and yields after every few
+elements.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The internal topics' records: a key that says its type, a value that says its version.
+"""Records of the internal topics: a key with its type, a value with its version.
 
-A key is an int16, the type of the record, and the body of the key; a value is an int16, the version it
-is written in, and the body of the value. Each internal topic has its own numbering of types.
+A key is an int16, the record type, followed by the body; a value is an int16, the version, followed by the
+body. Each internal topic has its own numbering of types.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError
 
 REBALANCE_REASON_HEADER = "barnabas.rebalance.reason"
-"""Of the record of a generation or epoch. Kafka's readers do not look at headers; `barnabas groups history` does."""
+"""Header of a record of a generation or epoch. Kafka ignores record headers here; `barnabas groups history`
+reads it.
+"""
 
 _TYPE_OR_VERSION = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(ValueError):
-    """A record of a type this version of Barnabas does not know; a newer one may have written it."""
+    """A record type unknown to this version of Barnabas; a newer one may have written it."""
 
 
 class RecordType(NamedTuple):
-    """The two halves of one kind of record."""
+    """Key and value classes of one record type."""
 
     key: type[Message]
     value: type[Message]
 
 
 def _types_of(*modules: ModuleType) -> dict[int, RecordType]:
-    """Pair every `...Key` declared in some modules with its `...Value`, by record type."""
+    """Pair each `...Key` of some modules with its `...Value`, by record type."""
     types = {}
     for module in modules:
         for name, cls in vars(module).items():
@@ -56,25 +58,25 @@ SHARE_RECORDS = _types_of(share)
 
 
 def encode_key(key: Message) -> bytes:
-    """Encode a record's key behind its type; keys have one version, 0."""
+    """Encode a record's key, preceded by its type; keys have one version, 0."""
     return _encode_behind(key.api_key, key, 0)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """Encode a value (or what group members embed in requests) behind its version."""
+    """Encode a value (or the metadata that group members embed in requests), preceded by its version."""
     return _encode_behind(version, message, version)
 
 
 def _encode_behind(number: int, message: Message, version: int) -> bytes:
-    # None of these messages has a field of record batches, so everything stays in the one buffer.
+    # These messages have no record batches, so everything stays in one buffer.
     return bytes(encoder(type(message), version)(message, bytearray(_TYPE_OR_VERSION.pack(number)), []))
 
 
 def decode_key(types: dict[int, RecordType], buffer: Any) -> Any:
-    """Decode a record's key; its class tells the type, and `types` the class of the value."""
+    """Decode a record's key; its class identifies the type, and `types` has the class of the value."""
     number = _leading_number(buffer)
     if number not in types:
-        raise UnknownRecordTypeError(f"record type {number} is not known")
+        raise UnknownRecordTypeError(f"unknown record type {number}")
     return decode(types[number].key, 0, buffer, 2)[0]
 
 
@@ -84,7 +86,7 @@ def decode_value(types: dict[int, RecordType], key: Message, buffer: Any) -> Any
 
 
 def decode_versioned(cls: type[Message], buffer: Any) -> Any:
-    """Decode a message that stands behind its version."""
+    """Decode a message that is preceded by its version."""
     return decode(cls, _leading_number(buffer), buffer, 2)[0]
 
 

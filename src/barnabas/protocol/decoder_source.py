@@ -1,18 +1,18 @@
 """Generates the Python source of the decoder of one version of a message.
 
-The whole message becomes one function: nested structs are inlined, adjacent fixed-width fields (and
-the length, count or tag count that follows them) are read by one `struct` call straight into the
-attributes, and lengths below 128 never leave the function.
+The whole message becomes one function: nested structs are inlined, adjacent fixed-width fields (and the
+length, count or tag count that follows them) are read by one `struct` call straight into the attributes, and
+lengths below 128 never leave the function.
 
-Bounds: a message ends at `limit`, and what the buffer holds behind it belongs to others. A message that is cut off may
-read it, but nothing of it gets out: positions only ever grow, so that one comparison at the very end catches every
-overrun. Beyond the buffer, reading a number raises, and slicing yields less than asked for while the position moves on.
-Only array counts are checked before, because they make us allocate. `budget` is how many elements the arrays of the
-whole message may have together, tagged fields that nobody knows included; Kafka's bounds on a single array and on the
-tagged fields of one struct hold besides.
+Bounds: a message ends at `limit`; the rest of the buffer belongs to other messages. A truncated message may
+read beyond its end, but the result is discarded: positions only grow, so one comparison at the very end
+catches every overrun. Beyond the buffer, reading a number raises, and slicing returns fewer bytes while the
+position advances. Only array counts are checked in advance, because they cause allocations. `budget` is the
+maximum number of elements of all arrays of the message, unknown tagged fields included; Kafka's limits on a
+single array and on the tagged fields of one struct apply as well.
 
-A decoder in steps is the same function as a generator: it yields after each STEP elements, so that a message of many
-elements can be decoded while others are served, and returns what the plain one returns.
+A decoder in steps is the same function as a generator: it yields after each STEP elements, so that the loop
+can serve others during a message of many elements, and returns the same result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Generates the Python source of the encoder of one version of a message.
 
-The mirror image of decoder_source.py: one function for the whole message, one `struct` call for
-adjacent fixed-width fields together with the length or count behind them, everything into one
-bytearray. Where `records` hold something that is not bytes (a slice of a file), the bytearray ends,
-the value becomes a part of the output as it is, and a new bytearray begins. In steps, as decoders, it is a generator
-that yields after each STEP elements.
+The mirror image of decoder_source.py: one function for the whole message, one `struct` call for adjacent
+fixed-width fields together with the following length or count, everything into one bytearray. Where `records`
+hold something that is not bytes (a slice of a file), the bytearray ends, the value becomes a part of the
+output unchanged, and a new bytearray begins. In steps, it is a generator that yields after each STEP
+elements.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class EncoderSource(CodecSource):
             return
         value, length = self._variable("value"), self._variable("length")
         self._line(f"{value} = {expression}")
-        if nullable and not self._pending:  # no call for a null that no number stands before
+        if nullable and not self._pending:  # a null without pending numbers needs no call
             with self._block(f"if {value} is None:"):
                 self._line(f"out += {self._null(kind)!r}")
             with self._block("else:"):
@@ -117,11 +117,11 @@ class EncoderSource(CodecSource):
         self._append(kind, value, f"if {value} is not None: " if nullable else "")
 
     def _null(self, kind: str) -> bytes:
-        """The length of a value that is not there."""
+        """The length that encodes null."""
         return b"\0" if self.flexible else b"\xff" * (2 if kind == "string" else 4)
 
     def _measure(self, kind: str, value: str, length: str, nullable: bool) -> None:
-        """Compute the length that goes in front of a value; strings become bytes on the way."""
+        """Compute the length prefix of a value; strings are encoded on the way."""
         extra = " + 1" if self.flexible else ""
         indent = ""
         if nullable:
@@ -220,7 +220,7 @@ class EncoderSource(CodecSource):
         self._line("    out.append(0)")
 
     def _write_one_tagged_field(self, field: Field, expression: str) -> None:
-        """Write the value into a buffer of its own, because its size comes before it."""
+        """Write the value into a separate buffer, because its size precedes it."""
         outer = self._variable("outer")
         self._line(f"{outer} = out")
         self._line("out = bytearray()")

@@ -1,11 +1,11 @@
-"""Frames: a length, a header that says what follows, and one request or response.
+"""Frames: a length, a header, and one request or response.
 
     request   length int32 | api key int16 | version int16 | correlation id int32 | client id | body
     response  length int32 | correlation id int32 | body
 
-From an API's first flexible version on, both headers end in tagged fields (request header version 2,
-response header version 1), except that the ApiVersions response never has them: its reader does not
-know yet which versions the other side speaks (KIP-511).
+From an API's first flexible version on, both headers end in tagged fields (request header version 2, response
+header version 1). The ApiVersions response never has them: its reader does not know yet which versions the
+broker supports (KIP-511).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, skip_tagged_fields
 
 PEER_CLIENT_ID = "barnabas-broker-"
-"""What the client ids of brokers begin with, when they are clients of one another."""
+"""Prefix of the client ids of brokers that connect to other brokers."""
 
 _INT32 = struct.Struct(">i")
 LENGTH_BYTES: Final = _INT32.size
 decode_length: Final = _INT32.unpack_from
 
-# What every request begins with: the length of the rest, API key and version as one number (the key of a route), the
+# Fixed start of a request: the length of the rest, API key and version as one number (the route key), the
 # correlation id, and the length of the client id.
 _REQUEST_START = struct.Struct(">iiih")
 REQUEST_START_BYTES: Final = _REQUEST_START.size
-SHORTEST_REQUEST: Final = REQUEST_START_BYTES - LENGTH_BYTES
+MIN_REQUEST: Final = REQUEST_START_BYTES - LENGTH_BYTES
 decode_request_start: Final = _REQUEST_START.unpack_from
 
-# The same without the length of the frame: api key, version, correlation id, and the length of the client id.
+# The same without the length of the frame.
 _REQUEST_HEADER = struct.Struct(">hhih")
 
 RESPONSE_START: Final = struct.Struct(">ii")  # the length of the rest, the correlation id
@@ -43,7 +43,7 @@ _NEVER = 0x8000
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what, in which version; the response carries the same correlation id."""
+    """Header of a request; its response carries the same correlation id."""
 
     api_key: int
     api_version: int
@@ -64,7 +64,7 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def decode_request_header(buffer: memoryview, position: int, limit: int) -> tuple[RequestHeader, int]:
-    """Decode the header of a request whose frame (without its length) lies between position and limit."""
+    """Decode the header of a request whose frame (without its length) is between position and limit."""
     if limit != len(buffer):
         buffer = buffer[:limit]
     try:
@@ -82,7 +82,7 @@ def decode_request_header(buffer: memoryview, position: int, limit: int) -> tupl
 
 
 def decode_client_id(buffer: memoryview, position: int, limit: int, length: int) -> str | None:
-    """Decode the client id of a request that ends at `limit`; -1 is the length of one that is null."""
+    """Decode the client id of a request that ends at `limit`; a length of -1 is null."""
     if length == -1:
         return None
     if length < 0 or position + length > limit:
@@ -118,7 +118,7 @@ def _finish_frame(message: Message, version: int, out: bytearray) -> list[Any]:
 
 
 def decode_correlation_id(buffer: memoryview, position: int = 0) -> int:
-    """Return the correlation id of a response frame, by which a client finds the request."""
+    """Return the correlation id of a response frame."""
     try:
         correlation_id: int = _INT32.unpack_from(buffer, position)[0]
     except struct.error as error:
@@ -139,7 +139,7 @@ def decode_response(
 def decode_response_in_steps(
     api_key: int, version: int, cls: type[Message], buffer: memoryview, elements: int
 ) -> Generator[None, None, Any]:
-    """The message in a response frame that may have so many elements."""
+    """Decode the message of a response frame with at most `elements` elements."""
     body = _after_response_header(api_key, version, buffer, 0)
     message, _ = yield from decoder_in_steps(cls, version)(buffer, body, len(buffer), elements)
     return message

@@ -1,6 +1,6 @@
-"""The internal topics of coordinators, and which of their partitions coordinates a key.
+"""Internal topics of the coordinators, and the partition of each that coordinates a key.
 
-That is Java's string hash, as every Kafka broker computes it.
+The partition comes from Java's string hash, as in every Kafka broker.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ SHARE_GROUP_STATE = "__share_group_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 CLUSTER_METADATA = "__cluster_metadata"
-"""The topic KRaft keeps its metadata in. Nobody may create it, because tools take it for that."""
+"""KRaft's metadata topic. It cannot be created here, because tools would read it as KRaft metadata."""
 
 
 NO_OFFSET = -1
 """The start offset of a share partition that was never read: `share.auto.offset.reset` decides where it starts."""
-REMEMBERED_KEYS = 10_000  # the same groups commit again and again
+REMEMBERED_KEYS = 10_000  # most commits come from the same groups
 _SMALLEST_INT = -(1 << 31)
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"
-_CHUNK = 256  # characters that are hashed at once; keys that are longer are not remembered
+_CHUNK = 256  # characters hashed at once; longer keys are not cached
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(2 * _CHUNK + 1)]  # a character may be two units
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode()`: 31 * hash + UTF-16 unit, in 32 signed bits.
+    """Compute `String.hashCode()`: 31 * hash + UTF-16 unit, in 32 signed bits.
 
-    Many keys of one share group begin with its id, which a client may choose as long as 32,767 bytes.
+    Many keys of one share group begin with its id, which may have up to 32,767 bytes.
     """
     whole = len(text) - len(text) % _CHUNK
     value = _hashed(text[whole:], _hash_of_beginning(text[:whole]) if whole else 0)
@@ -50,20 +50,20 @@ def _hash_of_beginning(text: str) -> int:
 
 
 def _hashed(chunk: str, before: int) -> int:
-    """The hash with a chunk behind what was hashed before, without a sign."""
+    """Extend an unsigned hash by a chunk."""
     units = array("H", chunk.encode(_UTF_16, "surrogatepass"))
     value: int = before * _POWERS[len(units)] + sum(map(mul, reversed(units), _POWERS))
     return value & 0xFFFFFFFF
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition that coordinates a key."""
+    """Return the partition that coordinates a key."""
     find = _remembered_partition if len(key) <= _CHUNK else _partition_for
     return find(key, partitions)
 
 
 def _partition_for(key: str, partitions: int) -> int:
-    """The smallest int has no positive twin; Kafka sends it to partition 0."""
+    """Return the partition; the smallest int has no absolute value, and Kafka maps it to partition 0."""
     value = java_hash(key)
     return 0 if value == _SMALLEST_INT else abs(value) % partitions
 
@@ -80,5 +80,5 @@ class SharePartitionKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """Decides which partition of `__share_group_state` holds it (FindCoordinator's key type 2)."""
+        """Key of FindCoordinator (key type 2): it determines the partition of `__share_group_state`."""
         return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"

@@ -23,8 +23,8 @@ from barnabas.protocol.wire import ZERO_UUID
 
 UNBOUNDED = 0x7FFF
 
-# What a `records` field holds: a memoryview after decoding; for encoding bytes, a memoryview, or any
-# object whose len() is its size on the wire and which the transport knows how to send.
+# Value of a `records` field: a memoryview after decoding; for encoding bytes, a memoryview, or any object
+# whose len() is its size on the wire and which the transport can send.
 Records = Any
 
 
@@ -45,7 +45,7 @@ class Versions(NamedTuple):
         return cls(int(first), int(last or first))
 
     def includes(self, version: int) -> bool:
-        """Say whether a version lies in the range."""
+        """Return whether a version is in the range."""
         return self.first <= version <= self.last
 
 
@@ -97,19 +97,19 @@ class Field:
         self.nullable = nullable
         self.tag = tag
         self.ignorable = ignorable
-        self.is_secret = is_secret  # so it is not shown when the message is printed
+        self.is_secret = is_secret  # not shown in the message's repr
         self.element = element  # the struct class, or the wire type of an array's elements
 
     def present_in(self, version: int) -> bool:
-        """Say whether the field is on the wire in a version, tagged or not."""
+        """Return whether the field is on the wire in a version, tagged or not."""
         return Versions.parse(self.versions).includes(version)
 
     def nullable_in(self, version: int) -> bool:
-        """Say whether the field may be null in a version."""
+        """Return whether the field may be null in a version."""
         return Versions.parse(self.nullable).includes(version)
 
     def tagged_in(self, version: int) -> bool:
-        """Say whether the field travels as a tagged field: with a tag it does, wherever it exists."""
+        """Return whether the field is a tagged field: with a tag it is, wherever it exists."""
         return self.tag is not None and self.present_in(version)
 
 
@@ -180,7 +180,7 @@ def structure(element: type[Struct], versions: str = "0+", **options: Any) -> An
 
 
 def array(element: Callable[..., Any] | type[Struct], versions: str = "0+", **options: Any) -> Any:
-    """Declare an array of structs, or of the type another declaration function stands for."""
+    """Declare an array of structs, or of the type of another declaration function."""
     options.setdefault("default", ())
     is_struct = isinstance(element, StructType)
     return Field("array", versions, element=element if is_struct else element.__name__, **options)
@@ -199,7 +199,7 @@ class StructType(type):
             field.name = field_name
             del namespace[field_name]
         namespace["__slots__"] = tuple(names)
-        if fields or "__setattr__" not in namespace:  # a read-only twin inherits its class's fields
+        if fields or "__setattr__" not in namespace:  # a read-only copy inherits the fields of its class
             namespace["FIELDS"] = fields
         return super().__new__(mcs, name, bases, namespace, **options)
 
@@ -211,7 +211,7 @@ class Struct(metaclass=StructType):
     __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable values, like any dataclass with eq
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the real constructor of this class, and use it from now on."""
+        """Compile the real constructor of this class, and install it."""
         cls = next(base for base in type(self).__mro__ if "FIELDS" in vars(base))
         constructor = _compile_constructor(cls)
         type.__setattr__(cls, "__init__", constructor)
@@ -232,7 +232,7 @@ class Struct(metaclass=StructType):
 
 
 class Message(Struct):
-    """A request, a response, or an internal record: a struct with versions of its own."""
+    """A request, a response, or an internal record: a versioned struct."""
 
     NAME: ClassVar[str]
     api_key: ClassVar[int]
@@ -243,7 +243,7 @@ class Message(Struct):
     encoders: ClassVar[dict[int, Callable[[Any, bytearray, list[Any]], bytearray]]]
 
     def __init_subclass__(cls, *, versions: str = "", flexible: str = "none", api_key: int = -1) -> None:
-        if not versions:  # the read-only twin of a declared class
+        if not versions:  # the read-only copy of a declared class
             return
         cls.NAME = cls.__name__
         cls.api_key = api_key
@@ -254,12 +254,12 @@ class Message(Struct):
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
-        """Say whether a version has compact lengths and tagged fields (KIP-482)."""
+        """Return whether a version has compact lengths and tagged fields (KIP-482)."""
         return version >= cls.first_flexible
 
 
 class _Unset:
-    """Marks a constructor argument that was not given, where the default is a list of its own."""
+    """Marks a constructor argument that was not given, where the default is a new list."""
 
     def __repr__(self) -> str:
         return "[]"
@@ -286,7 +286,7 @@ def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
 
 
 def default_value(field: Field) -> Any:
-    """Return a field's default; structs share theirs, lists are made where they are needed."""
+    """Return a field's default; structs share theirs, lists are created on use."""
     return shared_default(field.default) if isinstance(field.default, StructType) else field.default
 
 
@@ -306,10 +306,10 @@ _shared_defaults: dict[StructType, Any] = {}
 
 
 def shared_default(cls: Any) -> Any:
-    """Return the one read-only struct of defaults that stands in fields nobody has set.
+    """Return the shared read-only struct of defaults for fields that are not set.
 
-    Most tagged structs are never set, and a Fetch response has three per partition: building them
-    would cost more than the rest of the partition.
+    Most tagged structs are never set, and a Fetch response has three per partition: building them would cost
+    more than the rest of the partition.
     """
     default = _shared_defaults.get(cls)
     if default is None:

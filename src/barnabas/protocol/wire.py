@@ -1,43 +1,43 @@
-"""The primitives of Kafka's wire format that generated codecs call on their slow paths.
+"""Primitives of Kafka's wire format that generated codecs call on their slow paths.
 
-Everything common (fixed-width numbers, lengths below 128) is inlined by the code generators;
-what is here handles long varints, tagged fields nobody knows, and refusals.
+The code generators inline the common cases (fixed-width numbers, lengths below 128); this module handles long
+varints, unknown tagged fields, and errors.
 """
 
 from __future__ import annotations
 
 from typing import Any, Never
 
-# The elements of all arrays of a message together, for readers that set no bound of their own: Metadata of 50,000
-# partitions with three replicas has half a million.
+# Elements of all arrays of a message, for readers without a limit: Metadata of 50,000 partitions with three
+# replicas has half a million.
 MAX_ELEMENTS = 4_000_000
 
-# Kafka's own bounds since 4.4 (MessageUtil), whatever the reader allows: elements of an array, tags of a struct.
+# Kafka's limits since 4.4 (MessageUtil), whatever the reader allows: elements of an array, tags of a struct.
 MAX_ARRAY_ELEMENTS = 1_000_000
 MAX_TAGGED_FIELDS = 10_000
 
-# The elements after which a codec that works in steps lets others go on: about half a millisecond.
+# Elements after which a codec in steps yields to the loop: about half a millisecond.
 STEP = 256
 
 # Compact strings could be longer, but Kafka keeps the limit of the old int16 length.
 MAX_STRING_BYTES = 0x7FFF
 
-# From this size on, `bytes` handed over as records become a part of their own instead of being copied.
+# From this size on, `bytes` passed as records become a separate part instead of being copied.
 RECORDS_COPIED_BELOW = 16 * 1024
 
 ZERO_UUID = bytes(16)
 
 
 class ProtocolError(ValueError):
-    """The bytes are not a well-formed message; the connection they came from is of no more use."""
+    """The bytes are not a well-formed message; the connection has to be closed."""
 
 
 class TooManyElementsError(ProtocolError):
-    """The message may be well-formed, but its arrays hold more elements together than its reader allows."""
+    """The arrays of a message hold more elements together than its reader allows."""
 
 
 class CountTooLargeError(ProtocolError):
-    """An array or a struct claims more elements or tagged fields than Kafka takes in any message."""
+    """An array or a struct claims more elements or tagged fields than Kafka accepts in any message."""
 
 
 class EncodeError(ValueError):
@@ -45,7 +45,7 @@ class EncodeError(ValueError):
 
 
 class UnknownVersionError(ValueError):
-    """A message has no such version; dispatch must have asked for it without looking."""
+    """A message does not have this version; the caller should have checked."""
 
 
 def read_unsigned_varint(buffer: memoryview, position: int) -> tuple[int, int]:
@@ -116,7 +116,7 @@ def read_tag(buffer: memoryview, position: int) -> tuple[int, int, int]:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Pass over a whole tagged-field section, its count included, and return its end."""
+    """Skip a whole tagged-field section, its count included, and return its end."""
     count, position = read_tag_count(buffer, position)
     for _ in range(count):
         _tag, _start, position = read_tag(buffer, position)
@@ -124,7 +124,7 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def skip_counted_tags(buffer: memoryview, position: int, budget: int) -> tuple[int, int]:
-    """Pass over tagged fields that nobody knows; returns their end, and what they left of the budget of elements."""
+    """Skip unknown tagged fields; return their end and the remaining budget of elements."""
     count, position = read_tag_count(buffer, position)
     budget -= count
     if budget < 0:
@@ -140,22 +140,20 @@ def refuse_null(field: str) -> Never:
 
 
 def refuse_count(field: str, count: int, room: int) -> Never:
-    """Refuse an array whose elements cannot all be in the bytes that remain, or that are too many for the reader."""
+    """Refuse an array that cannot fit into the remaining bytes, or that has too many elements for the reader."""
     if count <= room:
         refuse_elements(field)
     raise ProtocolError(f"{field} claims {count} elements, more than the message can hold")
 
 
 def refuse_long_array(count: int) -> Never:
-    """Refuse an array that is longer than Kafka takes any, before its elements are looked at."""
+    """Refuse an array longer than Kafka's limit before its elements are read."""
     raise CountTooLargeError(f"an array claims {count} elements, more than {MAX_ARRAY_ELEMENTS}")
 
 
 def refuse_elements(field: str) -> Never:
-    """Refuse a message at the array that exceeds the elements that its reader allows."""
-    raise TooManyElementsError(
-        f"the message has too many elements; the last ones counted are those of {field}"
-    )
+    """Refuse a message at the array that exceeds the reader's limit of elements."""
+    raise TooManyElementsError(f"the message has too many elements; the limit was exceeded in {field}")
 
 
 def refuse_tag_size(tag: int) -> Never:
@@ -169,14 +167,14 @@ def refuse_end() -> Never:
 
 
 def refuse_unsupported(message: str, field: str, version: int) -> Never:
-    """Refuse to drop a value that the receiver would have to know about."""
+    """Refuse to drop a value that the receiver needs."""
     raise EncodeError(f"{message} version {version} cannot carry {field}, which is not at its default")
 
 
 def append_records(out: bytearray, records: Any, parts: list[Any]) -> bytearray:
-    """Append records, or cut the output around a value that travels as a part of its own.
+    """Append records, or split the output around a value that becomes a separate part.
 
-    Returns the buffer that encoding goes on with.
+    Returns the buffer for the rest of the output.
     """
     kind = type(records)
     if (kind is bytes and len(records) < RECORDS_COPIED_BELOW) or kind is bytearray or kind is memoryview:

@@ -1,7 +1,7 @@
 """The header of a record batch (magic 2), read and stamped in place.
 
-A batch on the wire and in a segment file is the same bytes. The first twelve (base offset, length) and the
-leader epoch are outside the CRC, so that the broker can set them without touching what the producer signed.
+A batch on the wire and in a segment file is the same bytes. The base offset, the length and the leader epoch are
+outside the CRC, so that the broker can set them without changing the CRC of the producer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from barnabas.common.files import Bytes
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # base offset and length: what stands before the bytes that `length` counts
+LOG_OVERHEAD: Final = 12  # base offset and length, which `length` does not count
 MAGIC: Final = 2
 MAGIC_POSITION: Final = 16
-CRC_START: Final = 21  # the CRC covers everything from the attributes on
+CRC_START: Final = 21  # the CRC covers everything from the attributes to the end
 SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 COMPRESSION_MASK: Final = 0x07
@@ -37,13 +37,13 @@ NO_TIMESTAMP: Final = -1
 unpack_header = HEADER.unpack_from
 """The fields of a BatchHeader as a plain tuple."""
 write_stamp = Struct(">qii").pack_into
-"""`stamp` without its frame: buffer, position, base offset, length, leader epoch."""
+"""`stamp` without the Python call: buffer, position, base offset, length, leader epoch."""
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
 
 
 class TimestampType(IntEnum):
-    """Whose clock a batch's timestamps come from."""
+    """Origin of a batch's timestamps: the producer's clock or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -66,7 +66,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, its header included."""
+        """Bytes of the whole batch, header included."""
         return self.length + LOG_OVERHEAD
 
     @property
@@ -103,11 +103,11 @@ class BatchHeader(NamedTuple):
 
 
 Walked = Sequence[tuple[int, BatchHeader]]
-"""Where batches begin in a buffer, and their headers, as `iterate_headers` gives them: walked once, used often."""
+"""(position, header) of the batches in a buffer, as returned by `iterate_headers`."""
 
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """The header at `position`; struct.error when fewer than 61 bytes are there."""
+    """The header at `position`; struct.error if fewer than 61 bytes are left."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
@@ -119,12 +119,12 @@ def crc_is_right(batch: memoryview, position: int, size: int) -> bool:
 def stamp(
     buffer: bytearray | memoryview, position: int, base_offset: int, length: int, leader_epoch: int
 ) -> None:
-    """What a leader writes into a batch before it appends it. The CRC does not cover these bytes."""
+    """Write the fields that the leader sets before it appends. The CRC does not cover them."""
     write_stamp(buffer, position, base_offset, length, leader_epoch)
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, size: int, now_ms: int) -> None:
-    """Turn a batch into a LogAppendTime one: attribute bit, max timestamp, and a new CRC."""
+    """Convert a batch to LogAppendTime: set the attribute bit, the max timestamp and a new CRC."""
     buffer[position + _ATTRIBUTES_POSITION + 1] |= TIMESTAMP_TYPE_BIT
     buffer[position + _MAX_TIMESTAMP_POSITION : position + _MAX_TIMESTAMP_POSITION + 8] = now_ms.to_bytes(
         8, "big", signed=True
@@ -138,12 +138,12 @@ def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
-    """Sequences wrap from 2^31-1 to 0."""
+    """Add with Kafka's wrap-around from 2^31-1 to 0."""
     return (sequence + increment) & 0x7FFFFFFF
 
 
 def iterate_headers(buffer: Bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every whole batch; a torn batch at the end is left out."""
+    """(position, header) of every complete batch; a torn batch at the end is skipped."""
     position, end, new = 0, len(buffer), BatchHeader._make
     while position + HEADER_SIZE <= end:
         header = new(unpack_header(buffer, position))

@@ -1,9 +1,10 @@
-"""Batches that have no producer yet: a task may write one in its transaction, or hand it to its driver."""
+"""Batches without a producer id: a Spark task writes one in its transaction, or returns it to its driver."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import (
     HEADER,
     HEADER_SIZE,
@@ -18,12 +19,11 @@ from barnabas.records.batch import (
 )
 from barnabas.records.builder import NO_LEADER_EPOCH, encode_record
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 
 @dataclass(slots=True)
 class Block:
-    """`data` keeps room for the header in front of the records."""
+    """Encoded records of one partition; `data` reserves room for the batch header in front of them."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ class Block:
         *,
         transactional: bool = False,
     ) -> bytearray:
-        """The batch as it goes over the wire; written in place, so that the last call counts."""
+        """Write the batch header in place and return the batch. A later call overwrites the header."""
         header = BatchHeader(
             base_offset=0,
             length=len(self.data) - LOG_OVERHEAD,
@@ -66,8 +66,8 @@ class Block:
         return self.data
 
 
-def block_of(place: TopicPartition, record: Record) -> Block:
+def block_of(tp: TopicPartition, record: Record) -> Block:
     """A block of one record."""
     data = bytearray(HEADER_SIZE)
     data += encode_record(0, 0, record)
-    return Block(place.topic, place.partition, data, 1, 0, record.timestamp, record.timestamp)
+    return Block(tp.topic, tp.partition, data, 1, 0, record.timestamp, record.timestamp)

@@ -1,4 +1,4 @@
-"""Building batches: for producers, coordinators and the cleaner."""
+"""Builds record batches for producers, coordinators and the log cleaner."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NO_LEADER_EPOCH = -1
 _NULL = varint(-1)
 _NO_HEADERS = varint(0)
 _NO_ATTRIBUTES = b"\x00"
-_LONGEST_RECORD_OVERHEAD = (
-    36  # five lengths and the offset delta of 5 bytes, attributes, timestamp delta of 10
+_MAX_RECORD_OVERHEAD = (
+    36  # five lengths and the offset delta of 5 bytes each, attributes, timestamp delta of 10
 )
-_LONGEST_HEADER_OVERHEAD = 10
+_MAX_HEADER_OVERHEAD = 10
 
 
 class KeyedRecord(Protocol):
-    """What a record says, without when and where."""
+    """Key, value and headers of a record, without offset and timestamp."""
 
     @property
     def key(self) -> bytes | None: ...
@@ -63,7 +63,7 @@ def build_batch(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of new records, numbered from `base_offset` on; the offsets of `records` are not looked at.
+    """Build a batch with consecutive offsets from `base_offset`; the offsets of `records` are ignored.
 
     With LOG_APPEND_TIME, readers see the largest timestamp on every record.
     """
@@ -104,8 +104,8 @@ def build_batch_at(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytearray:
-    """A batch of records of one moment, uncompressed: what coordinators write with every request. With a producer it is
-    part of its transaction."""
+    """Build an uncompressed batch in which all records have one timestamp, as coordinators write it. With a
+    producer id it is part of a transaction."""
     if not records:
         raise ValueError("a batch of new records cannot be empty")
     data = b"".join([encode_record(delta, 0, record) for delta, record in enumerate(records)])
@@ -123,7 +123,7 @@ def build_batch_at(
 
 
 def assemble_batch(header: BatchHeader, data: bytes | bytearray, level: int | None = None) -> bytearray:
-    """Header and encoded records as one batch: compressed as the attributes say, length and CRC set."""
+    """Join header and encoded records: compressed as the attributes require, with length and CRC set."""
     codec = header.attributes & COMPRESSION_MASK
     if codec:
         data = compress(codec, data, level)
@@ -152,7 +152,7 @@ def encode_record(offset_delta: int, timestamp_delta: int, record: KeyedRecord) 
 
 
 def encode_headers(headers: tuple[Header, ...]) -> bytes:
-    """Without their number, which stands before them."""
+    """Encoded headers, without the count that precedes them."""
     parts: list[bytes] = []
     for name, value in headers:
         key = name.encode("utf-8", "surrogateescape")
@@ -162,8 +162,8 @@ def encode_headers(headers: tuple[Header, ...]) -> bytes:
 
 
 def largest_encoded_size(record: Record) -> int:
-    """An upper bound on a record's bytes in a batch, for those who collect records up to a size."""
-    size = _LONGEST_RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    """Upper bound on the bytes of a record in a batch, for callers that fill batches up to a size."""
+    size = _MAX_RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
-        size += _LONGEST_HEADER_OVERHEAD + 4 * len(name) + len(value or b"")
+        size += _MAX_HEADER_OVERHEAD + 4 * len(name) + len(value or b"")
     return size

@@ -1,7 +1,7 @@
-"""Control batches: the markers that end a transaction in a partition, and which batches they hide from readers.
+"""Control batches: the markers that end transactions, and the filter for aborted batches.
 
-Their records are not for applications. The key says what happened (version, type), the value which
-coordinator said so (version, coordinator epoch); both are big-endian and fixed.
+The key of a control record holds version and type, the value version and coordinator epoch, all big-endian with a
+fixed size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says. A broker writes the first two; the others are KRaft's."""
+    """Type of a control record. Brokers write the first two; the others belong to KRaft."""
 
     ABORT = 0
     COMMIT = 1
@@ -33,7 +33,7 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-_KNOWN_TYPES = frozenset(ControlType)  # `2 in ControlType` is an error before Python 3.12
+_KNOWN_TYPES = frozenset(ControlType)  # `2 in ControlType` raises before Python 3.12
 
 
 class EndTransactionMarker(NamedTuple):
@@ -52,7 +52,7 @@ def end_transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The batch of one record that commits or aborts what this producer wrote."""
+    """Build the batch with the one record that commits or aborts a producer's transaction."""
     kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
     key, value = _KEY.pack(_VERSION, kind), _MARKER.pack(_VERSION, marker.coordinator_epoch)
     return build_batch(
@@ -67,7 +67,7 @@ def end_transaction_marker(
 
 
 def control_type(record: Record) -> ControlType | None:
-    """What a record of a control batch says; None for a type of the future, which readers skip."""
+    """Type of a control record; None for an unknown type, which readers skip."""
     try:
         version, kind = _KEY.unpack_from(record.key or b"")
     except StructError:
@@ -78,22 +78,22 @@ def control_type(record: Record) -> ControlType | None:
 
 
 def parse_end_transaction(record: Record) -> EndTransactionMarker | None:
-    """The marker in a control record, or None when it is another kind of control record."""
+    """The marker in a control record; None for another type of control record."""
     kind = control_type(record)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     try:
         _, coordinator_epoch = _MARKER.unpack_from(record.value or b"")
     except StructError:
-        raise InvalidRecords(f"the marker at offset {record.offset} names no coordinator epoch") from None
+        raise InvalidRecords(f"the marker at offset {record.offset} has no coordinator epoch") from None
     return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)
 
 
 class AbortedTransactions:
-    """Knows, while the log goes by in order, whose records are inside a transaction that was aborted.
+    """Tracks, in log order, which producers are inside an aborted transaction.
 
-    `aborted`: (producer id, first offset) in the order of the offsets, as a Fetch answers them. Empty for those who
-    read everything: control batches are hidden from them too.
+    `aborted`: (producer id, first offset) in offset order, as in a Fetch response. Empty for read_uncommitted,
+    which hides control batches only.
     """
 
     def __init__(self, aborted: tuple[tuple[int, int], ...]) -> None:
@@ -101,7 +101,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hide(self, batch: memoryview, header: BatchHeader) -> bool:
-        """Whether a consumer must not see the batch: it is a marker, or was aborted."""
+        """Return True if consumers must not see the batch: a marker, or part of an aborted transaction."""
         while self._coming and self._coming[0][1] <= header.last_offset:
             self._open.add(self._coming.popleft()[0])
         if header.is_control:

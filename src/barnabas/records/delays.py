@@ -1,24 +1,20 @@
-"""When a record wants to be delivered to share groups, in topics with `barnabas.delay.enable`.
+"""Delayed delivery to share groups, in topics with `barnabas.delay.enable`; dead-letter records.
 
-Two headers, both with a decimal number: `barnabas-deliver-at` is a moment in epoch milliseconds, `barnabas-delay-ms`
-is counted from the record's timestamp. The last one in a record counts.
+Two headers, both with a decimal number: `barnabas-deliver-at` is a time in epoch milliseconds, `barnabas-delay-ms`
+is relative to the record's timestamp. The last one in a record counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
-from barnabas.records.record import Header, Record
+
 from barnabas.common.types import TopicPartition
-
-from collections.abc import Callable, Iterator
-
 from barnabas.records.batch import BatchHeader
-from barnabas.records.record import Buffer, InvalidRecords, Record, read_headers
+from barnabas.records.record import Buffer, Header, InvalidRecords, Record, read_headers
 from barnabas.records.varints import read_varint
 
-
-# -- Dead letters (KIP-1191): records that a share group has given up, as they stand in its dead-letter topic 
+# -- Dead letters (KIP-1191): records that a share group has given up, as written to its dead-letter topic
 
 TOPIC_HEADER = "__dlq.errors.topic"
 PARTITION_HEADER = "__dlq.errors.partition"
@@ -27,13 +23,13 @@ GROUP_HEADER = "__dlq.errors.group"
 DELIVERIES_HEADER = "__dlq.errors.delivery.count"
 REASON_HEADER = "__dlq.errors.message"
 
-# As Kafka 4.4 writes them.
+# Kafka 4.4's texts.
 REJECTED = "Offset rejected by client."
 DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
 class GivenUp(NamedTuple):
-    """Why records are in a dead-letter topic, and where they come from."""
+    """Origin of dead-letter records, and the reason."""
 
     group_id: str
     origin: TopicPartition
@@ -42,7 +38,7 @@ class GivenUp(NamedTuple):
 
 
 def dead_letters(given_up: GivenUp, records: Iterable[Record], now_ms: int, *, copied: bool) -> list[Record]:
-    """The dead letters of some records; with what they hold, if that is to be copied."""
+    """Build the dead-letter records; keys and values are included only if the group copies records."""
     return [
         Record(
             0,
@@ -67,16 +63,15 @@ def _headers(given_up: GivenUp, offset: int) -> tuple[Header, ...]:
     return tuple((name, str(fact).encode()) for name, fact in facts)
 
 
-
 DELIVER_AT_HEADER = "barnabas-deliver-at"
 DELAY_HEADER = "barnabas-delay-ms"
 
 NOT_DELAYED = 0
-MOST_DIGITS = 18  # below 2^63
+MAX_DIGITS = 18  # below 2^63
 
 
 def due_ms(record: Record) -> int:
-    """When the record may be delivered; 0 for at once. ValueError when a header holds no number."""
+    """Delivery time of the record; 0 for immediately. ValueError if a header is not a number."""
     due = NOT_DELAYED
     for name, value in record.headers:
         if name == DELIVER_AT_HEADER:
@@ -87,7 +82,7 @@ def due_ms(record: Record) -> int:
 
 
 def _number(value: bytes | None) -> int:
-    if value is None or not value.isdigit() or len(value) > MOST_DIGITS:
+    if value is None or not value.isdigit() or len(value) > MAX_DIGITS:
         raise ValueError(value)
     return int(value)
 
@@ -99,9 +94,9 @@ def check_delays(
     retention_ms: int | None,
     breathe: Callable[[], None] | None = None,
 ) -> None:
-    """InvalidRecords when a record could not be delivered in time: it would be deleted before (None: never).
+    """Raise InvalidRecords if a record is due after its retention (None: unlimited).
 
-    `data` are the decompressed records of a batch, which have been found to be well-formed.
+    `data` are the decompressed records of a batch that was validated before.
     """
     if header.is_control:
         return
@@ -117,13 +112,13 @@ def check_delays(
         if retention_ms is not None and due - now_ms > retention_ms:
             raise _refused(
                 index,
-                f"the record is to be delivered in {due - now_ms} ms, but is kept for {retention_ms} ms "
-                "only: raise the topic's retention.ms, or deliver it earlier",
+                f"the record is due in {due - now_ms} ms, but retention is {retention_ms} ms: "
+                "raise the topic's retention.ms, or deliver it earlier",
             )
 
 
 def _with_headers_only(data: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """The records without keys and values, which are stepped over."""
+    """The records without keys and values, which are skipped."""
     position = 0
     for index in range(header.record_count):
         length, position = read_varint(data, position)

@@ -1,8 +1,8 @@
-"""Records: what stands inside a batch, for those who must look.
+"""Decodes the records of a batch.
 
-The broker's hot path never comes here. Consumers, compaction, look-ups by time and the checks of
-`records/validation.py` do, with bytes that any client may have written: whatever is wrong with them ends in
-`InvalidRecords`, and memory stays within the bounds on decompression and on headers.
+The broker's hot path does not use this module. Consumers, compaction, lookups by timestamp and
+`records/validation.py` do, on bytes that any client may have written: malformed data raise `InvalidRecords`, and
+memory is bounded by the limits on decompression and headers.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import NamedTuple, cast
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
-from barnabas.records.compression import DECOMPRESSED_LIMIT, MOST_BLOCKS, CompressionError, unpack
+from barnabas.records.compression import DECOMPRESSED_LIMIT, MAX_BLOCKS, CompressionError, unpack
 from barnabas.records.varints import read_varint
 
 Header = tuple[str, bytes | None]
 Buffer = bytes | bytearray
 
-MOST_HEADERS = 100_000
-"""Of one record that is read: a header takes two bytes in a batch, and a hundred as an object."""
+MAX_HEADERS = 100_000
+"""Maximum headers per decoded record: a header takes two bytes in a batch, and a hundred as an object."""
 
-_SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+_SMALLEST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 
 class Record(NamedTuple):
     """One record with its absolute offset and timestamp. A null key or value is None.
 
-    Header keys are text; bytes that are no UTF-8 are kept as surrogate escapes, so that nothing is lost.
+    Header keys are text; bytes that are not valid UTF-8 are kept as surrogate escapes.
     """
 
     offset: int
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 class InvalidRecords(KafkaError):  # noqa: N818 - reads as the reason it is: "refused: invalid records"
-    """Records that a broker must refuse. `record_errors`: (index in the batch, what is wrong with it)."""
+    """Records that a broker must reject. `record_errors`: (index in the batch, error message)."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class InvalidRecords(KafkaError):  # noqa: N818 - reads as the reason it is: "re
 def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
     """The records of one batch, in order, decompressed to at most `limit` bytes.
 
-    InvalidRecords when they are bad, and where: the records before the bad one have been given out by then.
-    Control batches are included: `records/control.py` tells what their records mean.
+    Raises InvalidRecords at the first malformed record, after yielding those before it. Control batches are
+    included; `records/control.py` parses their records.
     """
     data = record_data(batch, header, limit)
     append_time = header.max_timestamp if header.is_log_append_time else None
     position = index = 0
     try:
         while index < header.record_count:
-            record, position = _read_record(data, position, header, append_time, MOST_HEADERS)
+            record, position = _read_record(data, position, header, append_time, MAX_HEADERS)
             yield record
             index += 1
     except (IndexError, ValueError) as error:
@@ -73,16 +73,16 @@ def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED
 def read_record(
     data: Buffer, position: int, index: int, header: BatchHeader, most_headers: int
 ) -> tuple[Record, int]:
-    """The record of this number, of a producer's batch, and where the next one begins."""
+    """The record at `index` of a producer's batch, and the position of the next one."""
     try:
-        # Out of a bytearray, key and value are bytearrays too: nobody keeps them.
+        # From a bytearray, key and value are bytearrays too: callers do not keep them.
         return _read_record(cast(bytes, data), position, header, None, most_headers)
     except (IndexError, ValueError) as error:
         raise _bad_record(header, index, error) from None
 
 
 def check_end(data: Buffer, position: int, header: BatchHeader) -> None:
-    """Behind the last record there is nothing."""
+    """Raise InvalidRecords if bytes follow the last record."""
     if position != len(data):
         raise InvalidRecords(
             f"{len(data) - position} bytes follow the {header.record_count} records of a batch"
@@ -92,9 +92,9 @@ def check_end(data: Buffer, position: int, header: BatchHeader) -> None:
 def iterate_times(
     batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
 ) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of the records of one batch; nothing else of them is read.
+    """(offset, timestamp) of the records of one batch, without decoding the rest.
 
-    Offsets must rise: a batch that repeats one record a million times would fit into a kilobyte.
+    Offsets must increase: otherwise a batch could repeat one record a million times in a kilobyte.
     """
     data = unpacked_data(batch, header, limit)
     append_time = header.max_timestamp if header.is_log_append_time else None
@@ -125,13 +125,13 @@ def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIM
 
 
 def unpacked_data(
-    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MOST_BLOCKS
+    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MAX_BLOCKS
 ) -> Buffer:
-    """The same without a copy at the end, for those who only look."""
+    """`record_data` without the final copy, for read-only use."""
     if header.length < SMALLEST_LENGTH or header.size > len(batch):
-        raise InvalidRecords(f"a batch says it has {header.size} bytes, and {len(batch)} are there")
+        raise InvalidRecords(f"the batch header declares {header.size} bytes, but {len(batch)} were read")
     if header.record_count < 0:
-        raise InvalidRecords(f"a batch says it has {header.record_count} records")
+        raise InvalidRecords(f"the batch header declares {header.record_count} records")
     try:
         return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit, most_blocks)
     except CompressionError as error:
@@ -139,7 +139,7 @@ def unpacked_data(
 
 
 def _bad_record(header: BatchHeader, index: int, error: IndexError | ValueError) -> InvalidRecords:
-    what = "the data end inside it" if isinstance(error, IndexError) else str(error)
+    what = "truncated" if isinstance(error, IndexError) else str(error)
     text = f"record {index} of {header.record_count}: {what}"
     return InvalidRecords(text, [(index, text)])
 
@@ -151,16 +151,16 @@ def _read_record(
     end = position + length
     if length < 0 or end > len(data):
         raise ValueError(f"its length of {length} bytes does not fit into the batch")
-    # The attributes, one byte, mean nothing yet.
+    # The attributes byte is unused.
     timestamp_delta, position = read_varint(data, position + 1)
     offset_delta, position = read_varint(data, position)
     key, position = _read_nullable(data, position, end)
     value, position = _read_nullable(data, position, end)
     headers, position = read_headers(data, position, end, most_headers)
     if position != end:
-        raise ValueError(f"its fields take {position - end + length} bytes, its length says {length}")
+        raise ValueError(f"its fields take {position - end + length} bytes, its length is {length}")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-    if not _SMALLEST_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
+    if not _SMALLEST_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
         raise ValueError(f"its timestamp {timestamp} does not fit into 64 bits")
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
@@ -176,7 +176,7 @@ def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, 
 
 
 def read_headers(
-    data: bytes, position: int, end: int, most: int = MOST_HEADERS
+    data: bytes, position: int, end: int, most: int = MAX_HEADERS
 ) -> tuple[tuple[Header, ...], int]:
     """The headers of a record and the position after them; ValueError or IndexError when they are malformed."""
     if data[position] == 0:  # the usual case
@@ -186,7 +186,7 @@ def read_headers(
         raise ValueError(f"{count} headers do not fit into the record")
     if count > most:
         raise ValueError(
-            f"it has {count} headers, and {most} are allowed (brokers: barnabas.validate.max.headers)"
+            f"it has {count} headers; at most {most} are allowed (brokers: barnabas.validate.max.headers)"
         )
     headers = []
     for _ in range(count):

@@ -1,10 +1,10 @@
-"""Looking inside a produced batch: the checks and changes that need its records.
+"""Validates the records of a produced batch.
 
-Most batches never come here (see "One produce request" in ARCHITECTURE.md). Compacted topics do, because
-their records need keys; topics with a `compression.type` of their own do, because the broker compresses
-again; and all do with `barnabas.validate.records=all`. The texts of record errors follow Kafka's.
+Most batches skip this (see "One produce request" in ARCHITECTURE.md). Compacted topics need it because their
+records need keys, topics with a `compression.type` because the broker recompresses, and
+`barnabas.validate.records=all` enables it for all. Error messages of records follow Kafka's.
 
-Records are walked through (`records/walking.py`), none is built but those that break a rule.
+Valid records are only scanned (`records/walking.py`); a Record is built for invalid ones.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from barnabas.records.record import (
     read_record,
     unpacked_data,
 )
-from barnabas.records.walking import Place, Rules, walk
+from barnabas.records.walking import RecordRules, ScanState, walk
 
-_LARGEST_INT64 = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 _SMALLEST_INT64 = -(1 << 63)
-_STEP = 500  # records between two breaths
-_ERRORS_KEPT = 1000  # a small compressed batch can hold millions of bad records; after these we stop looking
-_ERRORS_IN_TEXT = 3  # as many as Kafka names
+_STEP = 500  # records between two calls of `breathe`
+_ERRORS_KEPT = 1000  # a small compressed batch can hold millions of invalid records: stop after these
+_ERRORS_IN_TEXT = 3  # as in Kafka
 
 
 class TimestampBounds(NamedTuple):
-    """`message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`, around the broker's now."""
+    """`message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`, relative to the broker's clock."""
 
     now_ms: int
-    before_max_ms: int = _LARGEST_INT64
-    after_max_ms: int = _LARGEST_INT64
+    before_max_ms: int = _MAX_INT64
+    after_max_ms: int = _MAX_INT64
 
     def allow(self, timestamp: int) -> bool:
         if timestamp == NO_TIMESTAMP:
@@ -62,12 +62,12 @@ def validate_records(
     require_keys: bool = False,
     timestamps: TimestampBounds | None = None,
     limit: int = DECOMPRESSED_LIMIT,
-    most_headers: int = _LARGEST_INT64,
+    most_headers: int = _MAX_INT64,
 ) -> int:
-    """Check every record of a producer's batch; the largest of their timestamps.
+    """Validate every record of a producer's batch; returns the largest timestamp.
 
-    `timestamps` is None where they do not matter, because the topic has LogAppendTime. InvalidRecords
-    carries INVALID_TIMESTAMP when a timestamp is out of bounds, and INVALID_RECORD for all else.
+    `timestamps` is None if the topic uses LogAppendTime. InvalidRecords carries INVALID_TIMESTAMP for a timestamp
+    out of bounds, INVALID_RECORD otherwise.
     """
     _check_header(header)
     data = unpacked_data(batch, header, limit)
@@ -82,60 +82,60 @@ def validate_data(
     *,
     require_keys: bool = False,
     timestamps: TimestampBounds | None = None,
-    most_headers: int = _LARGEST_INT64,
+    most_headers: int = _MAX_INT64,
     breathe: Callable[[], None] | None = None,
 ) -> int:
-    """The same for records that are decompressed already. `breathe` is called often, so that others have their turn."""
+    """`validate_records` for decompressed records. `breathe` is called every few hundred records, to yield."""
     _check_header(header)
     rules = _rules(header, require_keys, timestamps, most_headers)
     count = header.record_count
     step = count if breathe is None else _STEP
     errors = _Errors()
-    place = Place()
-    while place.number < count and not errors.are_enough:
-        stop = min(place.number + step, count)
-        place = walk(data, place, stop, rules)
-        if place.number < stop:
-            place = _look_closely(data, place, header, rules, timestamps, errors)
+    state = ScanState()
+    while state.number < count and not errors.are_enough:
+        stop = min(state.number + step, count)
+        state = walk(data, state, stop, rules)
+        if state.number < stop:
+            state = _look_closely(data, state, header, rules, timestamps, errors)
         if breathe is not None:
             breathe()
     if not errors.are_enough:
-        check_end(data, place.position, header)
+        check_end(data, state.position, header)
     errors.refuse_if_any()
-    return place.largest
+    return state.largest
 
 
 def _rules(
     header: BatchHeader, require_keys: bool, timestamps: TimestampBounds | None, most_headers: int
-) -> Rules:
+) -> RecordRules:
     if timestamps is None:
         timestamps = TimestampBounds(0)
-    earliest = min(max(timestamps.earliest, _SMALLEST_INT64), _LARGEST_INT64)
-    latest = min(max(timestamps.latest, _SMALLEST_INT64), _LARGEST_INT64)
-    return Rules(header.base_timestamp, earliest, latest, require_keys, most_headers)
+    earliest = min(max(timestamps.earliest, _SMALLEST_INT64), _MAX_INT64)
+    latest = min(max(timestamps.latest, _SMALLEST_INT64), _MAX_INT64)
+    return RecordRules(header.base_timestamp, earliest, latest, require_keys, most_headers)
 
 
 def _look_closely(
     data: Buffer,
-    place: Place,
+    state: ScanState,
     header: BatchHeader,
-    rules: Rules,
+    rules: RecordRules,
     timestamps: TimestampBounds | None,
     errors: _Errors,
-) -> Place:
-    """Say what is wrong with the record at a place, and go on behind it."""
-    index, position, largest = place
+) -> ScanState:
+    """Record the error of the record at the scan position, and continue after it."""
+    index, position, largest = state
     record, position = read_record(data, position, index, header, rules.most_headers)
     if timestamps is not None and not timestamps.allow(record.timestamp):
         errors.code = ErrorCode.INVALID_TIMESTAMP
         errors.found.append((index, _out_of_bounds(record, timestamps)))
     elif problem := _problem(record, header.base_offset + index, rules.require_keys):
         errors.found.append((index, problem))
-    return Place(index + 1, position, max(largest, record.timestamp))
+    return ScanState(index + 1, position, max(largest, record.timestamp))
 
 
 class _Errors:
-    """What is wrong with single records of a batch, as far as it was collected."""
+    """Errors of single records of a batch, up to a limit."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, str]] = []
@@ -151,10 +151,10 @@ class _Errors:
 
 
 def repack(data: Buffer, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
-    """Decompressed records in another codec, for a topic whose `compression.type` is not the producer's.
+    """Recompress records for a topic whose `compression.type` differs from the producer's.
 
-    Record bytes, offsets and timestamps stay as they are; length, codec bits and CRC are new. The records are not
-    looked at: `validate_records` comes first.
+    Record bytes, offsets and timestamps are unchanged; length, codec bits and CRC are new. The records must have
+    been validated before.
     """
     attributes = header.attributes & ~COMPRESSION_MASK | Codec(codec)
     return assemble_batch(header._replace(attributes=attributes), data, level)
@@ -163,8 +163,8 @@ def repack(data: Buffer, header: BatchHeader, codec: int, level: int | None = No
 def _check_header(header: BatchHeader) -> None:
     if header.record_count < 1 or header.last_offset_delta + 1 != header.record_count:
         raise InvalidRecords(
-            f"a batch of {header.record_count} records says that its last one "
-            f"has offset delta {header.last_offset_delta}"
+            f"a batch of {header.record_count} records declares "
+            f"a last offset delta of {header.last_offset_delta}"
         )
     if header.is_log_append_time:
         raise InvalidRecords(

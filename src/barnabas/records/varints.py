@@ -1,13 +1,13 @@
-"""Zigzag variable-length integers: how a record stores its lengths and deltas.
+"""Zigzag variable-length integers, for lengths and deltas in records.
 
-Seven bits a byte, lowest first; the sign is folded into the lowest bit, so that small negative numbers stay
-short (-1, the length of a null, is one byte).
+Seven bits per byte, lowest first; the sign is in the lowest bit, so that small negative numbers stay short (-1, the
+length of a null, is one byte).
 """
 
 from __future__ import annotations
 
 _ONE_BYTE = tuple(bytes([value]) for value in range(128))
-_LONGEST = 10  # bytes of a 64-bit number
+_MAX = 10  # bytes of a 64-bit number
 
 
 def varint(value: int) -> bytes:
@@ -23,17 +23,17 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
-    """(value, position after it). IndexError when the data end first, ValueError when it never ends."""
+    """(value, position after it). IndexError if the data are truncated, ValueError if the number is too long."""
     byte = data[position]
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1
     second = data[position + 1]
     folded = byte & 0x7F | (second & 0x7F) << 7
-    if second < 128:  # nearly all others
+    if second < 128:  # nearly all other numbers
         return (folded >> 1) ^ -(folded & 1), position + 2
-    for index in range(2, _LONGEST):
+    for index in range(2, _MAX):
         byte = data[position + index]
         folded |= (byte & 0x7F) << 7 * index
         if byte < 128:
             return (folded >> 1) ^ -(folded & 1), position + index + 1
-    raise ValueError(f"a variable-length integer is longer than {_LONGEST} bytes")
+    raise ValueError(f"a variable-length integer is longer than {_MAX} bytes")

@@ -1,10 +1,9 @@
-"""Going through the records of a batch without building any: as far as nothing is wrong.
+"""Scans the records of a batch without building them.
 
-A walk reads lengths, deltas and numbers of headers, and stops at the first record that breaks a rule; which rule, and
-in which words, is for `records/validation.py` to find out, one record at a time. There are two walks with the same
-results: `walk_plain`, and one that numba compiles (`records/columnar/walk_kernels.py`), which is forty times as fast
-and needs no GIL. numba takes a second and 100 MB to load, so the compiled walk is used after
-`load_compiled`.
+A scan reads lengths, deltas and header counts, and stops at the first record that breaks a rule;
+`records/validation.py` then produces the error message. Two implementations give the same results: `walk_plain`,
+and one compiled by numba (`records/columnar/walk_kernels.py`), which is forty times as fast and releases the GIL.
+Loading numba takes a second and 100 MB, so the compiled scan is used after `load_compiled`.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import NamedTuple
 from barnabas.records.varints import read_varint
 
 SMALLEST_RECORD = 7
-"""Length, attributes, two deltas, two lengths, the number of headers: a byte each."""
+"""One byte each: length, attributes, two deltas, two lengths, the header count."""
 SMALLEST_HEADER = 2
 UNLIMITED = (1 << 63) - 1
 _NO_TIMESTAMP = -1
 
 
-class Rules(NamedTuple):
-    """What a record must keep to, besides being whole and having the offset after the one before."""
+class RecordRules(NamedTuple):
+    """Rules for a record, in addition to being well-formed and having the next offset."""
 
     base_timestamp: int
     earliest: int = -(1 << 63)
@@ -32,27 +31,27 @@ class Rules(NamedTuple):
     most_headers: int = UNLIMITED
 
 
-class Place(NamedTuple):
-    """How far a walk has come: the number and position of the next record, the largest timestamp before it."""
+class ScanState(NamedTuple):
+    """Progress of a scan: index and position of the next record, and the largest timestamp so far."""
 
     number: int = 0
     position: int = 0
     largest: int = _NO_TIMESTAMP
 
 
-Walk = Callable[[bytes | bytearray, Place, int, Rules], Place]
+Walk = Callable[[bytes | bytearray, ScanState, int, RecordRules], ScanState]
 
 
-def walk(data: bytes | bytearray, place: Place, stop: int, rules: Rules) -> Place:
-    """Go on from a place to the record with number `stop`, or to the first one that breaks a rule."""
-    return (_compiled or walk_plain)(data, place, stop, rules)
+def walk(data: bytes | bytearray, state: ScanState, stop: int, rules: RecordRules) -> ScanState:
+    """Scan from `state` to record `stop`, or to the first record that breaks a rule."""
+    return (_compiled or walk_plain)(data, state, stop, rules)
 
 
-def walk_plain(  # noqa: C901 - all in one, because calls would double the time
-    data: bytes | bytearray, place: Place, stop: int, rules: Rules
-) -> Place:
-    """In Python: half a microsecond for a record."""
-    index, position, largest = place
+def walk_plain(  # noqa: C901 - one function, because calls would double the time
+    data: bytes | bytearray, state: ScanState, stop: int, rules: RecordRules
+) -> ScanState:
+    """Scan in Python: half a microsecond per record."""
+    index, position, largest = state
     base, earliest, latest, require_keys, most_headers = rules
     size = len(data)
     try:
@@ -67,7 +66,7 @@ def walk_plain(  # noqa: C901 - all in one, because calls would double the time
             end = at + (byte >> 1)
             if byte & 1 or end > size:
                 break
-            byte = data[at + 1]  # behind the attributes, which mean nothing
+            byte = data[at + 1]  # after the attributes, which are unused
             if byte < 128:
                 timestamp, at = base + ((byte >> 1) ^ -(byte & 1)), at + 2
             else:
@@ -108,17 +107,17 @@ def walk_plain(  # noqa: C901 - all in one, because calls would double the time
             index += 1
     except (IndexError, ValueError):
         pass
-    return Place(index, position, largest)
+    return ScanState(index, position, largest)
 
 
 def _read_folded(data: bytes | bytearray, position: int) -> tuple[int, int]:
-    """(the number as it is written, with its sign in the lowest bit; the position after it)"""
+    """(the number as encoded, with its sign in the lowest bit; the position after it)"""
     value, position = read_varint(data, position)
     return value << 1 if value >= 0 else 1, position
 
 
 def _skip_headers(data: bytes | bytearray, at: int, end: int, most: int) -> int:
-    """The position after the headers of a record; ValueError when there are too many, or one has no key."""
+    """The position after the headers of a record; ValueError if there are too many, or one has no key."""
     count, at = read_varint(data, at)
     if not 0 <= count <= min(most, (end - at) // SMALLEST_HEADER):
         raise ValueError(count)
@@ -141,7 +140,7 @@ def _skip_headers(data: bytes | bytearray, at: int, end: int, most: int) -> int:
     return at
 
 
-# ---- the compiled walk -----------------------------------------------------------------------------
+# ---- the compiled scan -----------------------------------------------------------------------------
 
 _compiled: Walk | None = None
 _wanted = False
@@ -149,28 +148,28 @@ _tried = False
 
 
 def want_compiled() -> None:
-    """Many records will be walked through: it is worth loading the compiled walk. Nothing is loaded yet."""
+    """Request the compiled scan because many records will be validated. Loads nothing yet."""
     global _wanted
     _wanted = True
 
 
 def compiled_is_wanted() -> bool:
-    """Whether it is time to call `load_compiled`."""
+    """Return True if `load_compiled` should be called."""
     return _wanted and not _tried
 
 
 def load_compiled() -> bool:
-    """Load it, which takes seconds the first time on a machine: never on a loop. Is it there now?"""
+    """Load the compiled scan, which takes seconds the first time: do not call it on the event loop. True if loaded."""
     global _tried
     _tried = True
     if find_spec("numba") is not None:
-        from barnabas.records.columnar.walk_kernels import walk_compiled  # what imports numba is an extra
+        from barnabas.records.columnar.walk_kernels import walk_compiled  # numba is an extra
 
         set_compiled(walk_compiled)
     return _compiled is not None
 
 
 def set_compiled(compiled: Walk | None) -> None:
-    """Use this walk from now on, or the plain one."""
+    """Set the scan to use; None for `walk_plain`."""
     global _compiled
     _compiled = compiled

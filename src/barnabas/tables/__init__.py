@@ -1,7 +1,8 @@
-"""Topics as tables: read by Arrow, pandas, polars and DuckDB, from brokers, from a data folder or from a bucket.
+"""Topics as tables for Arrow, pandas, polars and DuckDB, read from brokers, a data folder or a bucket.
 
 orders = barnabas.table("orders", bootstrap="127.0.0.1:9092")
 orders.since("1h").to_pandas()
 
-An extra (`barnabas[table]`); `ddl` alone needs neither pyarrow nor numba. docs/tables.md is the manual.
+Entry points: Table, open_table, TableError. Needs the extra `barnabas[table]`; `ddl` alone needs neither pyarrow nor
+numba. Manual: docs/tables.md.
 """

@@ -1,4 +1,4 @@
-"""Topics of a running cluster, read as any consumer does: brokers decide by READ and DESCRIBE on the topic."""
+"""Topics of a running cluster, read like any consumer: the brokers check READ and DESCRIBE on the topic."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.client.security.settings import PLAINTEXT, Security
-from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
 from barnabas.common.types import TopicPartition
+from barnabas.tables.errors import TableError
+from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
 
 FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
 STALLED_SECONDS = 60.0
@@ -52,7 +52,7 @@ class Brokers:
         }
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        """ListOffsets gives the first record that is not older, whatever the order of the timestamps."""
+        """ListOffsets returns the first record that is not older, in any order of timestamps."""
         found: dict[TopicPartition, list[TimeBound]] = {place: [] for place in snapshot}
         filled = [place for place, bounds in snapshot.items() if bounds.until > bounds.first]
         if not filled:
@@ -77,4 +77,4 @@ class Brokers:
 
 
 def _lose(what: str) -> None:
-    raise TableError(f"{what}. It was there when the read began; read again for what is there now")
+    raise TableError(f"{what}. It was deleted during the read; read again")

@@ -1,16 +1,17 @@
-"""Topics in an object store, read without a broker: what tiered storage has copied there, up to the tiered end."""
+"""Topics in an object store, read without a broker: the data that tiered storage has uploaded, up to the tiered end."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.clock import SystemClock
+from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
+from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
 from barnabas.tiering.reading.bucket_topics import (
     BucketPartition,
     by_name,
@@ -29,7 +30,6 @@ from barnabas.tiering.reading.segment_ranges import (
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.opening import URL, open_store
 from barnabas.tiering.stores.store import BrowsableStore
-from barnabas.common.types import TopicPartition
 
 
 def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenPlace:
@@ -81,7 +81,7 @@ class Bucket:
         }
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        """By segments: manifests say how late the latest record of each is."""
+        """Bounds at segments: manifests record the largest timestamp of each segment."""
         return {place: await self._bounds(place, bounds) for place, bounds in snapshot.items()}
 
     async def _bounds(self, place: TopicPartition, bounds: Bounds) -> list[TimeBound]:
@@ -99,7 +99,7 @@ class Bucket:
 
 
 class BucketSource:
-    """A BatchSource that looks for the segments of its ranges when it begins."""
+    """A BatchSource that finds the segments of its ranges on the first read."""
 
     def __init__(self, reader: StoreReader, ranges: list[tuple[OffsetRange, BucketPartition]]) -> None:
         self._reader = reader
@@ -128,4 +128,4 @@ class BucketSource:
 
 
 def _lose(what: str) -> None:
-    raise TableError(f"{what}. It was there when the read began; read again for what is there now")
+    raise TableError(f"{what}. It was deleted during the read; read again")

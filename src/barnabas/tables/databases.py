@@ -1,4 +1,4 @@
-"""A DuckDB that sees topics, and nothing else: no files, no network, no variables of the caller."""
+"""A DuckDB connection that sees topics and nothing else: no files, no network, no variables of the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.tables.errors import TableError
 
 @contextmanager
 def database(datasets: Mapping[str, TopicDataset], memory: str | None = None) -> Iterator[Any]:
-    """A connection; what it spills beyond `memory` is in a folder that goes with it. All scans end with it."""
+    """Open a connection. Data beyond `memory` spills to a temporary folder. Closing it ends all scans."""
     duckdb = import_duckdb()
     with tempfile.TemporaryDirectory(prefix="barnabas-sql-") as folder:
         connection = duckdb.connect(":memory:")
@@ -39,5 +39,5 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise TableError("SQL runs in DuckDB, which is missing: pip install 'barnabas[table]'") from error
+        raise TableError("SQL queries need DuckDB: pip install 'barnabas[table]'") from error
     return duckdb

@@ -1,7 +1,7 @@
-"""A topic as a pyarrow Dataset: DuckDB and others hand over the columns and the filter that they need.
+"""A topic as a pyarrow Dataset: DuckDB and others push columns and filters down.
 
-Rows are filtered here and not by Arrow's own scanner: that one has its threads ask a Python generator, and a process in
-which they are left waiting never ends.
+Rows are filtered here, not by Arrow's scanner: its threads would call a Python generator, and a process in which they
+are left waiting never exits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TopicScanner:
-    """One scan of a topic: what pyarrow's Scanner does, once."""
+    """One scan of a topic, with the methods of pyarrow's Scanner; used once."""
 
     def __init__(self, scan: Scan[pa.RecordBatch], schema: pa.Schema, wanted: pc.Expression | None) -> None:
         self._scan = scan
@@ -51,7 +51,7 @@ class TopicScanner:
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
-    """Read anew for each scanner, up to the end of that moment. `scans` are those that were begun."""
+    """A snapshot per scanner, taken when the scanner is created. `scans` holds the scans started so far."""
 
     def __init__(self, table: Table, columns: list[str]) -> None:
         self._table = table
@@ -65,7 +65,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         return self._schema
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> TopicScanner:  # noqa: A002
-        """Only what is asked for is decoded; ranges that the filter excludes are not read."""
+        """Only the requested columns are decoded; ranges excluded by the filter are not read."""
         chosen = list(self._columns if columns is None else columns)
         needed = [name for name in self._columns if name in chosen or _mentions(filter, name)]
         statistics = Statistics()
@@ -91,5 +91,5 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
 
 def _mentions(wanted: pc.Expression | None, name: str) -> bool:
-    """Whether the text of an expression has the name anywhere: one column too many does no harm."""
+    """True if the expression's text contains the name; a false positive only decodes one more column."""
     return wanted is not None and name in str(wanted)

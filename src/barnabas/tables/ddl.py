@@ -1,4 +1,4 @@
-"""Schemas as Spark's DDL writes them, parsed without Spark and without Arrow.
+"""Schemas in Spark's DDL, parsed without Spark and without Arrow.
 
 `user STRING, amount DECIMAL(10,2), tags ARRAY<STRING>, place STRUCT<city: STRING, at: TIMESTAMP>`
 """
@@ -31,7 +31,7 @@ DEFAULT_DECIMAL = (10, 0)
 
 
 class Type(NamedTuple):
-    """`parameters`: of an array the type of elements, of a map two types, of a struct fields, of a decimal numbers."""
+    """`parameters`: element type of an array, two types of a map, fields of a struct, numbers of a decimal."""
 
     name: str
     parameters: tuple[Any, ...] = ()
@@ -46,7 +46,7 @@ _TOKEN = re.compile(r"\s*(?:(`[^`]+`)|(\w+)|([<>(),:]))")
 
 
 def parse_fields(text: str) -> list[Field]:
-    """SchemaError when the text is no list of fields."""
+    """Raises SchemaError if the text is not a list of fields."""
     parser = _Parser(text)
     fields = parser.fields()
     parser.expect("")
@@ -88,7 +88,7 @@ def arrow_type(kind: Type) -> pa.DataType:
 
 
 def ddl_of(kind: pa.DataType) -> str:
-    """The type as DDL writes it: for messages."""
+    """Format a type as DDL, for messages."""
     import pyarrow as pa
 
     types = pa.types
@@ -104,7 +104,7 @@ def ddl_of(kind: pa.DataType) -> str:
 
 
 class _Parser:
-    """Reads left to right; `peek` is the token that comes next, empty at the end."""
+    """Reads left to right; `peek` is the next token, empty at the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -130,7 +130,7 @@ class _Parser:
             self._advance()
         kind = self._type()
         if self.peek.lower() == "not":
-            # Whether records keep to it is up to those who write them: nulls must stay possible.
+            # Producers may still violate NOT NULL, so nulls must stay possible.
             self._advance()
             self._name()
         return Field(name, kind)
@@ -196,6 +196,6 @@ class _Parser:
 
     def _fail(self) -> None:
         raise SchemaError(
-            f"{self._text!r} is no schema, near {self._text[self._position :] or 'its end'!r}: "
-            "expected e.g. 'user STRING, amount DOUBLE'"
+            f"not a valid schema: {self._text!r}, near {self._text[self._position :] or 'its end'!r} "
+            "(example: 'user STRING, amount DOUBLE')"
         )

@@ -1,19 +1,19 @@
-"""What can go wrong with a topic as a table. The text says what to do."""
+"""Errors of reading a topic as a table. Messages say what to do."""
 
 from __future__ import annotations
 
 
 class TableError(Exception):
-    """The topic cannot be read as asked."""
+    """The topic cannot be read as requested."""
 
 
 class SchemaError(TableError, ValueError):
-    """This is no schema, or none that values can be read with."""
+    """The schema is invalid, or values cannot be read with it."""
 
 
 class BadValueError(TableError):
-    """A value does not fit, and the caller wanted to be told."""
+    """A value does not match the schema in mode FAILFAST."""
 
 
 class DamagedFileError(TableError):
-    """A file of a data folder is not what was written; the text names it."""
+    """A file of a data folder is damaged; the message names it."""

@@ -1,7 +1,7 @@
-"""Topics of a data folder, read without a broker: of a running one up to its high-watermark checkpoint.
+"""Topics of a data folder, read without a broker; if a broker is running, up to its high-watermark checkpoint.
 
-Headers are walked first, which tells where batches are, which of them were aborted and where a transaction is still
-open. Files are read, not mapped: a broker may cut or delete them meanwhile.
+A first pass over batch headers finds the batches, aborted transactions and open transactions. Files are read, not
+mapped: a broker may truncate or delete them during the read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import NamedTuple
 
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
+from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.log import names
 from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets
 from barnabas.log.recovery.replay import transaction_marker
 from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader, read_header
-from barnabas.records.columnar.plan import Batch, Planned, check_batch
+from barnabas.records.columnar.plan import DecodePlan, PlannedBatch, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError
-from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot, TimeBound
-from barnabas.common.types import TopicPartition
+from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
 
 CHUNK = 4 * 1024 * 1024
 
@@ -37,7 +37,7 @@ class Stored(NamedTuple):
 
 
 class SegmentFile:
-    """A `.log` file, open as long as the read lasts: what is deleted meanwhile stays readable."""
+    """A `.log` file, open for the whole read: a file deleted during the read stays readable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,15 +51,15 @@ class SegmentFile:
         os.close(self._descriptor)
 
     def batches(self) -> Iterator[Stored]:
-        """In order; what is cut off at the end is left out."""
+        """Batches in offset order; a truncated batch at the end is skipped."""
         position = 0
         while position + HEADER_SIZE <= self.size:
             try:
                 header = read_header(self.read(position, HEADER_SIZE))
             except struct_error:
-                return  # the file was cut meanwhile
+                return  # the file was truncated during the read
             if header.length < SMALLEST_LENGTH:
-                raise DamagedFileError(f"{self.path} is damaged at byte {position}: there is no batch")
+                raise DamagedFileError(f"{self.path} is damaged at byte {position}: not a record batch")
             if position + header.size > self.size:
                 return
             yield Stored(self, position, header)
@@ -67,7 +67,7 @@ class SegmentFile:
 
 
 class Walked(NamedTuple):
-    """The batches of a partition that a reader of committed records sees."""
+    """Batches of a partition that are visible with isolation level read_committed."""
 
     bounds: Bounds
     batches: list[Stored]
@@ -83,7 +83,7 @@ def open_folder(data: str) -> OpenPlace:
 class Folder:
     def __init__(self, data: Path) -> None:
         if not data.is_dir():
-            raise TableError(f"{data} is no folder: give the one that `barnabas serve --data` has")
+            raise TableError(f"{data} is not a folder: pass the folder of `barnabas serve --data`")
         self._data = data
         self._walked: dict[TopicPartition, Walked] = {}
         self._files: list[SegmentFile] = []
@@ -95,7 +95,7 @@ class Folder:
         found = {place: folder for place, folder in self._partitions() if place.topic == topic}
         if not found:
             known = ", ".join(await self.topics()) or "none"
-            raise TableError(f"there is no topic {topic} in {self._data}; there are {known}")
+            raise TableError(f"unknown topic {topic} in {self._data}; topics: {known}")
         for place, folder in sorted(found.items()):
             starts, ends = self._checkpoint(folder, LOG_STARTS), self._checkpoint(folder, HIGH_WATERMARKS)
             self._walked[place] = self._walk(folder, starts.get(place, 0), ends.get(place, 0))
@@ -162,7 +162,7 @@ class Folder:
 
 
 def walk(files: list[SegmentFile], first: int, until: int) -> Walked:
-    """The batches from `first` on; the end is the last stable offset, at most `until`."""
+    """Return the batches from `first`; the end is the last stable offset, at most `until`."""
     kept: list[Stored] = []
     hidden: set[int] = set()
     open_transactions: dict[int, list[Stored]] = defaultdict(list)
@@ -195,7 +195,7 @@ def _end_transaction(stored: Stored, open_transactions: dict[int, list[Stored]],
 
 
 class FolderSource:
-    """A BatchSource: neighbouring batches of a file at once."""
+    """A BatchSource that reads adjacent batches of a file at once."""
 
     def __init__(self, ranges: list[tuple[OffsetRange, list[Stored]]]) -> None:
         self._chunks = [(wanted, chunk) for wanted, batches in ranges for chunk in _chunks(wanted, batches)]
@@ -210,10 +210,10 @@ class FolderSource:
         self._at += 1
         start, file = chunk[0].position, chunk[0].file
         data = memoryview(file.read(start, chunk[-1].position + chunk[-1].header.size - start))
-        batches = [Batch(stored.position - start, stored.header) for stored in chunk]
+        batches = [PlannedBatch(stored.position - start, stored.header) for stored in chunk]
         for batch in batches:
             _check(file, start, data, batch)
-        planned = Planned(data, batches, chunk[-1].header.next_offset)
+        planned = DecodePlan(data, batches, chunk[-1].header.next_offset)
         return [FetchedRange(wanted.place, wanted.first, wanted.until, planned)]
 
     async def close(self) -> None:
@@ -235,11 +235,11 @@ def _chunks(wanted: OffsetRange, batches: list[Stored]) -> Iterator[list[Stored]
         yield held
 
 
-def _check(file: SegmentFile, start: int, data: memoryview, batch: Batch) -> None:
+def _check(file: SegmentFile, start: int, data: memoryview, batch: PlannedBatch) -> None:
     try:
         check_batch(data[batch.start : batch.end], batch.header)
     except KafkaError as error:
         raise DamagedFileError(
             f"{file.path}, byte {start + batch.start}: {error.message}. "
-            "`barnabas log verify` looks through the whole folder"
+            "`barnabas log verify` checks the whole folder"
         ) from error

@@ -1,4 +1,4 @@
-"""What is new in a topic, again and again; with a checkpoint also after the process has ended."""
+"""Follow a topic: yield new records repeatedly; with a checkpoint, also across restarts of the process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.common.types import TopicPartition
 from barnabas.tables.errors import TableError
 from barnabas.tables.places import Snapshot
 from barnabas.tables.reading import Statistics
 from barnabas.tables.scan import Scan
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.tables.table import Table
@@ -32,7 +32,7 @@ class News(NamedTuple):
 
 
 def follow(table: Table, columns: list[str], checkpoint: str | None, once: bool) -> Iterator[pa.Table]:
-    """The checkpoint moves when the caller comes back for more: what was not used is given again."""
+    """The checkpoint advances when the caller asks for the next table: an unprocessed table is delivered again."""
     path = None if checkpoint is None else Path(checkpoint)
     known = {} if path is None else read_checkpoint(path, table.topic)
     scan: Scan[News] = Scan(lambda: _news(table, columns, known, once))
@@ -50,7 +50,7 @@ async def _news(table: Table, columns: list[str], known: Positions, once: bool) 
     schema = table.shape.select(columns).schema
     positions = dict(known)
     while True:
-        place = await table.open_place()  # a folder is looked at anew each time; brokers are asked again
+        place = await table.open_place()  # open again each time, to see new segments and offsets
         try:
             ranges = new_ranges(await table.snapshot(place), positions)
             rows = [batch async for batch in table.rows(place, ranges, columns, Statistics())]
@@ -66,14 +66,14 @@ async def _news(table: Table, columns: list[str], known: Positions, once: bool) 
 
 
 def new_ranges(snapshot: Snapshot, positions: Positions) -> list[OffsetRange]:
-    """TableError where records that were not read are gone already, or a topic of the same name is a new one."""
+    """Raises TableError if unread records were deleted, or the topic was recreated."""
     found = []
     for place, (first, until) in snapshot.items():
         position = positions.get(place, first)
         if place in positions and not first <= position <= until:
             raise TableError(
-                f"{place} holds the offsets {first} to {until}, and {position} was to come next: records were removed, "
-                "or the topic was made anew. Remove the checkpoint to begin again"
+                f"{place} holds offsets {first} to {until}, but the next offset is {position}: records were deleted, "
+                "or the topic was recreated. Delete the checkpoint to start over"
             )
         if until > position:
             found.append(OffsetRange(place, position, until))
@@ -91,14 +91,14 @@ def read_checkpoint(path: Path, topic: str) -> Positions:
             TopicPartition(topic, int(index)): int(offset) for index, offset in found["offsets"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TableError(f"{path} is no checkpoint of a table: {error}") from error
+        raise TableError(f"{path} is not a table checkpoint: {error}") from error
     if found.get("topic") != topic:
         raise TableError(f"{path} is the checkpoint of {found.get('topic')}, not of {topic}")
     return positions
 
 
 def write_checkpoint(path: Path, topic: str, positions: Positions) -> None:
-    """All of it or nothing."""
+    """Replace the file atomically."""
     offsets = {str(place.partition): offset for place, offset in sorted(positions.items())}
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w") as file:

@@ -1,4 +1,4 @@
-"""The schema of a topic that has none: from values of JSON at its beginning and its end. Pure."""
+"""Infer the schema of a topic from JSON values at its start and end. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-SAMPLE = 1000  # records at the beginning, and as many at the end
+SAMPLE = 1000  # records at the start, and as many at the end
 DEEPEST = 16
-RARE = 20  # one of so many
+RARE = 20  # a type in fewer than one of 20 values is rare
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def infer_fields(values: Iterable[bytes | None]) -> pa.Schema | None:
-    """None: most values are no JSON objects."""
+    """None if most values are not JSON objects."""
     seen: dict[str, Counter[pa.DataType]] = defaultdict(Counter)
     good = bad = 0
     for value in values:
@@ -37,7 +37,7 @@ def infer_fields(values: Iterable[bytes | None]) -> pa.Schema | None:
 
 
 def _common(kinds: Counter[pa.DataType]) -> pa.DataType:
-    """What holds all of them but for the rare ones that only a STRING would hold: these do not fit."""
+    """Widest common type, ignoring rare types that would force STRING: such values do not match."""
     found, total = pa.null(), kinds.total()
     for kind, count in kinds.most_common():
         both = merge(found, kind)
@@ -48,7 +48,7 @@ def _common(kinds: Counter[pa.DataType]) -> pa.DataType:
 
 
 def type_of(content: Any, depth: int = 0) -> pa.DataType:
-    """BIGINT, DOUBLE, BOOLEAN, STRING, ARRAY or STRUCT; text stays text, also if it looks like a time."""
+    """BIGINT, DOUBLE, BOOLEAN, STRING, ARRAY or STRUCT; text stays text, even if it looks like a timestamp."""
     if isinstance(content, bool):
         return pa.bool_()
     if isinstance(content, int):
@@ -68,7 +68,7 @@ def type_of(content: Any, depth: int = 0) -> pa.DataType:
 
 
 def merge(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """What holds both: anything fits a STRING, which has the JSON as it is written."""
+    """Common type of both: any value fits STRING, which keeps the JSON text."""
     if one == other or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
@@ -86,7 +86,7 @@ def merge(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def settled(kind: pa.DataType) -> pa.DataType:
-    """Of what was always null, STRING."""
+    """Replace the null type by STRING."""
     if pa.types.is_null(kind):
         return pa.string()
     if pa.types.is_list(kind):

@@ -1,4 +1,4 @@
-"""The newest record of each key: what a compacted topic means, whether it has been compacted or not."""
+"""Latest record of each key: the content of a compacted topic, compacted already or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_rows(table: Table, columns: list[str], memory: str | None) -> pa.Table:
-    """Within a partition the later offset is newer; a key that is in several, by its timestamps.
+    """Within a partition, the larger offset is newer; across partitions, the larger timestamp.
 
     Records without a key are left out. DuckDB sorts, and spills beyond `memory`.
     """

@@ -1,4 +1,4 @@
-"""`barnabas.table`: a topic by its name and place. Nothing heavy is imported before it is called."""
+"""`barnabas.table`: open a topic by name and location. Heavy imports happen on the first call."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def open_table(
     config: Mapping[str, str] | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Table:
-    """A topic of a cluster (`bootstrap`), of a data folder (`data`) or of an object store (`remote`) as a table.
+    """Open a topic of a cluster (`bootstrap`), a data folder (`data`) or an object store (`remote`) as a table.
 
-    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema. Else
-    the registry is asked, and without a registry it is inferred from JSON and said by `notify`, which writes to
-    standard error.
-    `config` has TLS and SASL by Kafka's names for brokers, and options of the object store.
+    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema.
+    Otherwise the schema comes from the registry; without a registry it is inferred from JSON and reported through
+    `notify`, which writes to standard error.
+    `config` holds TLS and SASL settings by Kafka's names for brokers, and options of the object store.
     """
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
@@ -49,11 +49,11 @@ def place_of(
     *,
     trusted: bool = False,
 ) -> OpenPlace:
-    """How to open what was named; a broker on this machine if nothing was. `trusted`: look up `${env:...}`."""
+    """Return a function that opens the location; default: a broker on this host. `trusted` allows `${env:...}`."""
     from barnabas.tables.errors import TableError
 
     if sum(given is not None for given in (bootstrap, data, remote)) > 1:
-        raise TableError("a table is read from one place: give bootstrap, data or remote")
+        raise TableError("pass exactly one of bootstrap, data and remote")
     if data is not None:
         from barnabas.tables.folder import open_folder
 

@@ -1,17 +1,17 @@
-"""Where topics are: brokers, a data folder or a bucket. A read sees one moment of any of them."""
+"""Locations of topics: brokers, a data folder or a bucket. A read sees a consistent snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from barnabas.client.range_fetcher import BatchSource
 from barnabas.client.offsets import OffsetRange
+from barnabas.client.range_fetcher import BatchSource
 from barnabas.common.types import TopicPartition
 
 
 class Bounds(NamedTuple):
-    """What a read of a partition sees: from `first` up to, without, `until`."""
+    """Offsets that a read of a partition sees: from `first` up to `until`, exclusive."""
 
     first: int
     until: int
@@ -28,22 +28,22 @@ Snapshot = Mapping[TopicPartition, Bounds]
 
 
 class TableSource(Protocol):
-    """Opened for one read, in the loop of that read."""
+    """Opened for one read, on the event loop of that read."""
 
     async def snapshot(self, topic: str) -> Snapshot:
-        """Committed records only: ends are last stable offsets, asked for once."""
+        """Committed records only: ends are last stable offsets, requested once."""
         ...
 
     async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
-        """For each partition an offset below which every record is older."""
+        """For each partition, an offset below which every record is older."""
         ...
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        """Up to `most` a partition, ascending."""
+        """Up to `most` bounds per partition, ascending."""
         ...
 
     def read(self, ranges: Iterable[OffsetRange]) -> BatchSource:
-        """At most one range of each partition."""
+        """At most one range per partition."""
         ...
 
     async def topics(self) -> list[str]: ...

@@ -10,20 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from barnabas.client.offsets import OffsetRange
-from barnabas.records.columnar.decode import Columns, decode
+from barnabas.common.types import TopicPartition
 from barnabas.filters import Filter
+from barnabas.records.columnar.decode import RecordColumns, decode
 from barnabas.tables.places import TableSource
 from barnabas.tables.rows import RowBuilder, constant
 from barnabas.tables.shapes import RowShape
-from barnabas.common.types import TopicPartition
 
 
 @dataclass
 class Statistics:
-    """What a read has cost, and what it has left out."""
+    """Statistics of a read: cost and skipped data."""
 
     records: int = 0  # decoded
-    bytes: int = 0  # of batches, as they lie in the log
+    bytes: int = 0  # of batches, as stored in the log
     bad_values: int = 0  # nulls with a reason
     ranges: list[OffsetRange] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ async def read_rows(
     statistics: Statistics,
     where: Filter | None = None,
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Any ranges, one round for each that a partition has more than one of."""
+    """Read any ranges; several ranges of a partition take several rounds."""
     builder = RowBuilder(shape)
     statistics.columns = shape.schema.names
     wanted = builder.wanted if where is None else builder.wanted | (where.sources - {"partition"})
@@ -58,7 +58,7 @@ async def read_rows(
 
 async def _columns(
     place: TableSource, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
-) -> AsyncGenerator[tuple[TopicPartition, Columns], None]:
+) -> AsyncGenerator[tuple[TopicPartition, RecordColumns], None]:
     source = place.read(ranges)
     try:
         while not source.is_done:
@@ -72,7 +72,7 @@ async def _columns(
 
 
 def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
-    """A source reads one range of each partition at a time."""
+    """Group ranges into rounds: a source reads one range per partition at a time."""
     found: list[list[OffsetRange]] = []
     for wanted in ranges:
         for held in found:
@@ -84,9 +84,9 @@ def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
     return found
 
 
-def _kept(columns: Columns, place: TopicPartition, where: Filter) -> Columns:
+def _kept(columns: RecordColumns, place: TopicPartition, where: Filter) -> RecordColumns:
     arrays = {**columns.arrays, "partition": constant(place.partition, pa.int32(), columns.rows)}
     mask = where.mask(arrays, columns.rows)
     chosen = pa.array(mask)
     kept = {name: array.filter(chosen) for name, array in columns.arrays.items()}
-    return Columns(int(np.count_nonzero(mask)), kept)
+    return RecordColumns(int(np.count_nonzero(mask)), kept)

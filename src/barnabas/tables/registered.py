@@ -1,4 +1,4 @@
-"""Values that begin with the id of the schema that they were written with: schemas of a registry, each fetched once."""
+"""Values that begin with the id of their writer schema: schemas from a registry, each fetched once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from barnabas.client.schemas.formats.avro import ready_schema
 from barnabas.client.schemas.client import RegistryError, Schema, SchemaClient, decode
+from barnabas.client.schemas.formats.avro import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat
 
@@ -26,13 +26,13 @@ _JSON_TYPES = {
 
 
 def writer_schemas(url: str) -> Written:
-    """A function of a value: the Avro schema that it was written with, and its bytes. ValueError for what has none."""
+    """Return a function that splits a value into its Avro writer schema and data. ValueError if it has no id."""
     client, parsed = SchemaClient(url), dict[int, Any]()
 
     def split(value: bytes) -> tuple[Any, bytes]:
         schema_id, payload = decode(value)
         if schema_id not in parsed:
-            with client:  # few schemas, and nobody who would close it later
+            with client:  # few schemas, and no owner that would close it later
                 parsed[schema_id] = avro_schema(client, fetched(client, schema_id))
         return parsed[schema_id], payload
 
@@ -49,12 +49,12 @@ def fetched(client: SchemaClient, schema_id: int) -> Schema:
 
 
 def avro_schema(client: SchemaClient, schema: Schema) -> Any:
-    """Parsed, with what it refers to."""
+    """Parse the schema with its references."""
     return ready_schema(json.loads(avro_text(client, schema)))
 
 
 def avro_text(client: SchemaClient, schema: Schema) -> str:
-    """As JSON that needs nothing else: what it refers to stands where it is named first."""
+    """Self-contained JSON: a referenced schema is inlined at its first use."""
     if schema.type != "AVRO":
         raise ValueError(f"its schema is {schema.type}, not AVRO")
     if not schema.references:
@@ -92,9 +92,9 @@ def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]
 
 
 def registered_format(url: str, topic: str, sample: Sample = list) -> ValueFormat | None:
-    """By the newest schema of the subject `TOPIC-value`; None if the registry has none.
+    """Use the latest schema of the subject `TOPIC-value`; None if the registry has none.
 
-    A Protobuf schema may have several messages: the columns are those of the one that most values of the sample are.
+    A Protobuf schema may have several messages: the columns are those of the most frequent message in the sample.
     """
     with SchemaClient(url) as client:
         try:
@@ -122,13 +122,13 @@ def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:
 
 
 def newest_avro(url: str, topic: str) -> str:
-    """The newest schema of the subject `TOPIC-value`, with what it refers to."""
+    """Latest schema of the subject `TOPIC-value`, with its references."""
     with SchemaClient(url) as client:
         return avro_text(client, client.latest(f"{topic}-value").schema)
 
 
 def json_schema_fields(text: str) -> pa.Schema:
-    """The properties of a JSON Schema; what has no plain type is a STRING, which has the JSON as it is written."""
+    """Properties of a JSON Schema; a property without a simple type becomes a STRING with the JSON text."""
     found = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("properties"), dict):
         raise SchemaError("the JSON Schema has no properties: give the fields by schema='...'")

@@ -1,11 +1,11 @@
-"""Which columns a topic of Protobuf messages has, by the registry's newest schema."""
+"""Columns of a topic of Protobuf messages, by the latest schema in the registry."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_latest
 from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
+from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_latest
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing.protobuf import Names, message_names
 from barnabas.tables.parsing.protobuf_columns import message_fields
@@ -14,7 +14,7 @@ from barnabas.tables.shapes import REASON, ValueFormat
 
 
 def protobuf_format(url: str, topic: str, message: str | None = None, sample: Sample = list) -> ValueFormat:
-    """Columns of the named message; else of the one that most of the sample are; else of the schema's first."""
+    """Columns of the named message; else of the most frequent one in the sample; else of the schema's first."""
     with SchemaClient(url) as client:
         subject = f"{topic}-value"
         newest = client.latest(subject).schema
@@ -38,6 +38,6 @@ def _usual_message(name_of: Names, values: list[bytes | None]) -> str | None:
         try:
             schema_id, payload = decode(value or b"")
             names[name_of(schema_id, split_message_index(payload)[0])] += 1
-        except ValueError:  # no value of a serializer
+        except ValueError:  # not written by a serializer
             continue
     return names.most_common(1)[0][0] if names else None

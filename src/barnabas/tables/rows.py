@@ -8,17 +8,17 @@ from functools import cached_property, lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barnabas.records.columnar.decode import BITS, Columns
+from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import BITS, RecordColumns
 from barnabas.tables.errors import BadValueError
 from barnabas.tables.parsing.values import Parsed, explainer, value_parser
 from barnabas.tables.shapes import DROP_MALFORMED, FAIL_FAST, RowShape, ValueFormat
-from barnabas.common.types import TopicPartition
 
-BLOCK = 1 << 16  # rows of a constant column that are made at once, and then shared
+BLOCK = 1 << 16  # rows of a constant column, built once and shared
 
 
 class RowBuilder:
-    """One a task. `bad` counts the values that did not fit."""
+    """One per task. `bad` counts the values that do not match."""
 
     def __init__(self, shape: RowShape) -> None:
         self._schema = shape.schema
@@ -33,14 +33,14 @@ class RowBuilder:
     def _prepare(self, form: ValueFormat) -> None:
         own = [name for name, column in self._sources.items() if column is None]
         self._typed = [name for name in form.fields.names if name in own]
-        # A value is parsed only for its fields, or to know whether it can be.
+        # A value is parsed only for its fields, or to validate it.
         self._parse = value_parser(form, self._typed) if own else None
         if own:
             self.wanted |= {"value"}
         if form.mode == FAIL_FAST:
             self.wanted |= {"offset"}
 
-    def batch(self, columns: Columns, place: TopicPartition) -> pa.RecordBatch:
+    def batch(self, columns: RecordColumns, place: TopicPartition) -> pa.RecordBatch:
         made = self._record_columns(columns, place)
         if self._value is None or self._parse is None:
             return self._assemble(made)
@@ -57,7 +57,7 @@ class RowBuilder:
             raise self._failure(columns, parsed, place)
         return batch.filter(pa.array(~parsed.bad)) if self._value.mode == DROP_MALFORMED else batch
 
-    def _record_columns(self, columns: Columns, place: TopicPartition) -> dict[str, pa.Array]:
+    def _record_columns(self, columns: RecordColumns, place: TopicPartition) -> dict[str, pa.Array]:
         made = {}
         for name, column in self._sources.items():
             if column == "topic":
@@ -69,7 +69,7 @@ class RowBuilder:
         return made
 
     def _corrupt(self, values: pa.Array, parsed: Parsed) -> dict[str, pa.Array]:
-        """The raw value where it did not fit, for a schema that has a column for it."""
+        """Raw value of each row that does not match, if the schema has a column for it."""
         assert self._value is not None
         name = self._value.corrupt_column
         if self._sources.get(name, "") is not None:
@@ -84,7 +84,7 @@ class RowBuilder:
         return {name: pa.array(text, kind)}
 
     def _reasons(self, values: pa.Array, parsed: Parsed) -> dict[str, pa.Array]:
-        """Why a value did not fit, for a schema that has a column for that."""
+        """Reason why a value does not match, if the schema has a column for it."""
         assert self._value is not None
         name = self._value.reason_column
         if name is None or name not in self._sources:
@@ -103,14 +103,15 @@ class RowBuilder:
     def _assemble(self, made: dict[str, pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)
 
-    def _failure(self, columns: Columns, parsed: Parsed, place: TopicPartition) -> BadValueError:
+    def _failure(self, columns: RecordColumns, parsed: Parsed, place: TopicPartition) -> BadValueError:
         assert self._value is not None
         row = int(parsed.bad.argmax())
         value = columns.arrays["value"][row].as_py()
         shown = value[:80].decode("utf-8", "replace")
         return BadValueError(
-            f"the value at offset {columns.arrays['offset'][row].as_py()} of {place} is no {self._value.kind} of the "
-            f"schema: {shown!r} (mode FAILFAST; PERMISSIVE gives nulls and the column {self._value.corrupt_column!r})"
+            f"the value at offset {columns.arrays['offset'][row].as_py()} of {place} is not valid "
+            f"{self._value.kind} for the schema: {shown!r} "
+            f"(mode FAILFAST; PERMISSIVE gives nulls and the column {self._value.corrupt_column!r})"
         )
 
 
@@ -120,7 +121,7 @@ def _block(value: str | int, kind: pa.DataType, size: int) -> pa.Array:
 
 
 def constant(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """A column of one value: a slice of one that is made once and shared, because arrays never change."""
+    """A column of one value: a slice of a shared array, because arrays are immutable."""
     size = BLOCK
     while size < rows:
         size *= 2

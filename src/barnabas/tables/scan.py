@@ -1,6 +1,6 @@
-"""Reading in a thread with a loop of its own, whoever asks: a script, a notebook with a loop, DuckDB's threads.
+"""Read in a thread with a separate event loop, for any caller: a script, a notebook with a loop, DuckDB's threads.
 
-Every thread is joined: when its last item was taken, when the reader is closed, at the latest when the process ends.
+Every thread is joined: when its last item was taken, when the reader is closed, at the latest when the process exits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FULL_SECONDS = 0.002
 
 
 class _End:
-    """Behind the last item."""
+    """Marks the end of the items."""
 
 
 _END = _End()
@@ -30,7 +30,7 @@ _running: weakref.WeakSet[Scan[Any]] = weakref.WeakSet()
 
 
 class Scan(Iterator[T], Generic[T]):
-    """Iterates over what an asynchronous generator yields in a thread; a few items ahead."""
+    """Iterate over an asynchronous generator that runs in a thread, a few items ahead."""
 
     def __init__(self, produce: Callable[[], AsyncGenerator[T, None]]) -> None:
         self._produce = produce
@@ -59,17 +59,17 @@ class Scan(Iterator[T], Generic[T]):
         return found
 
     def close(self) -> None:
-        """Ends the thread, wherever it is."""
+        """Stop the thread in any state."""
         self._stopped = True
         loop, task = self._loop, self._task
         if loop is not None and task is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the thread is ending by itself
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the thread is already ending
                 loop.call_soon_threadsafe(task.cancel)
         while self._thread.is_alive():
             self._drain()
             self._thread.join(0.05)
         with contextlib.suppress(queue.Full):
-            self._items.put_nowait(_END)  # whoever waits for an item in another thread must not wait for ever
+            self._items.put_nowait(_END)  # wakes a consumer that waits in another thread
 
     def _drain(self) -> None:
         try:
@@ -100,14 +100,12 @@ class Scan(Iterator[T], Generic[T]):
                 self._items.put_nowait(item)
                 return
             except queue.Full:
-                await asyncio.sleep(
-                    FULL_SECONDS
-                )  # the loop stays awake: answers arrive, no request times out
+                await asyncio.sleep(FULL_SECONDS)  # the loop keeps running, so that no request times out
         raise asyncio.CancelledError
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What a coroutine returns that runs in a thread with a loop of its own."""
+    """Run a coroutine in a thread with a separate event loop and return its result."""
 
     async def produce() -> AsyncGenerator[T, None]:
         yield await work()

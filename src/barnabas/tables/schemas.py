@@ -1,4 +1,4 @@
-"""The schema of a topic: given, else a registry's, else inferred from its first and last records and said aloud."""
+"""Schema of a topic: given, else from a registry, else inferred from the first and last records and reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReadSchema:
-    """What the caller has said about values."""
+    """Format and schema of the values as given by the caller."""
 
     schema: str | pa.Schema | None = None
     format: str | None = None
@@ -31,9 +31,9 @@ class ReadSchema:
 
 
 def find_shape(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Notify) -> RowShape:
-    """Which columns the topic has."""
+    """Return the columns of the topic."""
     if wanted.format is not None and wanted.format not in FORMATS:
-        raise SchemaError(f"format={wanted.format!r} is none of {', '.join(FORMATS)}")
+        raise SchemaError(f"unknown format {wanted.format!r}; formats: {', '.join(FORMATS)}")
     if wanted.format == "none":
         return shape_of(None)
     given = _given(wanted)
@@ -54,7 +54,7 @@ def _given(wanted: ReadSchema) -> ValueFormat | None:
         return ValueFormat("string", pa.schema([("value", pa.string())]), reason_column=REASON)
     if wanted.schema is None:
         if wanted.format in ("csv", "avro"):
-            raise SchemaError(f"format={wanted.format!r} needs schema='...'")
+            raise SchemaError(f"format={wanted.format!r} requires schema='...'")
         return None
     if wanted.format == "avro":
         return _avro(wanted.schema)
@@ -66,7 +66,7 @@ def _avro(schema: str | pa.Schema) -> ValueFormat:
     from barnabas.tables.parsing.avro_columns import avro_fields
 
     if not isinstance(schema, str):
-        raise SchemaError("format='avro' needs the Avro schema, as JSON, in schema='...'")
+        raise SchemaError("format='avro' requires the Avro schema, as JSON, in schema='...'")
     return ValueFormat("avro", avro_fields(schema), avro_schema=schema, reason_column=REASON)
 
 
@@ -75,18 +75,18 @@ def _inferred(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Not
     fields = infer_fields(values)
     if fields is None:
         if wanted.format == "json":
-            raise SchemaError(f"{topic} has no JSON objects to infer a schema from: give schema='...'")
+            raise SchemaError(f"{topic} has no JSON objects to infer a schema from: pass schema='...'")
         notify(
-            f"{topic}: most values are no JSON objects, so there are key, value and the other columns of records."
+            f"{topic}: most values are not JSON objects; the columns are key, value and the other record fields."
         )
         return shape_of(None)
     text = ", ".join(f"{field.name} {ddl_of(field.type)}" for field in fields)
-    notify(f"{topic}: {text} (inferred from {len(values):,} records; give a schema if it is another)")
+    notify(f"{topic}: {text} (inferred from {len(values):,} records; pass a schema to override it)")
     return shape_of(ValueFormat("json", fields, reason_column=REASON))
 
 
 async def sample(topic: str, open_place: OpenPlace) -> list[bytes | None]:
-    """Values of the first and the last records, of each partition its share."""
+    """Sample values of the first and last records, evenly across partitions."""
     place = await open_place()
     try:
         snapshot = await place.snapshot(topic)

@@ -1,8 +1,8 @@
-"""Which columns a read has, and where each comes from: the record, its place, or a field of its value.
+"""Columns of a read and their origin: the record, its partition, or a field of its value.
 
-Values without a format: key, value, topic, partition, offset, timestamp, timestampType, headers, as in Spark's own
-connector for Kafka. With one a plain name is a field of the value; what belongs to the record is then written with an
-underscore: `_offset`, `_timestamp`, ...
+Without a value format: key, value, topic, partition, offset, timestamp, timestampType, headers, as in Spark's Kafka
+connector. With one, a plain name is a field of the value and record columns have an underscore: `_offset`,
+`_timestamp`, ...
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASON = "_error"
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How to take a value apart. `fields` are its own; the columns for values that do not fit are not among them."""
+    """Format of values. `fields` excludes the columns for values that do not match."""
 
     kind: str  # json, avro, protobuf, csv or string
     fields: pa.Schema
@@ -39,20 +39,20 @@ class ValueFormat:
     delimiter: str = ","
     avro_schema: str | None = None
     reason_column: str | None = None
-    registry: str | None = None  # values begin with the id of the schema that they were written with
-    descriptors: bytes | None = None  # of Protobuf: a FileDescriptorSet, and the message that values are
+    registry: str | None = None  # values begin with the id of their writer schema
+    descriptors: bytes | None = None  # Protobuf: a FileDescriptorSet, and the message of the values
     message: str = ""
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """The rows of a read."""
+    """Row layout of a read."""
 
     schema: pa.Schema
     value: ValueFormat | None
 
     def record_column(self, name: str) -> str | None:
-        """The column of the record that a name means; None for what comes out of the value."""
+        """Record column that a name refers to; None for a field of the value."""
         if self.value is None:
             return name
         return name[1:] if name.startswith("_") and name[1:] in RECORD_COLUMNS else None
@@ -62,7 +62,7 @@ class RowShape:
 
 
 def shape_of(value: ValueFormat | None) -> RowShape:
-    """All columns that there are: the fields of the value first."""
+    """All available columns, the fields of the value first."""
     if value is None:
         return RowShape(pa.schema(list(RECORD_COLUMNS.items())), None)
     own = [field for field in value.fields if field.name not in (value.corrupt_column, value.reason_column)]

@@ -1,4 +1,4 @@
-"""SQL over topics, in DuckDB: it hands columns and filters down, so that only what a query needs is read."""
+"""SQL over topics with DuckDB, which pushes columns and filters down, so that only the required data is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.tables.reading import Statistics
 from barnabas.tables.shapes import CORRUPT
 from barnabas.tables.table import Table
 
-HIDDEN = (CORRUPT, "_value", "_topic", "_timestampType")  # `select *` is long enough; Python has them
+HIDDEN = (CORRUPT, "_value", "_topic", "_timestampType")  # not in `select *`; available in Python
 
 OpenTable = Callable[[str], Table]
 
@@ -25,7 +25,7 @@ OpenTable = Callable[[str], Table]
 @dataclass(frozen=True)
 class Answer:
     rows: pa.Table
-    plan: str = ""  # DuckDB's, if it was asked for
+    plan: str = ""  # DuckDB's, if requested
     reads: dict[str, list[Statistics]] = field(default_factory=dict)
 
     @property
@@ -34,12 +34,12 @@ class Answer:
 
 
 def query(text: str, open_table: OpenTable, *, memory: str | None = None, explain: bool = False) -> Answer:
-    """The rows of a query, or what running it has taken. Every topic that it names is a table of that name."""
+    """Run a query, or explain and run it. Every topic that it names is a table with that name."""
     datasets = {name: _dataset(open_table(name)) for name in topics_of(text)}
     with database(datasets, memory) as connection:
         found = connection.sql(f"EXPLAIN ANALYZE {text}" if explain else text)
         if found is None:
-            raise TableError("this is no query: write SELECT ... FROM topic")
+            raise TableError("not a query: write SELECT ... FROM topic")
         rows = found.to_arrow_table()
     reads = {name: dataset.statistics for name, dataset in datasets.items()}
     if not explain:
@@ -49,7 +49,7 @@ def query(text: str, open_table: OpenTable, *, memory: str | None = None, explai
 
 
 def topics_of(text: str) -> list[str]:
-    """The tables that a query names; TableError when it is none. It is parsed, and nothing else."""
+    """Tables that a query names; TableError if it cannot be parsed. The query does not run."""
     duckdb = import_duckdb()
     connection = duckdb.connect(":memory:")
     try:
@@ -58,9 +58,9 @@ def topics_of(text: str) -> list[str]:
         connection.close()
     parsed = json.loads(answer)
     if parsed["error"]:
-        raise TableError(f"this is no query over topics: {parsed['error_message']}")
+        raise TableError(f"not a query over topics: {parsed['error_message']}")
     if len(parsed["statements"]) != 1:
-        raise TableError("one query at a time")
+        raise TableError("only one query at a time")
     nodes = list(_walk(parsed))
     names = {_name(node) for node in nodes if node.get("type") == "BASE_TABLE"}
     own = {entry["key"] for node in nodes for entry in (node.get("cte_map") or {}).get("map", ())}
@@ -80,7 +80,7 @@ def _name(node: dict[str, Any]) -> str:
     parts = [node.get("catalog_name"), node.get("schema_name"), node["table_name"]]
     whole = ".".join(part for part in parts if part)
     if whole != node["table_name"]:
-        raise TableError(f'{whole} is a schema and a table to SQL: write the topic in quotes, "{whole}"')
+        raise TableError(f'SQL reads {whole} as schema and table: quote the topic, "{whole}"')
     return whole
 
 
@@ -89,7 +89,7 @@ def _dataset(table: Table) -> TopicDataset:
 
 
 def describe(topic: str, read: Statistics) -> str:
-    """What one scan has read, for people."""
+    """Summary of one scan, for display."""
     offsets = sum(wanted.size for wanted in read.ranges)
     columns = ", ".join(read.columns) or "none"
     return (

@@ -3,7 +3,7 @@
 orders = barnabas.table("orders", bootstrap="127.0.0.1:9092")
 orders.since("1h").to_pandas()
 
-Every read is a snapshot: it asks once where partitions end, and sees committed records up to there.
+Every read is a snapshot: it requests the end offsets once, and sees committed records up to there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.durations import seconds_of
-from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.filters import Filter
+from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, TableSource, Snapshot
+from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource
 from barnabas.tables.reading import Statistics, read_rows
 from barnabas.tables.scan import Scan
 from barnabas.tables.shapes import REASON, RowShape
@@ -33,12 +33,12 @@ from barnabas.tables.windows import Names, prune, windows_of
 if TYPE_CHECKING:
     import polars
 
-TIME_BOUNDS = 64  # a partition, for filters by time
+TIME_BOUNDS = 64  # per partition, for filters by time
 
 
 @dataclass(frozen=True)
 class Table:
-    """What to read; nothing is read before a method asks for rows."""
+    """A topic and how to read it; no data is read until a method requests rows."""
 
     topic: str
     open_place: OpenPlace
@@ -46,7 +46,7 @@ class Table:
     from_timestamp: int | None = None  # milliseconds
     filter: Filter | None = None
     last: Statistics = field(default_factory=Statistics, compare=False)
-    """What the last read has cost, and how many values did not fit."""
+    """Statistics of the last read: cost, and values that did not match."""
 
     @property
     def names(self) -> Names:
@@ -54,22 +54,22 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """Those of a read that names none: the fields of the value, and why a value has none."""
+        """Default columns: the fields of the value, and the reason why a value has none."""
         if self.shape.value is None:
             return [name for name in self.shape.schema.names if name != "headers"]
         return [*self.shape.value.fields.names, *([REASON] if self.shape.value.reason_column else [])]
 
     @property
     def schema(self) -> pa.Schema:
-        """Of all columns that can be asked for."""
+        """Schema of all available columns."""
         return self.shape.schema
 
     def since(self, when: str | timedelta | datetime) -> Table:
-        """`"1h"`, or a moment: only records with that timestamp or a later one."""
+        """Only records with this timestamp or a later one: `"1h"`, or a point in time."""
         return replace(self, from_timestamp=_milliseconds(when), last=Statistics())
 
     def where(self, text: str) -> Table:
-        """A filter as `barnabas consume --where` has it; it is evaluated before values are taken apart."""
+        """Filter as in `barnabas consume --where`; evaluated before values are parsed."""
         return replace(self, filter=Filter(text), last=Statistics())
 
     def to_arrow(self, columns: list[str] | None = None) -> pa.Table:
@@ -92,11 +92,11 @@ class Table:
         return found
 
     def dataset(self, columns: list[str] | None = None) -> TopicDataset:
-        """For DuckDB and others that push columns and filters down; all columns unless some are named."""
+        """Dataset for DuckDB and other engines that push columns and filters down; default: all columns."""
         return TopicDataset(self, self._checked(columns or self.shape.schema.names))
 
     def latest(self, columns: list[str] | None = None, *, memory: str | None = None) -> pa.Table:
-        """The newest record of each key, without those whose newest is a tombstone."""
+        """Latest record of each key, without keys whose latest record is a tombstone."""
         from barnabas.tables.latest import latest_rows
 
         return latest_rows(self, self._checked(columns), memory)
@@ -104,7 +104,7 @@ class Table:
     def follow(
         self, checkpoint: str | None = None, *, columns: list[str] | None = None, once: bool = False
     ) -> Iterator[pa.Table]:
-        """What is new, again and again. With a checkpoint only what came after its last table was used."""
+        """Yield new records repeatedly. With a checkpoint, resume after the last processed table."""
         from barnabas.tables.following import follow
 
         return follow(self, self._checked(columns), checkpoint, once)
@@ -112,7 +112,7 @@ class Table:
     async def batches(
         self, columns: list[str], wanted: pc.Expression | None, statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """In the loop of a scan."""
+        """Runs on the event loop of a scan."""
         place = await self.open_place()
         try:
             snapshot = await self.snapshot(place)
@@ -149,7 +149,7 @@ class Table:
     async def rows(
         self, place: TableSource, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """A record between two offsets may be older than the moment that it was found by: rows are filtered."""
+        """Rows are filtered: a record between two offsets may be older than the timestamp of the lookup."""
         if self.from_timestamp is None:
             read, extra = self.shape.select(columns), False
         else:

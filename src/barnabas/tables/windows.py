@@ -1,6 +1,6 @@
-"""Which offsets a query needs: windows of each partition, of which Arrow leaves out those that a filter excludes.
+"""Offsets that a query needs: windows of each partition, pruned by the query's filter.
 
-Arrow knows how to do that for files with a partition expression: each window is such a file that nobody opens.
+Arrow prunes files by a partition expression: each window poses as such a file, which is never opened.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.tables.places import Snapshot, TimeBound
-from barnabas.common.types import TopicPartition
 
-MOST_WINDOWS = 1024  # Arrow takes 6 to 41 ms for 1,000
+MAX_WINDOWS = 1024  # Arrow takes 6 to 41 ms for 1,000
 MICROSECONDS = 1000  # in a millisecond
 
 
 class Names(NamedTuple):
-    """What the columns of the record are called: with an underscore where values have fields."""
+    """Names of the record's columns: with an underscore if values have fields."""
 
     partition: str
     offset: str
@@ -42,8 +42,8 @@ class Window(NamedTuple):
 def windows_of(
     snapshot: Snapshot, time_bounds: dict[TopicPartition, list[TimeBound]] | None = None
 ) -> list[Window]:
-    """Pieces of equal size, and a border at each time bound."""
-    each = max(1, MOST_WINDOWS // 2 // max(1, len(snapshot)))
+    """Windows of equal size, split at each time bound."""
+    each = max(1, MAX_WINDOWS // 2 // max(1, len(snapshot)))
     found = []
     for place, (first, until) in snapshot.items():
         bounds = [bound for bound in (time_bounds or {}).get(place, ()) if first < bound.offset]
@@ -57,7 +57,7 @@ def windows_of(
 
 
 def prune(windows: list[Window], wanted: pc.Expression, names: Names) -> list[OffsetRange]:
-    """Those that may hold rows that the expression keeps; neighbours are joined."""
+    """Windows that may hold matching rows; adjacent windows are joined."""
     schema = pa.schema(
         [(names.partition, pa.int32()), (names.offset, pa.int64()), (names.timestamp, TIMESTAMP)]
     )

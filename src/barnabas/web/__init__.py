@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""HTTP for the services: uvicorn server and its limits, the `/metrics` server, credentials, origin checks."""

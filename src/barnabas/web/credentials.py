@@ -1,7 +1,7 @@
-"""Who may read metrics over HTTP: users with passwords (Basic) and bearers of tokens, each from a file.
+"""Credentials for reading metrics over HTTP: users with passwords (Basic) and bearer tokens, each from a file.
 
-The files are read again when they change. One that is missing or empty lets nobody in: an absent credential never is a
-match (CVE-2025-61673). Comparisons take the same time wherever they fail.
+The files are reloaded when they change. A missing or empty file rejects every request: an absent credential never
+matches (CVE-2025-61673). Comparisons take constant time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
 
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.common.safe_logging import rate_limited_logger
 
 log = rate_limited_logger(__name__)
 
-LONGEST_FILE = 1 << 20
+MAX_FILE = 1 << 20
 TOKENS = "barnabas.metrics.tokens.file"
 
 
@@ -28,7 +28,7 @@ def _digest(secret: bytes) -> bytes:
 
 
 class CredentialFile:
-    """Lines of a file, as digests; `#` begins a comment."""
+    """Digests of the lines of a file; `#` begins a comment."""
 
     def __init__(self, path: str, setting: str) -> None:
         self._path = path
@@ -41,10 +41,10 @@ class CredentialFile:
         try:
             self._read()
         except ConfigError as error:
-            log.error("%s: nobody is let in until it can be used", error)
+            log.error("%s: all requests are rejected until the file can be read", error)
             self._seen, self._digests = (), []
         wanted = _digest(secret)
-        # All of them are compared, whichever fits.
+        # Compare all of them: the time must not reveal which one matched.
         return sum([hmac.compare_digest(wanted, each) for each in self._digests]) > 0
 
     def _read(self) -> None:
@@ -54,17 +54,17 @@ class CredentialFile:
             if seen == self._seen:
                 return
             with open(self._path, "rb") as file:
-                lines = file.read(LONGEST_FILE).splitlines()
+                lines = file.read(MAX_FILE).splitlines()
         except OSError as error:
             raise ConfigError(f"{self._setting}={self._path} cannot be read: {error.strerror}") from None
         secrets = [line for each in lines if (line := each.strip()) and not line.startswith(b"#")]
         if not secrets:
-            raise ConfigError(f"{self._setting}={self._path} is empty: write a line for each that is let in")
+            raise ConfigError(f"{self._setting}={self._path} is empty: write one credential per line")
         self._seen, self._digests = seen, [_digest(secret) for secret in secrets]
 
 
 class HttpCredentials:
-    """Knows by its header whether a request is let in. Without a file, all are."""
+    """Authenticates requests by their Authorization header; without a file, all are accepted."""
 
     def __init__(self, users_file: str = "", tokens_file: str = "", tokens_setting: str = TOKENS) -> None:
         self._by_scheme: dict[str, CredentialFile] = {}
@@ -97,7 +97,7 @@ class HttpCredentials:
 
 
 def credentials_from(config: BrokerConfig) -> HttpCredentials:
-    """ConfigError for a file that cannot be used."""
+    """Raises ConfigError for a file that cannot be used."""
     return HttpCredentials(config["barnabas.metrics.users.file"], config["barnabas.metrics.tokens.file"])
 
 

@@ -1,12 +1,11 @@
-"""Metrics and health over HTTP, on a port of their own: `GET /metrics` and `GET /health`.
+"""Metrics and health over HTTP, on a separate port: `GET /metrics` and `GET /health`.
 
 Just enough HTTP/1.1 for monitoring: one request per connection, and bounds on everything a client sends. A client
-that does not read its answer is closed after a while, and at once when a new one needs its place: the oldest first,
-because a client that reads is done at once. Requests for metrics that come together share one answer, and few answers
-are kept for slow readers.
+that does not read its response is closed after a timeout, or at once when a new client needs its slot (oldest first).
+Concurrent requests for metrics share one response, and few responses are kept for slow readers.
 
-With credentials (`http_credentials`) metrics and the details of health are for those who have them; that the broker is
-up or down, which probes ask for, is told to all. With a TLS context connections begin with a handshake.
+With credentials (`web.credentials`), metrics and health details need authentication; whether the broker is up is
+public, for probes. With a TLS context, connections begin with a handshake.
 """
 
 from __future__ import annotations
@@ -18,25 +17,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from barnabas.common.addresses import is_loopback
 from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.network_catalogue import MONITORING_CUT_OFF
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.text import CONTENT_TYPE, render_lines
 from barnabas.web.credentials import HttpCredentials
+from barnabas.web.origins import is_foreign
 
 HEAD_BYTES = 8192
 PIECE_BYTES = 64 * 1024
 LINES_PER_TURN = 500  # a broker of many partitions has tens of thousands; clients must not wait for them
 
-REFUSAL_SECONDS = 0.25  # how long a wrong credential waits for its answer: passwords are not to be guessed
+REFUSAL_SECONDS = 0.25  # delay of the response to a wrong credential, against guessing
 
 Health = Callable[[], tuple[bool, Mapping[str, object]]]
-"""Whether the broker can do its work, and the details to show."""
+"""(is healthy, details)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoringLimits:
-    """What clients may hold, with the setting that each limit comes from."""
+    """Limits on clients, each with the setting it comes from."""
 
     connections: int = 32  # barnabas.metrics.max.connections
     large_answers: int = 8  # barnabas.metrics.max.large.answers: larger than a piece, and being sent
@@ -62,7 +63,7 @@ class MonitoringServer:
         *,
         lines: Callable[[], Iterator[str]] | None = None,
     ) -> None:
-        """`lines` gives what `/metrics` shows instead of the registry."""
+        """`lines` replaces the registry as the content of `/metrics`."""
         self._lines = lines or (lambda: render_lines(registry))
         self._credentials = HttpCredentials()
         self._tls: Callable[[], ssl.SSLContext] | None = None
@@ -75,9 +76,10 @@ class MonitoringServer:
         self._rendering: asyncio.Task[bytes] | None = None
         self._cut_off = registry.counter(MONITORING_CUT_OFF).labels()
         self.port = 0
+        self._is_local = False
 
     def secure(self, credentials: HttpCredentials, tls: Callable[[], ssl.SSLContext] | None) -> None:
-        """Before it is started: who may read metrics, and the TLS context of each new connection."""
+        """Set the credentials and the TLS context of new connections; call before `start`."""
         self._credentials, self._tls = credentials, tls
 
     async def start(self, host: str, port: int) -> None:
@@ -85,6 +87,7 @@ class MonitoringServer:
         wanted = None if host == "*" else host or "127.0.0.1"
         self._server = await asyncio.start_server(self._serve, wanted, port, limit=HEAD_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
+        self._is_local = all(is_loopback(each.getsockname()[0]) for each in self._server.sockets)
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -112,13 +115,13 @@ class MonitoringServer:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a client that does not speak HTTP, or does not read, gets no answer
         finally:
-            # Closing would wait for ever for a client that does not read.
+            # Closing would block indefinitely on a client that does not read.
             writer.transport.abort()
             self._open.pop(writer, None)
             self._sending.pop(writer, None)
 
     async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
-        """Send piece by piece, so that a slow reader has no copy of its own."""
+        """Send in pieces, so that a slow reader does not hold a copy of the response."""
         if len(answer) > PIECE_BYTES:
             self._take_place(self._sending, writer, self._limits.large_answers)
         pieces = memoryview(answer)
@@ -129,7 +132,7 @@ class MonitoringServer:
     def _take_place(
         self, places: dict[asyncio.StreamWriter, None], writer: asyncio.StreamWriter, limit: int
     ) -> None:
-        """Take a place; the oldest client is closed if there are too many."""
+        """Register a client; close the oldest one beyond the limit."""
         if len(places) >= limit:
             oldest = next(iter(places))
             del places[oldest]
@@ -139,6 +142,9 @@ class MonitoringServer:
 
     async def _answer(self, head: bytes) -> bytes:
         method, target = _request_line(head)
+        if is_foreign(method, _headers(head), is_local=self._is_local):
+            text = "this page is for this machine and not for pages of other sites: use 127.0.0.1 in its address\n"
+            return response(HTTPStatus.FORBIDDEN, text)
         if method not in ("GET", "HEAD"):
             return response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n")
         path, is_known = target.partition("?")[0], self._credentials.accept(head)
@@ -174,7 +180,7 @@ class MonitoringServer:
         return "".join(lines)
 
     async def _rendered(self) -> bytes:
-        """The answer with all metrics, rendered once for all requests that come meanwhile."""
+        """Response with all metrics, rendered once for concurrent requests."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render())
         return await asyncio.shield(self._rendering)
@@ -189,6 +195,11 @@ class MonitoringServer:
 def _request_line(head: bytes) -> tuple[str, str]:
     words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
     return (words[0], words[1]) if len(words) == 3 else ("", "")
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    pairs = (line.decode("latin-1").partition(":") for line in head.split(b"\r\n")[1:] if line)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def response(

@@ -1,4 +1,4 @@
-"""A web server as a process: until SIGTERM or Ctrl-C, or until the broker that started it is gone."""
+"""A web server as a process: until SIGTERM or Ctrl-C, or until the broker that started it exits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
+
+from barnabas.common.descriptors import raise_limit
 
 STDIN = 0
 
@@ -39,11 +41,12 @@ class Server(ABC):
 
 
 Serving = Callable[[], Server]
-"""Makes the server, on the loop that it will run on."""
+"""Creates the server on the loop that runs it."""
 
 
 def run(serving: Serving, announce: Callable[[str], None], *, with_parent: bool = False) -> None:
     """`announce` gets the address once clients are served. `with_parent`: end when standard input does."""
+    raise_limit()  # a shell's 1,024 descriptors are few for 1,000 connections
     asyncio.run(_run(serving, announce, with_parent))
 
 

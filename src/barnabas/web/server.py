@@ -1,4 +1,4 @@
-"""HTTP for the registry and the gateway: uvicorn on a socket of ours, with bounds on heads, bodies and connections."""
+"""HTTP for registry, console and ingest: uvicorn on a socket of ours, with bounds on heads, bodies and connections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +16,14 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE = 75  # seconds; clients ask now and then, and a new connection takes longer than an answer
 BACKLOG = 128
-MOST_CONNECTIONS = 1000
+MAX_BODY_BEFORE_LOGIN = 16 * 1024
+"""A login form has a name, a password and a path."""
+MAX_DISCARDED = 64 * 1024
+"""Bytes of a body that are read after its answer, so that the client sees the answer and can use the connection."""
+
+PIECE_BYTES = 1024 * 1024  # of a response per write: 20 MB at once would block the loop for 20 ms
+PEER_CERTIFICATE = "peer_certificate"
+"""In the `state` of a request's scope: the certificate that the client has shown, in DER."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -22,23 +31,65 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class WebLimits:
+    """Bounds of a server (`web_protocol`). Those of time are for clients, not for the application."""
+
+    connections: int = 1000
+    incomplete_per_address: int = 0
+    """Connections of one client whose request is incomplete; 0: half of `connections`."""
+    head_seconds: float = 20.0
+    body_seconds: float = 60.0
+    """For the whole body."""
+    body_rate: float = 1024.0
+    """Bytes per second that must arrive on average; Apache's httpd demands 500."""
+    body_grace: float = 10.0
+    """Seconds before the rate counts."""
+    answer_seconds: float = 60.0
+    """A client that does not read anything of its answer for so long is closed."""
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """`incomplete_per_address` does not apply to them: behind them are many clients."""
+
+    def __post_init__(self) -> None:
+        """ValueError for a bound that would close every connection."""
+        bounds = (self.connections, self.head_seconds, self.body_seconds, self.body_rate)
+        if min(bounds) <= 0 or self.incomplete_per_address < 0:
+            raise ValueError("connections, timeouts and the body rate must be greater than 0")
+
+    @property
+    def incomplete_limit(self) -> int:
+        return self.incomplete_per_address or max(1, self.connections // 2)
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Addresses and networks, as 10.0.0.5 and 10.1.0.0/16."""
+    return tuple(_network(each.strip()) for each in texts)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"not a valid address or network: {text!r} (example: 10.1.0.0/16)") from None
+
+
 class BodyTooLargeError(Exception):
-    """There is more of it than allowed; the rest is not read."""
+    """The body exceeds the limit; the rest is not read."""
 
 
 class BodyEndedError(Exception):
-    """The client has gone in the middle of it."""
+    """The client disconnected before the end of the body."""
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """By names in lower case; of a header that stands there twice the last one counts."""
+    """Headers by lower-case name; the last of duplicates wins."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def read_body(
     headers: Mapping[str, str], receive: Receive, most: int, arriving: Callable[[int], None] | None = None
 ) -> bytes:
-    """At most so many bytes, whatever the headers say. `arriving` is told of each piece before it is kept."""
+    """Read at most so many bytes, whatever the headers claim. `arriving` is called before each piece is kept."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise BodyTooLargeError
@@ -63,7 +114,12 @@ async def send_answer(
     headers = [("content-type", kind), ("content-length", str(len(body))), *more]
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
+    for start in range(0, len(body), PIECE_BYTES):
+        more_body = start + PIECE_BYTES < len(body)
+        piece = body[start : start + PIECE_BYTES]
+        await send({"type": "http.response.body", "body": piece, "more_body": more_body})
+    if not body:
+        await send({"type": "http.response.body", "body": b""})
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -81,11 +137,61 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
+class _Body:
+    """The part of a request's body that was read."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = headers_of(scope)
+        length = headers.get("content-length", "")
+        self._left = int(length) if length.isdecimal() else 1 << 62 if "transfer-encoding" in headers else 0
+        self._receive = receive
+
+    @property
+    def is_long(self) -> bool:
+        return self._left > MAX_DISCARDED
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        self._left = self._left - len(message.get("body", b"")) if message.get("more_body") else 0
+        return message
+
+    async def discard(self) -> None:
+        most = self._left - MAX_DISCARDED
+        while self._left > most and self._left > 0:
+            await self.receive()
+
+
+def _closing_early(app: App) -> App:
+    """A body that is answered before it was read is discarded if it is short; otherwise the connection is closed, as
+    the answer announces. No answer can follow the 400 for a body that is not HTTP."""
+    import h11
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        body = _Body(scope, receive)
+        is_closing = False
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            nonlocal is_closing
+            if message["type"] == "http.response.start":
+                is_closing = body.is_long
+                close = [(b"connection", b"close")] if is_closing else []
+                await send({**message, "headers": [*message["headers"], *close]})
+            elif is_closing and not message.get("more_body"):
+                await send({**message, "more_body": True})
+                await body.discard()
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await send(message)
+
+        with contextlib.suppress(h11.LocalProtocolError):
+            await app(scope, body.receive, answer)
+
+    return serve
+
+
 class WebServer:
-    def __init__(
-        self, app: App, tls: ssl.SSLContext | None = None, connections: int = MOST_CONNECTIONS
-    ) -> None:
-        self._http = _http_server(app, tls, connections)
+    def __init__(self, app: App, tls: ssl.SSLContext | None = None, limits: WebLimits | None = None) -> None:
+        self._http = _http_server(app, tls, limits or WebLimits())
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, listening: socket.socket) -> None:
@@ -98,7 +204,7 @@ class WebServer:
             await asyncio.sleep(0.001)
 
     def stop_accepting(self) -> None:
-        """Requests that have come are answered within two seconds."""
+        """Stop accepting; pending requests are answered within two seconds."""
         self._http.should_exit = True
 
     async def stop(self) -> None:
@@ -108,7 +214,7 @@ class WebServer:
             self._serving = None
 
 
-def _http_server(app: App, tls: ssl.SSLContext | None, connections: int) -> uvicorn.Server:
+def _http_server(app: App, tls: ssl.SSLContext | None, limits: WebLimits) -> uvicorn.Server:
     """Signals and logging are the process's business, not uvicorn's."""
     import uvicorn
 
@@ -120,12 +226,12 @@ def _http_server(app: App, tls: ssl.SSLContext | None, connections: int) -> uvic
             yield
 
     config = uvicorn.Config(
-        app,
+        _closing_early(app),
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
-        http=bounded_protocol(connections, tls),  # type: ignore[arg-type]  # it is called, and that is all
+        http=bounded_protocol(limits, tls),  # type: ignore[arg-type]  # it is called, and that is all
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=2,
         server_header=False,

@@ -1,78 +1,248 @@
-"""uvicorn's connection with two bounds that it lacks: it waits for ever for the head of a request, and takes any number
-of connections. With TLS a connection counts before the handshake, which somebody may never finish."""
+"""uvicorn's connection with the bounds that it lacks: on time, on the number of connections, on unread bodies.
+
+Each connection is in one phase, and no phase lasts for as long as the client likes:
+
+    HEAD    the head of a request is incomplete, or the first one has not begun      head_seconds
+    BODY    the body is incomplete                                                   body_seconds, body_rate
+    ANSWER  the application works, or the client reads the answer                    answer_seconds without progress
+    IDLE    answered; the next request has not begun                                 KEEP_ALIVE, less if there are many
+
+A client holds few connections in HEAD and BODY (`incomplete_per_address`). A server that is full closes the connection
+that has been in IDLE longest for a new one. With TLS a connection is in HEAD during its handshake.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from enum import Enum, auto
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_SECONDS = 20.0
-"""For the whole head of a request, from its first byte, or from the connection if it is the first."""
-
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.web.server import PEER_CERTIFICATE, WebLimits
 
 HANDSHAKE_SECONDS = 10.0
+READ_BYTES = 8 * 1024
+"""At a time. asyncio reads 256 KiB, and 40,000 chunks of one byte take h11 0.2 s; these take 8 ms."""
+
+_TIMEOUT_TEXT = (
+    b"the request did not arrive in time; send it again over a faster connection, or in smaller parts\n"
+)
+_TIMEOUT_ANSWER = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_TIMEOUT_TEXT), _TIMEOUT_TEXT)
+)
+
+log = rate_limited_logger(__name__)
+
+
+class Phase(Enum):
+    HEAD = auto()
+    BODY = auto()
+    ANSWER = auto()
+    IDLE = auto()
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self in (Phase.HEAD, Phase.BODY)
+
+
+class Crowd:
+    """The connections of one server: those that are incomplete, by client, and those that may be closed."""
+
+    def __init__(self, limits: WebLimits) -> None:
+        self.limits = limits
+        self.handshakes = 0
+        self.idle: dict[BoundedProtocol, None] = {}
+        """The one that has been idle longest first."""
+        self._incomplete: Counter[str] = Counter()
+
+    def make_room(self, others: int) -> bool:
+        """True if a new connection can be served; closes an idle one if the server is full."""
+        if others + self.handshakes < self.limits.connections:
+            return True
+        if not self.idle:
+            return False
+        oldest = next(iter(self.idle))
+        del self.idle[oldest]
+        oldest.transport.abort()
+        return True
+
+    def begin(self, client: str) -> bool:
+        """Count an incomplete request; False beyond the limit. Each `begin` needs an `end`."""
+        self._incomplete[client] += 1
+        is_within = not client or self._incomplete[client] <= self.limits.incomplete_limit
+        if not is_within:
+            log.warning(
+                "%s has %d connections with incomplete requests; further ones are closed. If this is a proxy, add it "
+                "to the trusted proxies",
+                *(client, self.limits.incomplete_limit),
+            )
+        return is_within
+
+    def end(self, client: str) -> None:
+        self._incomplete[client] -= 1
+        if not self._incomplete[client]:
+            del self._incomplete[client]
+
+    def client_of(self, transport: asyncio.BaseTransport) -> str:
+        """The address that limits apply to; empty for a trusted proxy. One host has a whole /64 of IPv6."""
+        peer = transport.get_extra_info("peername")
+        if not peer:
+            return ""
+        address = ip_address(peer[0].partition("%")[0])
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        if any(address in network for network in self.limits.trusted_proxies):
+            return ""
+        return str(ip_network((address, 64), strict=False) if address.version == 6 else address)
 
 
 class BoundedProtocol(H11Protocol):
-    most_connections = 1000
-    _head_timer: asyncio.TimerHandle | None = None
-
-    handshaking: set[Handshake]
+    crowd: Crowd
+    _client = ""
+    _phase: Phase | None = None
+    _since = 0.0
+    _received = 0
+    _timer: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._client = self.crowd.client_of(transport)
+        has_room = self.crowd.make_room(len(self.connections))
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports without TLS
         super().connection_made(transport)
-        if self.is_crowded:
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and (certificate := tls.getpeercert(binary_form=True)):
+            self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
+        if not has_room:
             transport.abort()
-        self._watch_head()
-
-    @property
-    def is_crowded(self) -> bool:
-        return len(self.connections) + len(self.handshaking) > self.most_connections
+        self._advance()
 
     def data_received(self, data: bytes) -> None:
+        self._received += len(data)
         super().data_received(data)
-        self._watch_head()
+        self._advance()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_head()
+        self._enter(None)
+        self._cancel(self._stuck)
         super().connection_lost(exc)
 
-    def _watch_head(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._forget_head()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.crowd.limits.answer_seconds, self.transport.abort)
 
-    def _give_up(self) -> None:
-        """Unless it waits for the next request, for which there is a timer of uvicorn's."""
-        self._head_timer = None
-        if self.timeout_keep_alive_task is None:
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel(self._stuck)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """`close` would wait indefinitely for a client that does not read."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _advance(self) -> None:
+        phase = self._current_phase()
+        if phase is self._phase:
+            return
+        self._enter(phase)
+        if phase.is_incomplete:
+            self._since, self._received = self.loop.time(), 0
+            self._watch()
+
+    def _current_phase(self) -> Phase:
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            return Phase.BODY
+        if state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
+            return Phase.HEAD
+        is_answered = self.cycle is not None and self.cycle.response_complete
+        return Phase.IDLE if is_answered else Phase.ANSWER
+
+    def _enter(self, phase: Phase | None) -> None:
+        """Keeps the counts of the server; None: the connection is closed."""
+        was, self._phase = self._phase, phase
+        self._cancel(self._timer)
+        self.crowd.idle.pop(self, None)
+        if phase is Phase.IDLE:
+            self.crowd.idle[self] = None
+        was_incomplete = was is not None and was.is_incomplete
+        is_incomplete = phase is not None and phase.is_incomplete
+        if was_incomplete and not is_incomplete:
+            self.crowd.end(self._client)
+        elif is_incomplete and not was_incomplete and not self.crowd.begin(self._client):
             self.transport.abort()
 
-    def _forget_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _watch(self) -> None:
+        self._timer = self.loop.call_at(self._deadline(), self._check_deadline)
+
+    def _deadline(self) -> float:
+        limits = self.crowd.limits
+        if self._phase is Phase.HEAD:
+            return self._since + limits.head_seconds
+        by_rate = limits.body_grace + self._received / limits.body_rate
+        return self._since + min(limits.body_seconds, by_rate)
+
+    def _check_deadline(self) -> None:
+        if self.flow.read_paused:  # the application is slow, not the client
+            self._since, self._received = self.loop.time(), 0
+        if self.loop.time() >= self._deadline():
+            self._give_up()
+        else:
+            self._watch()
+
+    def _give_up(self) -> None:
+        """Answer 408 if something of a request has come that is not answered."""
+        cycle, is_silent = self.cycle, self._phase is Phase.HEAD and not self._received
+        if is_silent or (cycle is not None and cycle.response_started and not cycle.response_complete):
+            self.transport.abort()
+            return
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True  # the application's own answer goes nowhere
+            cycle.message_event.set()
+        if self._phase is Phase.HEAD or cycle.disconnected:
+            self.transport.write(_TIMEOUT_ANSWER)
+        self.transport.close()
+
+    @staticmethod
+    def _cancel(timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
 
 
 class Handshake(asyncio.Protocol):
-    """Until it is done; then the connection is handed over, with what has come by then."""
+    """TLS handshake; then the connection and the data received so far are handed over."""
 
     def __init__(self, protocol: BoundedProtocol, tls: ssl.SSLContext) -> None:
         self._protocol = protocol
+        self._crowd = protocol.crowd
         self._tls = tls
+        self._client = ""
+        self._is_counted = False
         self._early: list[bytes] = []
         self._is_lost = False
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)
-        self._protocol.handshaking.add(self)
-        if self._protocol.is_crowded:
+        has_room = self._crowd.make_room(len(self._protocol.connections))
+        self._client = self._crowd.client_of(stream)
+        self._crowd.handshakes += 1
+        self._is_counted = True
+        if not self._crowd.begin(self._client) or not has_room:
             stream.abort()
             return
         stream.pause_reading()  # the first bytes are for the handshake
@@ -88,7 +258,7 @@ class Handshake(asyncio.Protocol):
             stream.abort()
             return
         finally:
-            self._protocol.handshaking.discard(self)
+            self._uncount()
         if secured is not None and not self._is_lost:
             self._hand_over(secured)
 
@@ -103,13 +273,18 @@ class Handshake(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
-        self._protocol.handshaking.discard(self)
+        self._uncount()
+
+    def _uncount(self) -> None:
+        if self._is_counted:
+            self._is_counted = False
+            self._crowd.handshakes -= 1
+            self._crowd.end(self._client)
 
 
-def bounded_protocol(connections: int, tls: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
-    """What makes the protocols of one server."""
-    bounds: dict[str, Any] = {"most_connections": connections, "handshaking": set()}
-    bounded: type[BoundedProtocol] = type("BoundedProtocol", (BoundedProtocol,), bounds)
+def bounded_protocol(limits: WebLimits, tls: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
+    """Protocol factory of one server."""
+    bounded: type[BoundedProtocol] = type("BoundedProtocol", (BoundedProtocol,), {"crowd": Crowd(limits)})
     if tls is None:
         return bounded
     return lambda **settings: Handshake(bounded(**settings), tls)

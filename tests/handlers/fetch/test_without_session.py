@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.fetch import attempt
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -15,7 +16,6 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import ZERO_UUID
 from tests.clients.raw import RawConnection
 
 NOW = 1_700_000_000_000

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.protocol.messages import produce, topics, transactions
+from barnabas.common.types import new_uuid
+from barnabas.protocol.messages import mirror, produce, topics, transactions
 from barnabas.protocol.messages.mirror import AlteredMirrorPartition, MirrorAction, MirrorState
+from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD
 from barnabas.testing import EmbeddedBroker
-from tests.handlers.mirror.target import SOURCE_CLUSTER, TOPIC, Target, batch
+from tests.broker_process import BrokerProcess
+from tests.handlers.mirror.target import SOURCE_CLUSTER, SOURCE_ID, TOPIC, Target, batch
+from tests.network.pings import Pings
+
+LONGEST_PING = 0.1
+MEMORY = 64 << 20
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +172,7 @@ def test_an_ordinary_topic_takes_no_mirrored_batches(broker: EmbeddedBroker, tar
     broker.create_topic("ordinary")
     answer = target.append(batch(0), name="ordinary")
     assert answer.error_code == ErrorCode.POLICY_VIOLATION
-    assert "no mirror" in answer.error_message
+    assert "not a mirror topic" in answer.error_message
 
 
 @pytest.mark.parametrize("action", [MirrorAction.PAUSE, MirrorAction.FAIL])
@@ -200,3 +208,36 @@ def test_many_batches_of_many_partitions_go_in_one_request(target: Target) -> No
     for index in range(3):
         assert target.append(*sent, name="wide", index=index).log_end_offset == 20_000
         assert target.fetch(name="wide", index=index) == b"".join(sent)
+
+
+def tiny_batches(size: int) -> bytes:
+    """Nothing but headers, each of a batch without records."""
+    empty = batch(0)[:HEADER_SIZE]
+    empty = empty[:8] + (HEADER_SIZE - LOG_OVERHEAD).to_bytes(4, "big") + empty[LOG_OVERHEAD:]
+    return empty * (size // HEADER_SIZE)
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A process of its own, whose memory and work are nobody else's."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as running:
+        with Target(running.port) as target:
+            target.create()
+        yield running
+
+
+@pytest.mark.parametrize("name", ["a mirror", "no mirror", "no topic"])
+def test_millions_of_tiny_batches_do_not_hold_up_others(process: BrokerProcess, name: str) -> None:
+    data = tiny_batches(20 << 20)
+    with Target(process.port) as target:
+        topic_id, epoch = target.topic().topic_id, target.leader_epoch()
+        source_id = new_uuid() if name == "no mirror" else SOURCE_ID
+        topic_id = new_uuid() if name == "no topic" else topic_id
+        partition = mirror.MirroredPartition(index=0, records=data, leader_epoch=epoch)
+        topic = mirror.MirroredTopic(topic_id, source_id, [partition])
+        before = process.memory_peak
+        with Pings(process) as pings:
+            answer: Any = target.connection.ask(mirror.AppendMirroredRequest(topics=[topic]), 0)
+        assert answer.topics[0].partitions[0].error_code
+        assert pings.longest < LONGEST_PING
+        assert process.memory_peak - before < 2 * len(data) + MEMORY, "what is received, and a copy"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.mirrors import EPOCH_JUMP
 from barnabas.common.errors import ErrorCode
+from barnabas.controller.mirrors import EPOCH_JUMP
 from barnabas.protocol.messages import produce, topics
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,
@@ -52,7 +52,7 @@ def transactional(base: int, count: int = 1, epoch: int = 0, sequence: int = 0) 
     )
 
 
-def produced(target: Target, name: str = TOPIC, **more: Any) -> Any:
+def produced(target: Target, name: str = TOPIC, /, **more: Any) -> Any:
     data = produce.PartitionProduceData(0, batch(0, 1, **more))
     request = produce.ProduceRequest(None, -1, 5000, [produce.TopicProduceData(name, partition_data=[data])])
     answer: Any = target.connection.ask(request, 12)
@@ -267,7 +267,7 @@ def forget(mirrors: Mirrors) -> None:
 
 def stay_silent(mirrors: Mirrors) -> None:
     """Markers are written, and nobody hears of them."""
-    mirrors._ask_controller = lambda message: asyncio.Event().wait()  # type: ignore[assignment]
+    mirrors._ask_controller = lambda message: asyncio.Event().wait()
 
 
 def tell_of_one(mirrors: Mirrors) -> None:
@@ -345,3 +345,11 @@ def test_transactions_that_ended_at_the_source_are_not_ended_again(target: Targe
     target.alter(MirrorAction.PROMOTE)
     told = target.until(MirrorState.STOPPED).partitions[0]
     assert (told.promoted_at, told.log_end_offset, told.aborted_transactions) == (3, 3, [])
+
+
+def test_a_name_as_long_as_names_can_be_is_answered(target: Target) -> None:
+    """Its error quotes it, and must fit into the answer, too."""
+    name = "x" * 32_767
+    answer: Any = target.connection.ask(DescribeMirrorsRequest([name]), 0)
+    assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.topics[0].error_message.startswith("unknown topic xxx")

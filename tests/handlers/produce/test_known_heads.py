@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.produce.known_heads import MOST_KNOWN, KnownHeads
+from barnabas.common.types import ZERO_UUID
+from barnabas.handlers.produce.known_heads import MAX_KNOWN, KnownHeads
 from barnabas.handlers.table import HANDLERS
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
@@ -25,7 +26,6 @@ from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import ZERO_UUID
 from tests.clients.raw import RawConnection, frame_of
 
 NOW = 1_700_000_000_000
@@ -260,7 +260,7 @@ def test_a_route_with_an_authorizer_has_no_shortcut() -> None:
 def test_only_so_many_heads_are_remembered() -> None:
     handler = next(each for each in HANDLERS if each.request_class is ProduceRequest)
     shortcut = KnownHeads(Route(handler, 8, RequestMetrics(Registry())))
-    for number in range(MOST_KNOWN + 10):
+    for number in range(MAX_KNOWN + 10):
         message = ProduceRequest(
             None,
             1,
@@ -269,4 +269,4 @@ def test_only_so_many_heads_are_remembered() -> None:
         )
         body = memoryview(encode(message, 8))
         assert shortcut.learn(message, body, 0, len(body)) == len(body) - 4 - len(batch())
-        assert len(shortcut._known) <= MOST_KNOWN
+        assert len(shortcut._known) <= MAX_KNOWN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from barnabas.protocol.messages.acls import (
@@ -37,7 +37,7 @@ READ, WRITE, ALTER = 3, 4, 7
 DENY, ALLOW = 2, 3
 
 
-def rule(name: str = "orders", **changed: Any) -> AclCreation:
+def rule(name: str = "orders", /, **changed: Any) -> AclCreation:
     fields: dict[str, Any] = {
         "resource_type": TOPIC,
         "resource_name": name,
@@ -138,11 +138,11 @@ def acls() -> Iterator[Question]:
     ]
     for host in hosts:
         yield CreateAclsRequest([rule("hosts", host=host)]), 3
-    for one in FILTERS:
-        yield DescribeAclsRequest(**one), 3
+    for wanted in FILTERS:
+        yield DescribeAclsRequest(**wanted), 3
     yield DescribeAclsRequest(**selecting()), 1
-    for one in FILTERS[2:8] + FILTERS[11:16]:
-        yield DeleteAclsRequest([DeleteAclsFilter(**one)]), 3
+    for wanted in FILTERS[2:8] + FILTERS[11:16]:
+        yield DeleteAclsRequest([DeleteAclsFilter(**wanted)]), 3
     overlapping = [selecting(resource_type_filter=GROUP), selecting(operation=99), selecting()]
     yield DeleteAclsRequest([DeleteAclsFilter(**one) for one in overlapping]), 3
     yield DescribeAclsRequest(**selecting()), 3
@@ -150,7 +150,7 @@ def acls() -> Iterator[Question]:
 
 
 def quota(
-    entity: list[tuple[str, str | None]], *ops: tuple[str, float] | tuple[str, float, bool]
+    entity: Sequence[tuple[str, str | None]], *ops: tuple[str, float] | tuple[str, float, bool]
 ) -> AlterClientQuotasRequestEntryData:
     return AlterClientQuotasRequestEntryData(
         [EntityData(*each) for each in entity], [OpData(*op) for op in ops]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.security.authn.tokens import password_of
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.quotas.filters import QuotaEntity
-from barnabas.security.authn.tokens import password_of
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ToolResult, run_tool
 from tests.sasl_broker import java_login, properties, sasl_settings

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from barnabas.controller.acls import MOST_CHANGED
-from barnabas.controller.delegation_tokens import MOST_RENEWERS
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.security.scram_credentials import MOST_ALTERATIONS
+from barnabas.controller.acls import MAX_CHANGED
+from barnabas.controller.delegation_tokens import MAX_RENEWERS
+from barnabas.handlers.security.scram_credentials import MAX_ALTERATIONS
 from barnabas.network.requests.stages import OPEN, Security
 from barnabas.protocol.messages.acls import (
     CreateAclsRequest,
@@ -136,9 +137,9 @@ def test_thousands_of_rules_are_created_described_and_deleted_in_order(broker: E
 
 
 def test_a_request_changes_a_bounded_number_of_rules_or_none(broker: EmbeddedBroker) -> None:
-    wanted = [rule(f"many-{number}") for number in range(MOST_CHANGED + 1)]
+    wanted = [rule(f"many-{number}") for number in range(MAX_CHANGED + 1)]
     results = ask(broker, CreateAclsRequest(wanted), 3).results
-    assert len(results) == MOST_CHANGED + 1
+    assert len(results) == MAX_CHANGED + 1
     assert {result.error_code for result in results} == {ErrorCode.POLICY_VIOLATION}
     assert not broker.broker.image.acls
     with one_entry(broker):
@@ -147,7 +148,7 @@ def test_a_request_changes_a_bounded_number_of_rules_or_none(broker: EmbeddedBro
     everything = DeleteAclsRequest([DeleteAclsFilter(**selecting())])
     (refused,) = ask(broker, everything, 3).filter_results
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
-    assert len(broker.broker.image.acls) == MOST_CHANGED + 1
+    assert len(broker.broker.image.acls) == MAX_CHANGED + 1
     ask(broker, DeleteAclsRequest([DeleteAclsFilter(**selecting(resource_name_filter="many-0"))]), 3)
     with one_entry(broker):
         ask(broker, everything, 3)
@@ -187,14 +188,14 @@ def test_a_credential_that_no_password_gives_is_refused(broker: EmbeddedBroker) 
 
 
 def test_a_request_alters_a_bounded_number_of_users(broker: EmbeddedBroker) -> None:
-    many = [upserting(f"user-{number}") for number in range(MOST_ALTERATIONS + 1)]
+    many = [upserting(f"user-{number}") for number in range(MAX_ALTERATIONS + 1)]
     results = ask(broker, *altering_users(*many)).results
     assert {result.error_code for result in results} == {ErrorCode.POLICY_VIOLATION}
     assert len(results) == len(many)
     results = ask(broker, *altering_users(*many[1:])).results
     assert {result.error_code for result in results} == {ErrorCode.NONE}
     shown = ask(broker, DescribeUserScramCredentialsRequest(None), 0)
-    assert len(shown.results) == MOST_ALTERATIONS
+    assert len(shown.results) == MAX_ALTERATIONS
     gone = [(one.name, one.mechanism) for one in many[1:]]
     ask(broker, *altering_users(deletions=gone))
     assert not broker.broker.image.scram_credentials
@@ -248,7 +249,7 @@ def test_without_a_secret_key_there_are_no_tokens(
 
 
 def test_there_are_a_bounded_number_of_tokens_and_of_renewers(broker: EmbeddedBroker) -> None:
-    crowd = [CreatableRenewers("User", f"u{number}") for number in range(MOST_RENEWERS + 1)]
+    crowd = [CreatableRenewers("User", f"u{number}") for number in range(MAX_RENEWERS + 1)]
     answer = ask(broker, CreateDelegationTokenRequest(renewers=crowd, max_lifetime_ms=-1), 3, ALICE)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
@@ -259,3 +260,18 @@ def test_there_are_a_bounded_number_of_tokens_and_of_renewers(broker: EmbeddedBr
         assert (
             ask(broker, ExpireDelegationTokenRequest(answer.hmac, -1), 2, ALICE).error_code == ErrorCode.NONE
         )
+
+
+def test_refused_requests_are_not_kept(broker: EmbeddedBroker) -> None:
+    """An error that is raised again and again keeps the frames of all its tracebacks, and their requests with them."""
+    broker.broker.dispatcher.use(OPEN)
+    try:
+        message = DeleteAclsRequest([DeleteAclsFilter(**selecting(resource_name_filter="never kept"))])
+        for _ in range(3):
+            ask(broker, message, 3)
+        gc.collect()
+        kept = [each for each in gc.get_objects() if isinstance(each, DeleteAclsFilter)]
+        named = [each for each in kept if each.resource_name_filter == "never kept"]
+        assert named == message.filters
+    finally:
+        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))

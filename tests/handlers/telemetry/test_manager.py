@@ -1,20 +1,31 @@
 from __future__ import annotations
 
 import pytest
+import zstandard
 
-from barnabas.common.clock import ManualClock
 from barnabas.cluster.image import Resource, ResourceType
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.records.compression import Codec, compress
+from barnabas.common.clock import ManualClock
 from barnabas.common.cooperative import finish
-from barnabas.handlers.telemetry.manager import ClientInstance, ClientTelemetry, Push, TelemetryLimits
-from barnabas.handlers.telemetry.subscriptions import Attributes
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
+from barnabas.handlers.telemetry.manager import (
+    ClientInstance,
+    ClientTelemetry,
+    Push,
+    Sender,
+    TelemetryLimits,
+    refusal,
+)
+from barnabas.handlers.telemetry.subscriptions import Attributes
+from barnabas.records.compression import Codec, CompressionError, compress, unpack
 from tests.handlers.telemetry.pushes import counter, gauge, metrics_data, point
 
 JAVA = Attributes("", "shop", "apache-kafka-java", "4.4.0", "127.0.0.1", "50000")
 SECONDS = 60
-LIMITS = TelemetryLimits(push_bytes=1000, decompressed_bytes=10_000, clients=3, series=4)
+LIMITS = TelemetryLimits(
+    push_bytes=1000, decompressed_bytes=10_000, points=100, clients=3, series=4, cpu_percent=10
+)
+SHARER = "User:shop"
 A_GAUGE = metrics_data(gauge("org.apache.kafka.producer.latency.avg", point(1.5, node="1")))
 
 
@@ -29,16 +40,36 @@ class Telemetry:
             {Resource(ResourceType.CLIENT_METRICS, name): each for name, each in subscriptions.items()}
         )
 
-    def get(self, instance_id: bytes = ZERO_UUID, attributes: Attributes = JAVA) -> ClientInstance:
-        return self.manager.get(instance_id, attributes)
+    def connect(self) -> Sender:
+        sender = Sender()
+        self.manager.senders[id(sender)] = sender
+        return sender
 
-    def push(self, client: ClientInstance, metrics: bytes = A_GAUGE, **changes: int) -> ErrorCode:
+    def get(
+        self, instance_id: bytes = ZERO_UUID, attributes: Attributes = JAVA, sender: Sender | None = None
+    ) -> ClientInstance:
+        """On a connection of its own unless one is given."""
+        return self.manager.get(sender or self.connect(), instance_id, attributes)
+
+    def push(
+        self,
+        client: ClientInstance,
+        metrics: bytes = A_GAUGE,
+        sender: Sender | None = None,
+        sharer: str = SHARER,
+        **changes: int,
+    ) -> ErrorCode:
         known = {"subscription_id": client.subscription_id, "is_terminating": 0, "codec": 0} | changes
         push = Push(
             known["subscription_id"], bool(known["is_terminating"]), known["codec"], memoryview(metrics)
         )
+        manager = self.manager
         try:
-            finish(self.manager.push(client.id, JAVA, push))
+            admitted = manager.admit(sender or client.sender, sharer, client.id, JAVA, push)
+            data = unpack(push.codec, push.metrics, manager.limits.decompressed_bytes)
+            finish(manager.keep(admitted, memoryview(data)))
+        except CompressionError as error:
+            return refusal(error).code
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE
@@ -85,9 +116,9 @@ def test_a_client_may_ask_and_push_once_in_an_interval_and_push_once_more_when_i
     client = telemetry.get()
     assert telemetry.push(client) is ErrorCode.NONE
     assert telemetry.push(client) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    with pytest.raises(KafkaError) as refusal:
-        telemetry.get(client.id)
-    assert refusal.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    with pytest.raises(KafkaError) as refused:
+        telemetry.get(client.id, sender=client.sender)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert telemetry.push(client, is_terminating=1) is ErrorCode.NONE
     telemetry.clock.advance(SECONDS * 1000)
     assert telemetry.push(client) is ErrorCode.INVALID_REQUEST
@@ -98,7 +129,8 @@ def test_a_client_with_an_old_subscription_is_told_and_may_ask_at_once() -> None
     client = telemetry.get()
     telemetry.subscribe(other={"metrics": "org.apache.kafka.consumer."})
     assert telemetry.push(client) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert telemetry.get(client.id).subscription_id != client.subscription_id
+    again = telemetry.get(client.id, sender=client.sender)
+    assert again.subscription_id != client.subscription_id
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -127,11 +159,73 @@ def test_bad_pushes_get_the_errors_of_kafka(metrics: bytes, codec: int, error: E
 def test_cve_2026_111073_what_comes_out_of_a_compressed_push_is_bounded(codec: Codec) -> None:
     telemetry = Telemetry()
     bomb = compress(codec, bytes(100_000))
-    assert telemetry.push(telemetry.get(), bomb, codec=codec) in (
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.TELEMETRY_TOO_LARGE,
-    )
+    telemetry.manager.limits = LIMITS._replace(push_bytes=len(bomb))
+    assert telemetry.push(telemetry.get(), bomb, codec=codec) is ErrorCode.TELEMETRY_TOO_LARGE
     assert not telemetry.shown()
+
+
+def test_a_frame_of_zstd_that_does_not_declare_its_size_is_too_large_as_well() -> None:
+    """Java clients do not declare it. INVALID_RECORD would end their telemetry."""
+    telemetry = Telemetry()
+    stream = zstandard.ZstdCompressor().compressobj()
+    bomb = stream.compress(bytes(100_000)) + stream.flush()
+    assert telemetry.push(telemetry.get(), bomb, codec=Codec.ZSTD) is ErrorCode.TELEMETRY_TOO_LARGE
+
+
+def test_more_points_than_allowed_are_too_large() -> None:
+    telemetry = Telemetry()
+    points = metrics_data(gauge("x", b"\x0a\x00" * (LIMITS.points + 1)))
+    assert telemetry.push(telemetry.get(), points) is ErrorCode.TELEMETRY_TOO_LARGE
+
+
+def test_a_push_without_a_subscription_is_told_to_ask_again() -> None:
+    """INVALID_REQUEST, or taking it, would be for ever and for nothing."""
+    telemetry = Telemetry()
+    telemetry.subscribe()
+    client = telemetry.get()
+    for _ in range(2):
+        assert telemetry.push(client) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert telemetry.get(client.id, sender=client.sender).wanted.metrics == ()
+
+
+def test_the_rate_is_that_of_a_connection_whatever_instance_id_it_names() -> None:
+    telemetry = Telemetry()
+    sender = telemetry.connect()
+    codes = []
+    for number in range(5):
+        id_ = bytes([number + 1]) * 16
+        wanted = telemetry.get().wanted
+        client = ClientInstance(id_, JAVA, wanted, 1, sender)
+        codes.append(telemetry.push(client, sender=sender, is_terminating=number % 2))
+    assert codes[0] is ErrorCode.NONE
+    assert codes[1] is ErrorCode.NONE, "it ends, so that it may push early, once"
+    assert set(codes[2:]) == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+
+
+def test_a_connection_has_one_client_at_a_time_and_takes_it_away_when_it_is_closed() -> None:
+    telemetry = Telemetry()
+    sender = telemetry.connect()
+    first = telemetry.get(sender=sender)
+    telemetry.push(first)
+    telemetry.clock.advance(SECONDS * 1000)
+    second = telemetry.get(sender=sender)
+    assert (len(telemetry.manager), telemetry.shown()) == (1, {})
+    telemetry.push(second)
+    again = telemetry.get(second.id)  # on another connection
+    telemetry.manager.disconnect(id(sender))
+    assert telemetry.shown(), "it has moved to the other connection"
+    telemetry.manager.disconnect(id(again.sender))
+    assert len(telemetry.manager) == 0
+
+
+def test_one_principal_that_takes_all_cpu_time_does_not_keep_others_from_pushing() -> None:
+    telemetry = Telemetry()
+    telemetry.manager.cpu.charge("User:mallory", 60)
+    client = telemetry.get()
+    assert telemetry.push(client, sharer="User:mallory") is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert telemetry.push(telemetry.get(), sharer="User:alice") is ErrorCode.NONE
+    telemetry.clock.advance(10 * SECONDS * 1000)
+    assert telemetry.push(client, sharer="User:mallory") is ErrorCode.NONE
 
 
 def test_a_client_without_an_id_cannot_push() -> None:
@@ -148,7 +242,7 @@ def test_clients_and_series_are_bounded() -> None:
     assert telemetry.push(first, many) is ErrorCode.NONE
     assert (len(telemetry.manager.series), telemetry.manager.series.dropped) == (4, 6)
     for _ in range(LIMITS.clients):
-        telemetry.get()
+        telemetry.get()  # each on a connection of its own
     assert (len(telemetry.manager), telemetry.manager.forgotten) == (LIMITS.clients, 1)
     assert not telemetry.shown(), "the one that was silent longest made room, with its series"
 

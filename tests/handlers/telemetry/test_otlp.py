@@ -7,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.common.cooperative import finish
-from barnabas.handlers.telemetry.otlp import MalformedError, Point, points
+from barnabas.handlers.telemetry.otlp import MalformedError, Point, TooLargeError, read_points
 from tests.handlers.telemetry.pushes import counter, field, gauge, metrics_data, point
+from tests.longest_step import LONGEST_STEP, longest_step
+
+MOST_POINTS = 1000
 
 
-def read(data: bytes) -> list[Point]:
-    return finish(points(memoryview(data)))
+def read(data: bytes, most_points: int = MOST_POINTS) -> list[Point]:
+    found: list[Point] = []
+    finish(read_points(memoryview(data), most_points, found.append))
+    return found
 
 
 def test_gauges_and_sums_are_read_with_their_attributes() -> None:
@@ -55,3 +60,46 @@ def test_what_is_no_metric_is_refused_with_a_reason(data: bytes) -> None:
 def test_no_bytes_do_anything_else_than_be_read_or_be_refused(data: bytes) -> None:
     with contextlib.suppress(MalformedError):
         read(data)
+
+
+def nested(data: bytes, *path: int) -> bytes:
+    for number in reversed(path):
+        data = field(number, data)
+    return data
+
+
+MANY = 1_000_000
+HOSTILE = {
+    "empty points of a gauge": nested(field(1, b"") * MANY, 1, 2, 2, 5),
+    "empty points of a sum": nested(field(1, b"") * MANY, 1, 2, 2, 7),
+    "empty metrics": nested(field(2, b"") * MANY, 1, 2),
+    "empty scopes": nested(field(2, b"") * MANY, 1),
+    "empty resources": field(1, b"") * MANY,
+    "unknown fields": field(99, b"") * MANY,
+    "unknown fields in a metric": nested(field(99, b"") * MANY, 1, 2, 2),
+    "unknown fields in a sum": nested(field(99, b"") * MANY, 1, 2, 2, 7),
+    "unknown fields in a point": nested(field(99, b"") * MANY, 1, 2, 2, 7, 1),
+    "attributes of a point": nested(field(7, b"") * MANY, 1, 2, 2, 7, 1),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_million_fields_of_any_kind_are_refused_and_read_in_short_steps(case: str) -> None:
+    found: list[Point] = []
+    longest, error = longest_step(read_points(memoryview(HOSTILE[case]), MOST_POINTS, found.append))
+    assert isinstance(error, TooLargeError)
+    assert longest < LONGEST_STEP
+    assert len(found) <= MOST_POINTS
+
+
+def test_as_many_points_as_allowed_are_read_with_the_attributes_that_java_clients_give() -> None:
+    tags = {"client_id": "till", "topic": "orders", "partition": "1", "node_id": "2"}
+    data = metrics_data(counter("lag", *(point(n, **tags) for n in range(MOST_POINTS))))
+    assert len(read(data)) == MOST_POINTS
+    with pytest.raises(TooLargeError, match=r"more than 999 points \(barnabas.telemetry.max.points\)"):
+        read(data, MOST_POINTS - 1)
+
+
+def test_a_long_name_is_cut() -> None:
+    (found,) = read(metrics_data(gauge("ä" * 10_000, point(1))))
+    assert found.metric == "ä" * 512

@@ -130,7 +130,7 @@ async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -
         return DeleteGroupsResponse()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heavy, "LENT_SECONDS", 0.01)
+        patch.setattr(heavy, "MAX_HOLD_SECONDS", 0.01)
         async with serving(groups(wait)) as harness:
             clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
             for client in clients:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.request_parts import ALL, TWICE, cut_at, in_chunks, slices, deduplicated
+from barnabas.network.requests.request_parts import ALL, TWICE, cut_at, deduplicated, in_chunks, slices
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -87,7 +87,7 @@ def test_parts_are_answered_as_one_and_what_was_cut_is_whole_again() -> None:
     parts: list[int] = []
     request: Any = Asked()
     handle = in_chunks(echo, TOPICS, of=4)
-    response = asyncio.run(handle(parts, request, message))  # type: ignore[arg-type]
+    response: Any = asyncio.run(handle(parts, request, message))  # type: ignore[arg-type]
     assert parts == [1, 4, 3, 1]
     assert shape(response.topics) == shape(message.topics)
     assert request.is_large
@@ -133,7 +133,7 @@ def test_names_that_may_not_be_repeated_come_to_the_handler_twice_and_together()
     request.version = 5
     handle = in_chunks(delete, cut_at(("topic_names", "responses"), repeats=TWICE), of=3)
     names = ["a", "b", "c", "a", "d", "a", "a"]
-    response = asyncio.run(handle(None, request, DeleteTopicsRequest(topic_names=names)))  # type: ignore[arg-type]
+    response: Any = asyncio.run(handle(None, request, DeleteTopicsRequest(topic_names=names)))  # type: ignore[arg-type]
     assert seen == [["a", "a", "b"], ["c", "d"]]
     assert [result.name for result in response.responses] == ["a", "b", "c", "d"]
 
@@ -146,7 +146,7 @@ def test_a_part_that_is_refused_as_a_whole_speaks_for_all() -> None:
     message = OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
     request: Any = Asked()
     request.version = 0
-    response = asyncio.run(in_chunks(refuse, TOPICS, of=4)(None, request, message))  # type: ignore[arg-type]
+    response: Any = asyncio.run(in_chunks(refuse, TOPICS, of=4)(None, request, message))  # type: ignore[arg-type]
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.topics == []
 
@@ -162,7 +162,7 @@ def test_parts_may_answer_later_and_in_any_order() -> None:
 
     message = ListOffsetsRequest(topics=[topic("b", *range(12))])
     request: Any = Asked()
-    response = asyncio.run(in_chunks(later, TOPICS, of=4)([], request, message))  # type: ignore[arg-type]
+    response: Any = asyncio.run(in_chunks(later, TOPICS, of=4)([], request, message))  # type: ignore[arg-type]
     assert shape(response.topics) == [("b", list(range(12)))]
 
 

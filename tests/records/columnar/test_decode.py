@@ -120,7 +120,7 @@ def test_what_is_wrong_is_said_with_the_place() -> None:
 def test_more_records_than_bytes_can_hold_cost_no_memory() -> None:
     batch = with_header(build_batch(EXAMPLES), record_count=2_000_000_000)
 
-    with pytest.raises(InvalidRecords, match="says it has 2000000000 records"):
+    with pytest.raises(InvalidRecords, match="declares 2000000000 records"):
         columns_of(bytes(batch))
 
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.producing.record_accumulator import partition_for_key
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import crc_is_right, iterate_headers, read_header, stamp
 from barnabas.records.blocks import Block, block_of
-from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, Encoder, Target
+from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, BlockEncoder, EncodeTarget
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import run_tool
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -33,7 +33,7 @@ def rows(**columns: Any) -> pa.RecordBatch:
 
 
 def encode(batch: pa.RecordBatch, partitions: int = 1, limit: int = 1_000_000, **made: Any) -> list[Block]:
-    return list(Encoder(**made).encode(batch, Target("orders", partitions, limit), NOW))
+    return list(BlockEncoder(**made).encode(batch, EncodeTarget("orders", partitions, limit), NOW))
 
 
 def read(blocks: list[Block]) -> dict[int, list[Record]]:

@@ -9,10 +9,10 @@ import pytest
 from barnabas.metrics.registry import Registry
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import USER, Principal
-from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas import Kind, Usage
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaLimits
+from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.interface import UNBOUNDED
 from barnabas.security.quotas.rates import Windows
 from barnabas.security.quotas.series import declare_quota_metrics

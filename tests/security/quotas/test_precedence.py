@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.client_quotas import Limit, Tags, limit_of
+from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 
 LEVELS = [
     (QuotaEntity("alice", "shop"), Tags("alice", "shop")),

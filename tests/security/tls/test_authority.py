@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import Authority, own_hosts
-from barnabas.security.tls.authority import own_certificate
+from barnabas.security.tls.authority import Authority, own_certificate, own_hosts
 from barnabas.security.tls.stores import Store
 
 HOSTS = ("localhost", "127.0.0.1", "broker.example")

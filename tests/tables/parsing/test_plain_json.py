@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.tables.ddl import arrow_schema
-from barnabas.tables.parsing.plain_json import MOST_FIELDS, PlainReader, is_plain
+from barnabas.tables.parsing.plain_json import MAX_FIELDS, PlainReader, is_plain
 from barnabas.tables.parsing.values import (
     FEW,
     Parsed,
@@ -112,5 +112,5 @@ def test_types_and_numbers_of_fields_that_are_left_to_arrow() -> None:
     for kind in ("FLOAT", "DATE", "TIMESTAMP", "ARRAY<INT>", "STRUCT<a: INT>"):
         assert not is_plain(arrow_schema(f"f {kind}"))
     assert not is_plain(pa.schema([]))
-    assert is_plain(arrow_schema(", ".join(f"f{index} INT" for index in range(MOST_FIELDS))))
-    assert not is_plain(arrow_schema(", ".join(f"f{index} INT" for index in range(MOST_FIELDS + 1))))
+    assert is_plain(arrow_schema(", ".join(f"f{index} INT" for index in range(MAX_FIELDS))))
+    assert not is_plain(arrow_schema(", ".join(f"f{index} INT" for index in range(MAX_FIELDS + 1))))

@@ -6,18 +6,8 @@ A listener may have its own: `listener.name.<listener>.<setting>`, and for one m
 
 from __future__ import annotations
 
-from barnabas.config.checks import AtLeast, ListOf
-from barnabas.config.setting import Kind, Setting
-
 from barnabas.config.checks import AtLeast, ListOf, OneOf
 from barnabas.config.setting import Kind, Mode, Setting
-
-from barnabas.config.checks import AtLeast, ListOf
-from barnabas.config.setting import Kind, Setting
-
-from barnabas.config.checks import AtLeast
-from barnabas.config.setting import Kind, Mode, Setting
-
 
 # -- Settings of what clients may do and how much of it, and of the audit log, which says who did what -
 
@@ -88,9 +78,7 @@ AUDIT_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 
-
-
-# -- The settings of TLS, Kafka's names and defaults. Each may have `listener.name.<listener>.` before it 
+# -- The settings of TLS, Kafka's names and defaults. Each may have `listener.name.<listener>.` before it
 
 _PER_BROKER = Mode.PER_BROKER
 
@@ -115,7 +103,8 @@ TLS_SETTINGS: tuple[Setting, ...] = (
             mode=_PER_BROKER),
     Setting("ssl.truststore.location", Kind.STRING, None,
             "The file with the authorities whose certificates clients may have: PEM or PKCS12. Unlike Kafka, "
-            "Barnabas does not fall back to the authorities of the system, from which anybody can get a certificate.",
+            "Barnabas does not fall back to the authorities of the system, from which anybody can get a certificate. "
+            "Revocation lists in a PEM file (`X509 CRL`) are checked; then each authority needs a current one.",
             mode=_PER_BROKER),
     Setting("ssl.truststore.password", Kind.PASSWORD, None, "The password of a PKCS12 trust store.", mode=_PER_BROKER),
     Setting("ssl.truststore.type", Kind.STRING, "JKS", "As ssl.keystore.type.",
@@ -154,9 +143,7 @@ TLS_SETTINGS: tuple[Setting, ...] = (
 PER_LISTENER_TLS = frozenset(setting.name for setting in TLS_SETTINGS if "ssl." in setting.name)
 
 
-
-
-# -- Settings of OAUTHBEARER: which tokens count, where the keys are, and how a broker gets a token of its own 
+# -- Settings of OAUTHBEARER: which tokens count, where the keys are, and how a broker gets a token of its own
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 
@@ -191,7 +178,6 @@ OAUTH_SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 
 
-
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 SASL_SETTINGS: tuple[Setting, ...] = (
@@ -200,7 +186,7 @@ SASL_SETTINGS: tuple[Setting, ...] = (
     Setting("sasl.jaas.config", Kind.PASSWORD, None,
             "The users of PLAIN, as `org.apache.kafka.common.security.plain.PlainLoginModule required "
             "user_alice=\"her password\";`. SCRAM needs none: its users are in the cluster's metadata. Give it for a "
-            "listener and a mechanism: listener.name.<listener>.plain.sasl.jaas.config."),
+            "listener and a mechanism: listener.name.<listener>.plain.sasl.jaas.config.", mode=Mode.PER_BROKER),
     Setting("sasl.mechanism.inter.broker.protocol", Kind.STRING, "GSSAPI",
             "The mechanism with which brokers authenticate to each other, where their listener has SASL. Their own "
             "name and password stand in `username` and `password` of sasl.jaas.config for that listener and mechanism.",
@@ -221,14 +207,24 @@ SASL_SETTINGS: tuple[Setting, ...] = (
             "A client of SASL has to authenticate again after this time, as the same user and with the same mechanism "
             "(KIP-368); otherwise its connection is closed with its next request. 0: never.", AtLeast(0)),
     Setting("barnabas.credential.change.ends.sessions", Kind.BOOLEAN, "false",
-            "When a SCRAM user is deleted or gets another password, or a delegation token is expired, connections that "
-            "have authenticated with it are closed, on every broker. Those of brokers stay. Kafka leaves all of them "
-            "open, until they authenticate again (connections.max.reauth.ms).", mode=Mode.CLUSTER_WIDE),
+            "Close connections whose credential is not accepted any more: a SCRAM user is deleted or gets another "
+            "password, a delegation token expires, a user of PLAIN changes in sasl.jaas.config, the identity provider "
+            "withdraws the key of an OAUTHBEARER token (noticed within sasl.oauthbearer.jwks.endpoint.refresh.ms), a "
+            "Kerberos ticket ends. Connections of brokers stay. Kafka leaves all of them open until they "
+            "authenticate again (connections.max.reauth.ms).", mode=Mode.CLUSTER_WIDE),
     Setting("connection.failed.authentication.delay.ms", Kind.INT, "100",
             "A client that fails to authenticate is told so after this time, and disconnected.", AtLeast(0)),
     Setting("sasl.server.max.receive.size", Kind.INT, "524288",
-            "The largest request of a client that has not authenticated yet, on listeners where it has to.",
+            "The largest request of a client that has not authenticated yet, on listeners where it has to. The bound "
+            "of every mechanism; tokens of GSSAPI have no other, as they may be large.",
             AtLeast(1)),
+    Setting("barnabas.sasl.scram.max.bytes", Kind.INT, "4096",
+            "The longest message of SCRAM: a name, two nonces and a proof.", AtLeast(1)),
+    Setting("barnabas.sasl.plain.max.bytes", Kind.INT, "65536",
+            "The longest message of PLAIN: a name and a password, or a token of some service in its place.",
+            AtLeast(1)),
+    Setting("barnabas.sasl.oauthbearer.max.bytes", Kind.INT, "65536",
+            "The longest message of OAUTHBEARER: a signed token.", AtLeast(1)),
     Setting("barnabas.scram.credentials.max", Kind.INT, "100000",
             "Credentials of SCRAM users that may be in the metadata; a user has one for each mechanism.", AtLeast(1)),
 )  # fmt: skip

@@ -1,1 +1,3 @@
-"""Settings of topics, brokers, loggers, groups and client metrics: described, and changed while they run."""
+"""Configs of topics, brokers, loggers, groups and client metrics: `describe_configs` returns them,
+`alter_configs` changes them at runtime, `config_resources` has the rules of each resource type.
+"""

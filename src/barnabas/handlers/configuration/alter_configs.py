@@ -1,7 +1,7 @@
-"""Settings of topics, brokers, loggers, groups and client metrics are changed while they run.
+"""Dynamic configs of topics, brokers, loggers, groups and client metrics.
 
-- AlterConfigs, versions 0 to 2: a resource has exactly these settings of its own from now on.
-- IncrementalAlterConfigs, versions 0 and 1: single settings are set, deleted, appended to, subtracted from (KIP-339).
+- AlterConfigs, versions 0 to 2: replace all overrides of a resource.
+- IncrementalAlterConfigs, versions 0 and 1: set, delete, append to or subtract from single settings (KIP-339).
 
 Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 """
@@ -9,20 +9,15 @@ Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable
-from barnabas.controller.configs import ConfigOperation, Operation
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.configuration.config_resources import invalid_request
-
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.image import Resource, ResourceType
-from barnabas.controller import configs as decide
-from barnabas.controller.configs import ConfigOperation, Results
-from barnabas.controller.decision import Decision
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller import configs as decide
+from barnabas.controller.configs import ConfigOperation, ConfigOperationType, Results
+from barnabas.controller.decision import Decision
 from barnabas.handlers.configuration.config_resources import (
     check_number_of_settings,
     check_resource,
@@ -50,18 +45,18 @@ if TYPE_CHECKING:
 
 ROOT = "root"
 
-# Python has no level below DEBUG; 5 is what others use who need one.
+# Python has no level below DEBUG; 5 is the usual value for TRACE.
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
 
 def levels() -> dict[str, str]:
-    """The level in force of every logger of ours, and of the root of all."""
+    """Effective levels of the Barnabas loggers and the root logger."""
     ours = [name for name in logging.root.manager.loggerDict if _is_ours(name)]
     return {name: _level_name(_logger(name)) for name in (ROOT, *sorted(ours))}
 
 
 def check(name: str, level: str | None, known: Container[str]) -> None:
-    """Raises KafkaError unless this logger can be given this level; None takes its own level away."""
+    """Raise KafkaError unless this logger accepts this level; None removes its level."""
     if name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if level is None and name == ROOT:
@@ -81,7 +76,7 @@ def set_level(name: str, level: str | None) -> None:
 
 
 def change(operations: Iterable[ConfigOperation], validate_only: bool) -> KafkaError | None:
-    """All levels are set, or none."""
+    """Set all levels, or none."""
     try:
         known = levels()
         wanted = [(operation.name, _new_level(operation)) for operation in operations]
@@ -96,10 +91,10 @@ def change(operations: Iterable[ConfigOperation], validate_only: bool) -> KafkaE
 
 
 def _new_level(operation: ConfigOperation) -> str | None:
-    if operation.operation == Operation.DELETE:
+    if operation.operation == ConfigOperationType.DELETE:
         return None
-    if operation.operation != Operation.SET:
-        name = "APPEND" if operation.operation == Operation.APPEND else "SUBTRACT"
+    if operation.operation != ConfigOperationType.SET:
+        name = "APPEND" if operation.operation == ConfigOperationType.APPEND else "SUBTRACT"
         raise invalid_request(f"{name} operation is not allowed for the BROKER_LOGGER resource")
     if operation.value is None:
         raise invalid_request(f"Null value not supported for : {operation.name}")
@@ -119,13 +114,11 @@ def _level_name(logger: logging.Logger) -> str:
     return next((name for name, level in reversed(LEVELS.items()) if level <= effective), "TRACE")
 
 
-
-
 class ConfigsNeeds(HasConfig, HasController, HasTls, IsMember, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the config handlers."""
 
     refused_configs: int
-    """How many changes were beyond barnabas.configs.max.resources."""
+    """Number of changes beyond barnabas.configs.max.resources."""
 
 
 async def alter_configs(
@@ -193,8 +186,9 @@ T = TypeVar("T")
 def _prepare_all(
     resources: Iterable[A], prepare: Callable[[Resource, A], T]
 ) -> Generator[None, None, tuple[dict[Resource, T], Results]]:
-    """What to do to each resource; and the resources to which nothing can be done, with the reason. In steps: each may
-    have many settings."""
+    """Return the change of each resource, and the refused resources with their errors. In steps: each may
+    have many settings.
+    """
     asked_for = [(Resource(asked.resource_type, asked.resource_name), asked) for asked in resources]
     times = Counter(resource for resource, _ in asked_for)
     ready: dict[Resource, T] = {}

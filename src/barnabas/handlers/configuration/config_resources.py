@@ -1,4 +1,4 @@
-"""What can have settings, and the rules for the settings of each: for the handlers that change them."""
+"""Config resources, and the rules for the settings of each type."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Container, Mapping, Sized
 
 from barnabas.cluster.image import Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config import validation
 from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig
 from barnabas.config.definitions import Scope
 from barnabas.config.tiering_checks import becomes_compacted
 from barnabas.controller.configs import ConfigRules
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 
-MOST_SETTINGS = 500
-"""Of one resource. A broker has 450, those of Kafka's included that mean nothing here."""
+MAX_SETTINGS = 1000
+"""Per resource. A broker has about 500, including settings of Kafka that have no effect here."""
 
 
 def check_number_of_settings(configs: Sized) -> None:
-    """Refused before they are looked at: of so many, some are named twice or are none."""
-    if len(configs) > MOST_SETTINGS:
+    """Refuse too many settings before reading them: some must be duplicates or unknown."""
+    if len(configs) > MAX_SETTINGS:
         raise invalid_request(
-            f"{len(configs)} settings of one resource, and none has more than {MOST_SETTINGS}: name each once."
+            f"{len(configs)} settings of one resource, and none has more than {MAX_SETTINGS}: name each once."
         )
 
 
 def check_resource(node_id: int, brokers: Container[int], resource: Resource) -> None:
-    """Can there be settings of this? Of a broker's, only if it is one of these; of loggers, only our own."""
+    """Raise unless the resource can have configs: a broker's only for a known broker, loggers only for this
+    broker.
+    """
     kind, name = resource
     if kind == ResourceType.TOPIC:
         require(name, "Default topic resources are not allowed.")
@@ -51,8 +53,9 @@ def _check_broker_id(node_id: int, brokers: Container[int], name: str) -> None:
 
 
 def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
-    """What the controller asks of the definitions of settings. A node alone agrees with itself: what was set for all
-    brokers can be taken away there, and its properties hold again."""
+    """Rules that the controller applies to settings. On a single node, a cluster-wide default can be deleted,
+    and its properties file applies again.
+    """
 
     def check(resource: Resource, settings: Mapping[str, str]) -> None:
         if resource.type == ResourceType.TOPIC:

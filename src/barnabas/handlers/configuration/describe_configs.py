@@ -1,4 +1,4 @@
-"""Settings as they are: described, and which resources have some.
+"""Config queries: values of resources, and the resources with configs.
 
 - DescribeConfigs, versions 1 to 4: every setting with its value, source and synonyms. Version 3 added types and
   documentation. An empty list of keys asks for all of them, as null does.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
 from barnabas.cluster.names import check_topic_name
+from barnabas.common.cooperative import finish
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.describe import (
     Entry,
     Source,
@@ -23,7 +25,6 @@ from barnabas.config.describe import (
     describe_group,
     describe_topic,
 )
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.configuration import alter_configs as loggers
 from barnabas.handlers.configuration.config_resources import (
     invalid_request,
@@ -44,7 +45,6 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from barnabas.protocol.wire import STEP
-from barnabas.common.cooperative import finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds
 
 _ALIKE = frozenset({ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
-"""What looks the same under every name as long as it has the same settings."""
+"""Resources with the same settings, which share their rows."""
 
 _Wanted = dict[Resource, set[str]]
 
 
 class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by DescribeConfigs."""
 
 
 # -- DescribeConfigs -----------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
 def describe_configs(
     broker: DescribeConfigsNeeds, request: Request, message: DescribeConfigsRequest
 ) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
-    """Each resource is described once, however often it is named."""
+    """Describe each resource once, even if it is named repeatedly."""
     description = _Description(broker, message)
     if len(message.resources) <= DESCRIBED_AT_ONCE:
         wanted = finish(_wanted(message.resources))
@@ -87,7 +87,7 @@ async def _describe_in_turns(
 
 
 def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _Wanted]:
-    """The settings that are asked for of each resource: none of them means all."""
+    """Settings requested for each resource; an empty set means all."""
     wanted: dict[Resource, set[str]] = {}
     for count, asked in enumerate(resources):
         resource = Resource(asked.resource_type, asked.resource_name)
@@ -128,7 +128,7 @@ class _Description:
         if self._room < 0:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                "The answer would be longer than barnabas.response.max.bytes: ask for fewer resources at a time.",
+                "The response would exceed barnabas.response.max.bytes: request fewer resources at a time.",
             )
 
     def _rows(self, resource: Resource) -> list[DescribeConfigsResourceResult]:
@@ -145,7 +145,7 @@ class _Description:
 
 
 def _size(row: DescribeConfigsResourceResult) -> int:
-    """About how long a row is on the wire."""
+    """Estimate the size of a row on the wire."""
     return (
         20
         + len(row.name)
@@ -156,7 +156,7 @@ def _size(row: DescribeConfigsResourceResult) -> int:
 
 
 def _check_described(broker: DescribeConfigsNeeds, resource: Resource) -> None:
-    """Refuse to describe what is not there."""
+    """Refuse to describe a resource that does not exist."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
@@ -244,7 +244,7 @@ def _listing(
 
 
 def _names(image: MetadataImage, kind: int) -> Iterable[str]:
-    """Topics and brokers always have settings; the others are known by having been given some."""
+    """Names of resources with configs: all topics and brokers, and others that have overrides."""
     if kind == ResourceType.TOPIC:
         return image.topics
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):

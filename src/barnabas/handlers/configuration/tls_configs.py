@@ -1,6 +1,6 @@
-"""A change of TLS settings is refused when its key store cannot be used, as in Kafka.
+"""Validation of TLS configs: a change is refused when its key store is not usable, as in Kafka.
 
-Only of this broker: what lies on the disk of another one is seen there, when it takes the change over.
+Only for this broker: another one checks the files on its disk when it applies the change.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from barnabas.cluster.image import Resource, ResourceType
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.controller.configs import ConfigOperation, Operation, Results
-from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller.configs import ConfigOperation, ConfigOperationType, Results
 from barnabas.handlers.needs import HasConfig, HasImage
 
 _TLS = "ssl."
@@ -20,7 +20,7 @@ _TLS = "ssl."
 
 class Tls(Protocol):
     def check(self, config: BrokerConfig) -> Awaitable[None]:
-        """Raises ConfigError if the key stores of these settings cannot be used."""
+        """Raise ConfigError if the key stores of these settings are not usable."""
         ...
 
 
@@ -35,11 +35,11 @@ class HasTls(Protocol):
 
 
 class TlsNeeds(HasConfig, HasImage, HasTls, Protocol):
-    """What this needs of the broker."""
+    """Broker attributes used to check TLS settings."""
 
 
 async def take_out_unusable(broker: TlsNeeds, wanted: dict[Resource, list[ConfigOperation]]) -> Results:
-    """Remove our own change from `wanted` if it cannot be used, and return why."""
+    """Remove this broker's change from `wanted` if it is not usable, and return the error."""
     own = Resource(ResourceType.BROKER, str(broker.node_id))
     operations = wanted.get(own, [])
     if not any(_TLS in operation.name for operation in operations):
@@ -53,11 +53,11 @@ async def take_out_unusable(broker: TlsNeeds, wanted: dict[Resource, list[Config
 
 
 def _changed(broker: TlsNeeds, own: Resource, operations: list[ConfigOperation]) -> BrokerConfig:
-    """What would be in force; operations on lists, and what makes no sense, are left to the controller."""
+    """Return the resulting config; list operations and invalid values are left to the controller."""
     settings = dict(broker.image.configs.get(own, {}))
     for each in operations:
-        if each.operation == Operation.SET and each.value is not None:
+        if each.operation == ConfigOperationType.SET and each.value is not None:
             settings[each.name] = each.value
-        elif each.operation == Operation.DELETE:
+        elif each.operation == ConfigOperationType.DELETE:
             settings.pop(each.name, None)
     return broker.config.with_dynamic(settings, broker.config.cluster_wide)

@@ -1,13 +1,11 @@
-"""Fetch: hand out slices of segment files, or wait until there is something to hand out.
+"""Fetch: return slices of segment files, or wait for data.
 
-handler.py   the request: which session, from a consumer or from a follower
-attempt.py   one attempt: read what is ready, answer if that is enough
-reading.py   one partition of an attempt
-delayed.py   waiting between attempts
-throttled.py what was read and is not sent, because its consumer has used up its quota
+handler.py     requests of consumers and followers, and their sessions
+attempt.py     one attempt: read available data, respond if that is enough
+reading.py     one partition of an attempt
+delayed.py     waiting between attempts
 """
 
-from barnabas.handlers.fetch.handler import fetch, fetch_in_turns
-from barnabas.handlers.fetch.handler import withheld
+from barnabas.handlers.fetch.handler import fetch, fetch_in_turns, withheld
 
 __all__ = ["fetch", "fetch_in_turns", "withheld"]

@@ -1,8 +1,8 @@
-"""One attempt to answer a fetch: read what is ready and, if that is enough, build the answer.
+"""One attempt to complete a fetch: read available data and, if that is enough, build the response.
 
-If very many partitions are ready, an attempt is made in steps: others are served in between, and a partition may change
-between the time it is read and the end of the attempt. So a partition without data is watched from the moment it is
-read then, and is ready again when it changes.
+With very many ready partitions, an attempt is made in steps: the loop serves others in between, and a
+partition may change between its read and the end of the attempt. So a partition without data is watched from
+its read on, and becomes ready again when it changes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from barnabas.common.errors import NO_ERROR
 from barnabas.common.files import FileSlice
+from barnabas.common.types import Uuid
 from barnabas.handlers.fetch.reading import Cold, PartitionReader
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.messages.fetch import (
@@ -23,10 +24,9 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
 from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import NO_EPOCH, Partition
-from barnabas.common.types import Uuid
 
 READ_AT_ONCE: Final = 1_000
-"""Partitions; some milliseconds' work."""
+"""Partitions; takes some milliseconds."""
 
 STEP: Final = 50
 """Partitions between two yields."""
@@ -38,7 +38,7 @@ Steps = Generator[None, None, FetchResponse | None]
 
 
 def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
-    """The response, or None when there is too little to be worth one and time is left."""
+    """Return the response, or None when there is too little data and time is left."""
     made = Attempt(reader, final)
     made.read(to_read(reader.session))
     if not made.is_enough():
@@ -51,9 +51,9 @@ def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
 def attempt_without_session(
     reader: PartitionReader, topic: FetchTopic, page_cache: ColdReads
 ) -> FetchResponse | None:
-    """The same for a fetch of one topic without a session, read from its request: most often that is all there is.
+    """The same for a fetch of one topic without a session, read from its request: the most common case.
 
-    None also if something of it is unusual: not here, not in memory, named twice. Then nothing has happened.
+    Also returns None, without side effects, if a partition is missing, not in memory or named twice.
     """
     partitions = reader.topics.get(topic.topic_id if reader.session.uses_topic_ids else topic.topic)
     asked = topic.partitions
@@ -113,7 +113,7 @@ def _steps(items: list[T]) -> Iterator[list[T]]:
 
 
 class Attempt:
-    """What was read, in order; then it is kept, or becomes the answer."""
+    """Data read so far, in order; it is kept for later, or becomes the response."""
 
     __slots__ = ("_left", "_must_answer", "_reader", "_session", "_topics", "_total", "found")
 
@@ -128,7 +128,7 @@ class Attempt:
         self.found: list[Found] = []
 
     def read(self, entries: Iterable[FetchEntry]) -> None:
-        """Read partitions as long as there is room."""
+        """Read partitions while the size limit allows it."""
         reader, is_full, left, total = self._reader, self._session.full, self._left, self._total
         topics = reader.topics
         for entry in entries:
@@ -156,7 +156,7 @@ class Attempt:
         return self._must_answer or self._total >= self._reader.min_bytes
 
     def keep(self, found: Iterable[Found]) -> None:
-        """Nothing is answered yet: what is news stays ready, and more may come."""
+        """Postpone the response: changed partitions stay ready, and more data may arrive."""
         session, held_back = self._session, self._reader.held_back
         for entry, partition, data in found:
             if partition is not None and entry not in held_back:
@@ -166,7 +166,7 @@ class Attempt:
                     session.set_idle(entry, partition)
 
     def answer(self, found: Iterable[Found]) -> None:
-        """Make it a part of the answer, if the client learns something from it."""
+        """Add data to the response, if it is news for the client."""
         session, topics = self._session, self._topics
         is_full, is_session = session.full, session.id != NO_SESSION
         is_consumer = session.replica == NO_REPLICA
@@ -183,7 +183,9 @@ class Attempt:
                 self._set_idle(entry, partition, data)
 
     def _set_idle(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> None:
-        """There is nothing to read. What was held back stays ready although nothing of it is in the answer."""
+        """Mark a partition without data as idle. Throttled ones stay ready although they are not in the
+        response.
+        """
         if (
             partition is not None
             and not data.error_code
@@ -200,7 +202,7 @@ class Attempt:
 
 
 class AttemptInSteps(Attempt):
-    """Watches what has nothing to read at once: it may change before the attempt is over."""
+    """Watches a partition without data at once: it may change before the attempt ends."""
 
     __slots__ = ()
 
@@ -214,7 +216,7 @@ class AttemptInSteps(Attempt):
         super().keep([each for each in found if _is_news(each[0], each[2])])
 
     def _set_idle(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> None:
-        """It is watched already, or to be read again."""
+        """Skip the partition: it is watched already, or to be read again."""
 
 
 def _count(counters: TopicCounters, data: PartitionData, is_consumer: bool) -> None:
@@ -227,7 +229,7 @@ def _count(counters: TopicCounters, data: PartitionData, is_consumer: bool) -> N
 
 
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
-    """Would the client learn something from this?"""
+    """Return whether this is news for the client."""
     return (
         type(data.records) is FileSlice
         or data.error_code != 0
@@ -239,12 +241,12 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
 
 
 def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache: ColdReads) -> list[Cold]:
-    """What would have to be waited for if it were read now."""
+    """Return the reads that would wait for the disk or the object store."""
     found = []
     for entry in entries:
         partitions = reader.topics.get(entry.topic_key)
         partition = partitions.get(entry.partition) if partitions is not None else None
-        # What was written a moment ago is in memory.
+        # Data written a moment ago is in memory.
         if partition is None or entry.fetch_offset >= partition.log.segments.tail.start:
             continue
         if page_cache.is_cold(partition.log, entry.fetch_offset):

@@ -1,4 +1,4 @@
-"""A fetch that waits: attempt, wait for a change, attempt again."""
+"""Delayed fetch: attempt, wait for a change, attempt again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Waiting(Loop, Protocol):
 def start(
     broker: Waiting, request: Request, reader: PartitionReader
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
-    """Answer at once if there is enough to read."""
+    """Respond at once if there is enough data."""
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
         return at_once_or_in_turns(request, _start_in_steps(broker, request, reader))
@@ -56,7 +56,7 @@ def _start_in_steps(broker: Waiting, request: Request, reader: PartitionReader) 
     if response is None:
         delayed = DelayedFetch(broker, request, reader)
         delayed.watch()
-        if request.is_large and reader.session.ready:  # something came in the meantime
+        if request.is_large and reader.session.ready:  # data arrived meanwhile
             delayed.changed()
     return response
 
@@ -82,7 +82,7 @@ class DelayedFetch(DelayedOperation):
             self.wait(self._request.patience)
 
     def warmed(self) -> None:
-        """What it wants to read is in memory now: the first attempt."""
+        """Start the first attempt: its data is in memory now."""
         self.try_complete()
         self.watch()
 
@@ -101,7 +101,7 @@ class DelayedFetch(DelayedOperation):
                 self._try_in_steps(attempt_in_steps(reader, is_final))
             else:
                 self._answer(attempt(reader, is_final))
-        except Exception as error:  # called by the loop, to which nobody listens
+        except Exception as error:  # the loop ignores exceptions of its callbacks
             self.complete()
             self._request.dispatcher.fail(self._request, error)
         return self.is_completed
@@ -120,7 +120,7 @@ class DelayedFetch(DelayedOperation):
             self._request.respond(response)
 
     async def _go_on(self, steps: Steps) -> FetchResponse | None:
-        """An attempt that takes several turns. What changes meanwhile is looked at afterwards."""
+        """Run an attempt over several turns. Changes in between are handled afterwards."""
         response = await RequestTurn().run(steps)
         if response is None and self._is_late:
             response = await RequestTurn().run(attempt_in_steps(self._reader, final=True))

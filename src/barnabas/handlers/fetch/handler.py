@@ -8,17 +8,12 @@ last stable offset) is ever returned to a consumer.
 
 from __future__ import annotations
 
-from typing import Protocol
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.replication.fetch_sessions import INITIAL_EPOCH, NO_SESSION, FetchSessions
-from barnabas.replication.manager import ReplicaManager
-from barnabas.common.types import ZERO_UUID
-
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.controller.isr import check_broker_epoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID
+from barnabas.controller.isr import check_broker_epoch
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
 from barnabas.handlers.fetch.reading import PartitionReader, Reading, ReplicaReader, has_all_before
@@ -34,18 +29,21 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replication.fetch_sessions import (
     FINAL_EPOCH,
+    INITIAL_EPOCH,
     NO_SESSION,
     TOPIC_IDS_SINCE,
     WITHOUT_SESSION,
     FetchSession,
     FetchSessions,
 )
+from barnabas.replication.manager import ReplicaManager
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 
-# -- A fetch above its consumer's quota: nothing is sent, and the session is as if nothing had been read 
+# -- A fetch above its consumer's quota: nothing is sent, and the session is unchanged
+
 
 class Withholding(Protocol):
     @property
@@ -56,7 +54,7 @@ class Withholding(Protocol):
 
 
 def withheld(broker: Withholding, message: FetchRequest, response: FetchResponse) -> FetchResponse:
-    """The answer without what was read. One that has no records but an error for the whole request stays."""
+    """Return the response without records. One with a top-level error is unchanged."""
     if response.error_code:
         return response
     _count_as_unsent(broker.replicas, response)
@@ -76,7 +74,6 @@ def _count_as_unsent(replicas: ReplicaManager, response: FetchResponse) -> None:
                 partitions[data.partition_index].counters.bytes_out.value -= len(data.records)
 
 
-
 _PARTITIONS = (ArrayLevel("partitions", ""),)
 
 
@@ -84,7 +81,7 @@ Reader = Callable[[Reading, int, FetchRequest, FetchSession], PartitionReader]
 
 
 class Fetching(Reading, Waiting, Protocol):
-    """What Fetch needs of the broker."""
+    """Broker attributes used by Fetch."""
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
@@ -116,7 +113,9 @@ def fetch(
 def _fetch_as_replica(
     broker: Fetching, request: Request, message: FetchRequest
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
-    """Only for brokers: what a follower has fetched counts as stored by it, and is shown to consumers."""
+    """Serve a broker: data that a follower has fetched counts as replicated, and becomes visible to
+    consumers.
+    """
     refused = _refusal_of_replica(request, message)
     if refused is not None:
         return _refuse_all(message, refused)
@@ -131,7 +130,7 @@ def _fetch_as_replica(
 async def fetch_in_turns(
     broker: Fetching, request: Request, message: FetchRequest, reader: Reader = PartitionReader
 ) -> FetchResponse | None:
-    """The same for a request that names many partitions."""
+    """The same for a request of many partitions."""
     turn, is_replica = RequestTurn(), message.replica_state.replica_id >= 0
     if is_replica or message.replica_id >= 0:
         refused = _refusal_of_replica(request, message)
@@ -160,7 +159,7 @@ async def fetch_in_turns(
 
 
 def _parts_of(message: FetchRequest) -> Iterator[FetchRequest]:
-    """Requests that name some of the partitions each, and forget none."""
+    """Split a request into several with some of the partitions each, and without forgotten topics."""
     rest = with_value(message, "forgotten_topics_data", [])
     topics: list[FetchTopic]
     for topics in slices(message.topics, _PARTITIONS, attempt.READ_AT_ONCE):
@@ -173,8 +172,8 @@ def _parts_of(message: FetchRequest) -> Iterator[FetchRequest]:
 def _refusal_of_replica(request: Request, message: FetchRequest) -> ErrorCode | None:
     if not request.context.is_privileged:
         log_refused(request)
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as Kafka tells it
-    # Before version 15 a follower could not say in which life it is (KIP-903).
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # Kafka's error code for it
+    # Before version 15 a follower could not send its broker epoch (KIP-903).
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if message.replica_id >= 0 else None
 
 
@@ -188,7 +187,9 @@ def _open_for_replica(broker: Fetching, request: Request, message: FetchRequest)
 
 
 def _note_progress(broker: Fetching, session: FetchSession, message: FetchRequest) -> None:
-    """A follower that asks for what comes next has all before it, unless its log is another than ours."""
+    """Update a follower's progress: its fetch offset acknowledges everything before it, unless its log
+    diverges.
+    """
     epoch = message.replica_state.replica_epoch
     for topic in message.topics:
         partitions = broker.replicas.by_id.get(topic.topic_id, {})

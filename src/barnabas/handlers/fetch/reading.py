@@ -1,4 +1,4 @@
-"""One partition of a fetch: what a consumer may read of it, and what a follower."""
+"""Reading one partition of a fetch, for consumers and followers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
+from barnabas.replication.fetch_sessions import MAX_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
 from barnabas.replication.manager import Partitions, ReplicaManager
 from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import NO_EPOCH, Partition
@@ -27,15 +27,15 @@ from barnabas.security.authz.authorizer import Access, Action, Operation, Resour
 
 READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1
-CURRENT_LEADER_SINCE = 12  # KIP-595: a client learns at once where to go
+CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
 Cold = tuple[Log, int, int]
-"""A log, an offset, and how many bytes are wanted from there."""
+"""A log, an offset, and the number of bytes to read."""
 Wanted = FetchEntry | FetchPartition
 
 
 class Reading(Protocol):
-    """What reading needs of the broker."""
+    """Broker attributes used for reading."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -57,7 +57,7 @@ class Reading(Protocol):
 
 
 class PartitionReader:
-    """What one request of a consumer asks for, of any partition."""
+    """Reads any partition for one consumer request."""
 
     __slots__ = (
         "_broker",
@@ -75,7 +75,7 @@ class PartitionReader:
     def __init__(self, broker: Reading, version: int, message: FetchRequest, session: FetchSession) -> None:
         self._broker = broker
         self._version = version
-        self.topics: Mapping[Any, Partitions] = (  # by id or by name, as the session goes
+        self.topics: Mapping[Any, Partitions] = (  # by id or by name, as the session does
             broker.replicas.by_id if session.uses_topic_ids else broker.replicas.by_name
         )
         self._committed_only = message.isolation_level == READ_COMMITTED
@@ -87,17 +87,19 @@ class PartitionReader:
         self.max_bytes = max_bytes
         self.min_bytes = min(min_bytes, max_bytes)
         self.wait_ms = message.max_wait_ms
-        if self.wait_ms > LONGEST_WAIT_MS:
-            self.wait_ms = LONGEST_WAIT_MS
+        if self.wait_ms > MAX_WAIT_MS:
+            self.wait_ms = MAX_WAIT_MS
         self.held_back: set[FetchEntry] = set()
-        """They stay ready although nothing of them is in the answer."""
+        """Throttled partitions, which stay ready although they are not in the response."""
 
     def to_warm(self, cold: list[Cold]) -> list[Cold]:
-        """What has to be waited for."""
+        """Return the reads to wait for."""
         return cold
 
     def lacks_room(self, entry: Wanted, partition: Partition | None, data: PartitionData) -> bool:
-        """There was something to read, but others have taken the room: it is the first to get some next time."""
+        """Return whether data was left out for lack of room: the partition then comes first in the next
+        fetch.
+        """
         if partition is None or data.error_code:
             return False
         if self.session.replica != NO_REPLICA:
@@ -105,7 +107,7 @@ class PartitionReader:
         return entry.fetch_offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
 
     def missing(self, entry: FetchEntry) -> PartitionData:
-        """The partition is not here."""
+        """Return the error of a partition that is not on this broker."""
         return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.partition))
 
     def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
@@ -119,7 +121,7 @@ class PartitionReader:
         high_watermark = stable = offsets.high_watermark
         if log.producers.undecided or log.producers.decided:
             stable = log.last_stable_offset
-        # By position, as far as that goes: it is half the cost.
+        # Positional arguments where possible: half the cost.
         data = PartitionData(entry.partition, NO_ERROR, high_watermark, stable, offsets.start)
         if not self._committed_only:
             data.aborted_transactions = None
@@ -129,7 +131,7 @@ class PartitionReader:
         if self._rack and self._sends_elsewhere(entry, partition, data):
             return data
         if entry.fetch_offset == offsets.written:
-            return data  # as most often, the client has everything
+            return data  # usually the client is caught up
         if left > entry.partition_max_bytes:
             left = entry.partition_max_bytes
         return self._read_records(entry, partition, data, left, at_least_one)
@@ -171,8 +173,9 @@ class PartitionReader:
     def _read_remote(
         self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
     ) -> PartitionData:
-        """From a chunk that has been downloaded. If it has not come in time, nothing is answered, and the next fetch
-        asks again."""
+        """Read from a downloaded chunk. If it has not arrived in time, the response is empty, and the next
+        fetch retries.
+        """
         self.min_bytes = 0  # it has waited long enough
         counters = partition.counters
         try:
@@ -201,7 +204,7 @@ class PartitionReader:
 
 
 class AuthorizedReader(PartitionReader):
-    """What a consumer may read where not everyone may read everything."""
+    """Reads for a consumer that may be denied some topics."""
 
     __slots__ = ("_access",)
 
@@ -226,12 +229,12 @@ class AuthorizedReader(PartitionReader):
 
 
 class ReplicaReader(PartitionReader):
-    """The same for a follower: it gets everything, committed or not, for that is how it gets committed."""
+    """Reads for a follower: up to the log end, committed or not."""
 
     __slots__ = ()
 
     def to_warm(self, cold: list[Cold]) -> list[Cold]:
-        """A follower is told what is in remote segments, and begins behind it (KIP-405)."""
+        """A follower does not read remote segments: it restarts after them (KIP-405)."""
         return [read for read in cold if read[1] >= read[0].offsets.local_start]
 
     def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
@@ -251,14 +254,14 @@ class ReplicaReader(PartitionReader):
         log, throttle = partition.log, self._broker.leader_throttle
         is_throttled = _is_held_back(partition, self.session.replica)
         if is_throttled and throttle.is_exceeded:
-            assert isinstance(entry, FetchEntry)  # followers are read by their sessions
-            self.held_back.add(entry)  # it is looked at again with the next fetch
+            assert isinstance(entry, FetchEntry)  # followers always have a session
+            self.held_back.add(entry)  # it is checked again with the next fetch
             return data
         try:
             records = log.read(entry.fetch_offset, room, log.log_end_offset, at_least_one=at_least_one)
         except KafkaError as error:
             refused = _error(entry, error.code)
-            refused.log_start_offset = log.log_start_offset  # a follower goes on from there
+            refused.log_start_offset = log.log_start_offset  # a follower continues from there
             return refused
         if type(records) is FileSlice:
             data.records = records
@@ -268,7 +271,9 @@ class ReplicaReader(PartitionReader):
 
 
 def _is_held_back(partition: Partition, replica: int) -> bool:
-    """Is this leader in the list? Replicas in sync are not held back: they would fall out of it."""
+    """Return whether replication to this follower is throttled. In-sync replicas are not: they would leave
+    the ISR.
+    """
     listed = partition.log.config.leader_replication_throttled_replicas
     return (
         bool(listed)
@@ -278,7 +283,9 @@ def _is_held_back(partition: Partition, replica: int) -> bool:
 
 
 def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offset: int) -> int:
-    """The follower in the reader's rack that has the most, if it has what is asked for (KIP-392); else -1: us."""
+    """Return the most advanced follower in the reader's rack that has the offset (KIP-392), else -1 for this
+    broker.
+    """
     leader = image.brokers.get(partition.broker_id)
     if leader is None or leader.rack == rack:
         return NO_REPLICA
@@ -308,7 +315,7 @@ def _error(entry: Wanted, code: ErrorCode) -> PartitionData:
 def _not_here(entry: Wanted, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
     data = _error(entry, code)
     data.aborted_transactions = None
-    moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # then the client knows more than we do
+    moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # otherwise the client's metadata is newer
     if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
         data.current_leader = LeaderIdAndEpoch(
             leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
@@ -329,7 +336,7 @@ def _diverges(entry: Wanted, log: Log, data: PartitionData) -> bool:
 
 
 def has_all_before(partition: Partition, replica: int, wanted: FetchPartition) -> bool:
-    """May this follower fetch from there, and does its log agree with ours up to there?"""
+    """Return whether this follower may fetch from there, and its log matches this one up to there."""
     log = partition.log
     return (
         not partition.leadership_error(wanted.current_leader_epoch)
@@ -340,8 +347,9 @@ def has_all_before(partition: Partition, replica: int, wanted: FetchPartition) -
 
 
 def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
-    """Where a reader's last epoch ended here, if that is earlier: it holds records that this leader never had
-    (KIP-595). With epoch -1 when this leader knows nothing of it."""
+    """Return the end of the reader's last epoch here, if that is earlier: it has records that this leader
+    never had (KIP-595). The epoch is -1 when this leader does not know it.
+    """
     if last_epoch == NO_EPOCH or (last_epoch == log.epochs.latest and offset <= log.log_end_offset):
         return None
     epoch, end_offset = log.epoch_end_offset(last_epoch)

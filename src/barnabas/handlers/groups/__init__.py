@@ -1,1 +1,3 @@
-"""Requests about groups: one module per type of group, offsets, and what administrators ask."""
+"""Group requests: one module per type of group, `offsets` for commits and fetches, `admin` for
+administration.
+"""

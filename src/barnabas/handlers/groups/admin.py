@@ -1,10 +1,10 @@
-"""What administrators ask about groups: ListGroups 0 to 5, DescribeGroups 0 to 6, DeleteGroups 0 to 3,
+"""Group administration: ListGroups 0 to 5, DescribeGroups 0 to 6, DeleteGroups 0 to 3,
 OffsetDelete 0.
 
 - ListGroups filters by state since version 4 (KIP-518), by type since version 5 (KIP-848).
-- DescribeGroups calls an unknown group Dead; since version 6 (KIP-1043) it is GROUP_ID_NOT_FOUND as well.
-- DeleteGroups says why since version 3 (KIP-1331).
-- What members said to their leader is shown of stable groups only, as Kafka does.
+- DescribeGroups returns Dead for an unknown group; since version 6 (KIP-1043) with GROUP_ID_NOT_FOUND.
+- DeleteGroups has an error message since version 3 (KIP-1331).
+- Member metadata is returned for stable groups only, as in Kafka.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.tasks import ask_each
 from barnabas.groups.classic.group import ClassicGroup, State
 from barnabas.groups.classic.member import Member
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Group
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import ShareStates
-from barnabas.groups.step import Respond, CoordinatorResult, group_error
+from barnabas.groups.step import CoordinatorResult, Respond, group_error
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
 from barnabas.network.requests.time_slices import at_once_or_in_turns
@@ -45,7 +46,6 @@ from barnabas.protocol.messages.offsets import (
     OffsetDeleteResponseTopic,
 )
 from barnabas.protocol.wire import STEP
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -62,7 +62,7 @@ class Coordinators(Protocol):
 
 
 class GroupAdminNeeds(HasImage, Protocol):
-    """What these requests need of the broker."""
+    """Broker attributes used by group administration."""
 
     @property
     def coordinators(self) -> Coordinators: ...
@@ -188,9 +188,7 @@ def _delete(broker: GroupAdminNeeds, group_id: str, done: Callable[[DeletableGro
 
     def without_state(error: ErrorCode) -> None:
         if error:
-            finished(
-                KafkaError(error, f"The state of share group {group_id} could not be deleted. Try again.")
-            )
+            finished(KafkaError(error, f"The state of share group {group_id} could not be deleted; retry."))
         else:
             broker.coordinators.groups.perform_told(group_id, act, finished)
 
@@ -214,7 +212,11 @@ def offset_delete(
 
 
 def _delete_offsets(
-    image: MetadataImage, message: OffsetDeleteRequest, respond: Respond, shard: GroupShard, step: CoordinatorResult
+    image: MetadataImage,
+    message: OffsetDeleteRequest,
+    respond: Respond,
+    shard: GroupShard,
+    step: CoordinatorResult,
 ) -> None:
     group = shard.find(message.group_id)
     group.check_offset_deletion()

@@ -1,14 +1,14 @@
 """Membership of classic groups: JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5.
 
 JoinGroup
-- Version 1 has a rebalance timeout of its own; version 0 uses the session timeout for it.
-- Since version 4 (KIP-394) a new member is first given an id and has to come back with it.
+- Version 1 brought the rebalance timeout; version 0 uses the session timeout for it.
+- Since version 4 (KIP-394) a new member first gets an id and has to rejoin with it.
 - Version 5 (KIP-345) brought static members, 8 (KIP-800) a reason, 9 (KIP-814) skipping the assignment.
-- Until version 6 the protocol in an error answer is the empty string, since version 7 null.
+- Until version 6 the protocol in an error response is the empty string, since version 7 null.
 
 SyncGroup: since version 5 the protocol must be named, so that a member of another one notices.
 
-LeaveGroup: since version 3 several members at a time, each with an error of its own.
+LeaveGroup: since version 3 several members at a time, each with its own error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _check_group_id(group_id: str) -> None:
 
 
 def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) -> Client:
-    """Kafka writes an address as Java does: with a slash where the host name could stand."""
+    """Return the client; Kafka writes addresses as Java does, with a slash after the (empty) host name."""
     return Client(request.client_id or "", f"/{request.connection.peer[0]}", may_describe)
 
 
@@ -104,7 +104,7 @@ def heartbeat(broker: HasGroups, request: Request, message: HeartbeatRequest) ->
 def _answer_heartbeat(request: Request, outcome: ErrorCode | KafkaError) -> None:
     error = outcome.code if isinstance(outcome, KafkaError) else outcome
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        error = ErrorCode.NONE  # no member is removed while we do not know the members
+        error = ErrorCode.NONE  # members are not removed while the group is loading
     request.respond(HeartbeatResponse(error_code=error))
 
 
@@ -122,7 +122,7 @@ def leave_group(broker: HasGroups, request: Request, message: LeaveGroupRequest)
 
 
 def _unknown(leaver: MemberIdentity) -> MemberResponse:
-    """There is no such group."""
+    """Response for a member of an unknown group."""
     return MemberResponse(
         member_id=leaver.member_id,
         group_instance_id=leaver.group_instance_id,

@@ -1,9 +1,9 @@
 """Consumer groups (KIP-848): ConsumerGroupHeartbeat 0 and 1, ConsumerGroupDescribe 0 and 1.
 
-- Both need the feature `group.version` 1, as with Kafka.
-- Heartbeat: in version 0 the coordinator gives a member its id; since version 1 the client brings it along, so
-  that a lost answer does not leave a member behind that nobody is. Version 1 also has subscriptions by pattern.
-- Describe: version 1 tells which members still use the classic protocol.
+- Both need the feature `group.version` 1, as in Kafka.
+- Heartbeat: in version 0 the coordinator assigns the member id; since version 1 the client
+  generates it, so that a lost response does not leave an orphaned member. Version 1 also has subscriptions by pattern.
+- Describe: version 1 marks members that still use the classic protocol.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroupNeeds(HasGroups, HasImage, Protocol):
-    """What consumer groups need of the broker."""
+    """Broker attributes used by consumer groups."""
 
 
 def consumer_group_heartbeat(

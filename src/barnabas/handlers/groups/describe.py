@@ -1,4 +1,4 @@
-"""Describing several groups in one answer, for every type of group whose API does that alike."""
+"""Describing several groups in one response, common to all types of groups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.features import is_enabled
-from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination.tasks import ask_each
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasGroups, HasImage
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DescribeNeeds(HasGroups, HasImage, Protocol):
-    """What describing groups needs from the broker."""
+    """Broker attributes used to describe groups."""
 
 
 class Described(Protocol):
@@ -37,8 +37,9 @@ def describe_each(
     feature: str,
     with_operations: bool,
 ) -> None:
-    """Respond when all are described, in the order in which they were asked for. `answer_class` makes the answer
-    for a group that cannot be described."""
+    """Respond when all groups are described, in the order of the request. `answer_class` builds the response
+    for a group that cannot be described.
+    """
     operations = ALL_OF_GROUP if with_operations else NOT_ASKED_FOR
 
     def finish(groups: list[D]) -> None:

@@ -1,13 +1,13 @@
 """Offsets of groups: OffsetCommit 2 to 10 and OffsetFetch 1 to 10.
 
 OffsetCommit
-- Versions 2 to 4 may say how long to keep the offset; later ones leave that to offsets.retention.minutes.
+- Versions 2 to 4 may set a retention time; later ones use offsets.retention.minutes.
 - Version 6 brought leader epochs, 7 instance ids, 9 GROUP_ID_NOT_FOUND, 10 topic ids in place of names (KIP-848).
 
 OffsetFetch
 - A null list of topics means all that the group has committed (since version 2).
-- Version 7 can insist on stable offsets (KIP-447), 8 asks for several groups, 10 names topics by id.
-- Version 1 has no error of its own: it stands with each partition.
+- Version 7 can require stable offsets (KIP-447), 8 has several groups, 10 names topics by id.
+- Version 1 has no top-level error: it is repeated in each partition.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Clock
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.coordination.tasks import ask_each
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import NO_EXPIRY, Committed
 from barnabas.groups.shard import GroupShard
@@ -40,7 +41,6 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -50,14 +50,14 @@ FIRST_COMMIT_WITH_NOT_FOUND = 9
 FIRST_FETCH_OF_SEVERAL = 8
 FIRST_FETCH_WITH_ERROR = 2
 NO_OFFSET = -1
-LATEST_TIME = 2**63 - 1  # a client may ask to keep an offset for longer than a timestamp can say
+LATEST_TIME = 2**63 - 1  # a client's retention time may exceed the range of timestamps
 
 
 # -- OffsetCommit ---------------------------------------------------------------------------------------
 
 
 class OffsetNeeds(HasGroups, HasImage, Protocol):
-    """What offsets of groups need of the broker."""
+    """Broker attributes used by group offsets."""
 
     @property
     def clock(self) -> Clock: ...
@@ -74,7 +74,7 @@ def offset_commit(
 
 
 class _Commit:
-    """Sorts the partitions of a commit: which can be stored, and the errors of the others."""
+    """Splits the partitions of a commit into storable ones and errors."""
 
     def __init__(self, broker: OffsetNeeds, request: Request, message: OffsetCommitRequest) -> None:
         self.offsets: list[tuple[TopicPartition, Committed]] = []
@@ -172,7 +172,7 @@ def _as_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 class _Fetch:
-    """What one group has committed."""
+    """Committed offsets of one group."""
 
     def __init__(
         self, image: MetadataImage, wanted: OffsetFetchRequestGroup, version: int, *, stable: bool
@@ -266,7 +266,7 @@ def _no_offset(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
 
 
 def _as_single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """The answer of versions that ask for one group."""
+    """Convert the response to versions with a single group."""
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[

@@ -1,8 +1,8 @@
 """Share groups (KIP-932): ShareGroupHeartbeat 1, ShareGroupDescribe 1.
 
-- Both need the feature `share.version` 1, as with Kafka.
-- A partition can be assigned when there is state for it. A member that joins first has that created, and its answer
-  waits for it; Kafka's does not, and the member starts to read one heartbeat later.
+- Both need the feature `share.version` 1, as in Kafka.
+- A partition can be assigned once it has state. The first member that joins creates it, and its response waits
+  for that; in Kafka it does not, and the member starts to read one heartbeat later.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Coordinators(Protocol):
 
 
 class ShareGroupNeeds(HasImage, Protocol):
-    """What requests about share groups need from the broker."""
+    """Broker attributes used by share groups."""
 
     @property
     def coordinators(self) -> Coordinators: ...
@@ -72,7 +72,7 @@ def _beat(
     message: ShareGroupHeartbeatRequest,
     respond: Callable[[ShareGroupHeartbeatResponse, bool], None],
 ) -> None:
-    """One heartbeat; `respond` also gets whether state is being created because of it."""
+    """Process one heartbeat; `respond` also gets whether it causes state to be created."""
     wanted: list[tuple[int, Partitions]] = []
 
     def beat(shard: GroupShard, step: CoordinatorResult) -> None:
@@ -103,7 +103,7 @@ def _joined(
     response: ShareGroupHeartbeatResponse,
     creates: bool,
 ) -> None:
-    """Answer a member that has joined; while state is created for what it shall read, a little later."""
+    """Respond to a member that has joined; while state of its partitions is created, a little later."""
     states = broker.coordinators.share_states
     if response.error_code or not (creates or states.is_creating(message.group_id)):
         request.respond(response)

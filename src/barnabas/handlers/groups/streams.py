@@ -1,14 +1,15 @@
 """Streams groups (KIP-1071): StreamsGroupHeartbeat 0 and 1, StreamsGroupDescribe 0 and 1,
 StreamsGroupTopologyDescriptionUpdate 0.
 
-- All need the feature `streams.version` 1, as with Kafka.
-- Static members, warm-ups and patterns of source topics are in the protocol; Kafka 4.3 refuses them, and so do we.
-- From version 1 on (KIP-1331) a member is asked for a description of the topology, which is kept with the group and
-  shown by StreamsGroupDescribe. Kafka has no place of its own for it, and asks only if a plugin is configured.
-- In version 1 members may say how far their state is (KAFKA-20719): a new group gives tasks to who has their state.
-  AcceptableRecoveryLag stays -1, and MISSING_CLIENT_TAGS is never told: warm-ups and standbys by tags are not there.
-- The answer does not wait for internal topics that have to be created: it says that they are missing, and why, if
-  creating them has failed.
+- All need the feature `streams.version` 1, as in Kafka.
+- Static members, warm-ups and patterns of source topics are in the protocol, but refused, as in Kafka 4.3.
+- From version 1 on (KIP-1331) a member is asked for a description of the topology, which is stored with the group
+  and returned by StreamsGroupDescribe. Kafka does not store it, and asks only if a plugin is configured.
+- In version 1 members may report their task offsets (KAFKA-20719): a new group assigns tasks to members with state.
+  AcceptableRecoveryLag stays -1, and MISSING_CLIENT_TAGS is never returned: warm-ups and standbys by tags are not
+  supported.
+- The response does not wait for the creation of internal topics: it reports the missing ones, and why creating them
+  has failed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from barnabas.security.context import RequestContext
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-MOST_FAILURES_NAMED = 3
+MAX_FAILURES_NAMED = 3
 PAUSE_IN_HEARTBEATS = 2  # after a topic could not be created
 
 
@@ -58,7 +59,7 @@ class Coordinators(Protocol):
 
 
 class StreamsGroupNeeds(HasImage, Protocol):
-    """What streams groups need of the broker."""
+    """Broker attributes used by streams groups."""
 
     @property
     def coordinators(self) -> Coordinators: ...
@@ -102,7 +103,7 @@ def _create(
     missing: tuple[InternalTopic, ...],
     context: RequestContext,
 ) -> None:
-    """Have the topics created, and tell why that failed before, if it did."""
+    """Create the topics, and report the failure of an earlier attempt."""
     topics.create(missing, response.heartbeat_interval_ms * PAUSE_IN_HEARTBEATS, context)
     failures = topics.failures(topic.name for topic in missing)
     if failures:
@@ -117,7 +118,7 @@ def _add_detail(response: StreamsGroupHeartbeatResponse, text: str) -> None:
 
 def _summary(failures: dict[str, str]) -> str:
     named = [f"{name} ({failure})" for name, failure in failures.items()]
-    shown, more = ", ".join(named[:MOST_FAILURES_NAMED]), len(named) - MOST_FAILURES_NAMED
+    shown, more = ", ".join(named[:MAX_FAILURES_NAMED]), len(named) - MAX_FAILURES_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
 
 

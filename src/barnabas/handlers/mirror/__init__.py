@@ -1,1 +1,3 @@
-"""Mirror topics, and batches of other clusters for them."""
+"""Mirror topics: `topics` creates, describes and settles them, `appends` appends batches from the source
+cluster.
+"""

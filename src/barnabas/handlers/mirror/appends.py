@@ -1,18 +1,20 @@
-"""AppendMirrored, version 0: batches of another cluster are appended with their offsets and epochs.
+"""AppendMirrored, version 0: append batches of another cluster with their offsets and epochs.
 
-Each partition by itself. What was appended is acknowledged when it is as safe as acks=all (`replication/safety`).
-About a MiB is appended at once, from where it was received. More, or many small batches, is copied and appended in
-turns, between which others run: each looks again at who leads and where the log ends.
+Partitions are independent. Appended batches are acknowledged when they are as durable as with acks=all
+(`replication/safety`). Up to about a MiB is appended at once, from the receive buffer. More, or many small
+batches, is copied and appended in slices, between which the loop serves others: each slice checks leadership
+and the log end again. Batches of a refused partition are neither copied nor inspected.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.clock import Clock
+from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasReplicas
 from barnabas.protocol.messages.mirror import (
@@ -25,22 +27,24 @@ from barnabas.protocol.messages.mirror import (
 )
 from barnabas.records.batch import Walked, iterate_headers
 from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
-from barnabas.replication.mirrored import admit
+from barnabas.replication.mirrored import Admitted, admit
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
 from barnabas.replication.safety import Durability
-from barnabas.common.cooperative import Steps, finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-LONGEST_WAIT = 60.0  # seconds, whatever a client asks for
+MAX_WAIT = 60.0  # seconds, whatever timeout a client sends
 NOT_STARTED = -1
 EMPTY = memoryview(b"")
 
+Walks = Iterator[Walked]
+"""Batches of a partition, some at a time."""
+
 
 class MirrorNeeds(HasReplicas, Protocol):
-    """What AppendMirrored needs of the broker."""
+    """Broker attributes used by AppendMirrored."""
 
     @property
     def clock(self) -> Clock: ...
@@ -56,13 +60,13 @@ def append_mirrored(
     walks = _walk_small(message)
     if walks is None:
         return _append_in_turns(broker, message)
-    answers = finish(_append_all(broker, message, walks))
+    answers = finish(_append_all(broker, message, (iter([walked] if walked else []) for walked in walks), {}))
     unsafe = _unsafe(broker, answers)
     return _when_safe(broker, message, answers, unsafe) if unsafe else AppendMirroredResponse(topics=answers)
 
 
 def _walk_small(message: AppendMirroredRequest) -> list[Walked] | None:
-    """The batches for each partition in turn; None if they are too many for one turn of the loop."""
+    """Return the batches of each partition; None if they are too many for one turn of the loop."""
     bytes_left, batches_left = PIECE_BYTES, PIECE_BATCHES
     walks: list[Walked] = []
     for data in _partitions(message):
@@ -83,11 +87,17 @@ def _partitions(message: AppendMirroredRequest) -> Iterator[MirroredPartition]:
 
 
 async def _append_in_turns(broker: MirrorNeeds, message: AppendMirroredRequest) -> AppendMirroredResponse:
-    for data in _partitions(message):
-        if data.records is not None:  # the receive buffer is used again while we wait
-            data.records = memoryview(bytes(data.records))
-    walks = (list(iterate_headers(data.records or EMPTY)) for data in _partitions(message))
-    steps = _append_all(broker, message, walks)
+    refused: dict[int, AppendedPartition] = {}
+    for topic in message.topics:
+        for data in topic.partitions:
+            refusal = _refusal(broker, topic, data)
+            if refusal is not None:
+                refused[id(data)] = refusal
+            elif data.records is not None:  # the receive buffer is reused meanwhile
+                data.records = memoryview(bytes(data.records))
+    steps = _append_all(
+        broker, message, (_pieces(data.records or EMPTY) for data in _partitions(message)), refused
+    )
     while True:
         try:
             next(steps)
@@ -97,21 +107,32 @@ async def _append_in_turns(broker: MirrorNeeds, message: AppendMirroredRequest) 
         await asyncio.sleep(0)
 
 
+def _pieces(records: memoryview) -> Walks:
+    """Yield the batches of a partition, a few at a time: headers take more memory than the smallest batches."""
+    headers = iterate_headers(records)
+    while walked := list(islice(headers, PIECE_BATCHES)):
+        yield walked
+
+
 def _append_all(
-    broker: MirrorNeeds, message: AppendMirroredRequest, walks: Iterable[Walked]
+    broker: MirrorNeeds,
+    message: AppendMirroredRequest,
+    walks: Iterable[Walks],
+    refused: Mapping[int, AppendedPartition],
 ) -> Steps[list[AppendedTopic]]:
-    answers, walked = [], iter(walks)
+    """`refused` has responses known in advance, by the identity of their request data."""
+    answers, walking = [], iter(walks)
     for topic in message.topics:
         answer = AppendedTopic(topic.topic_id, [])
         for data in topic.partitions:
-            answer.partitions.append((yield from _append(broker, topic, data, next(walked))))
+            walked, known = next(walking), refused.get(id(data)) or _refusal(broker, topic, data)
+            answer.partitions.append(known or (yield from _append(broker, topic, data, walked)))
         answers.append(answer)
     return answers
 
 
-def _append(
-    broker: MirrorNeeds, topic: MirroredTopic, data: MirroredPartition, walked: Walked
-) -> Steps[AppendedPartition]:
+def _refusal(broker: MirrorNeeds, topic: MirroredTopic, data: MirroredPartition) -> AppendedPartition | None:
+    """Return the response for a partition that accepts nothing; None if it may."""
     answer = AppendedPartition(index=data.index)
     partition = broker.replicas.by_id.get(topic.topic_id, {}).get(data.index)
     if partition is None:
@@ -119,16 +140,32 @@ def _append(
         return answer
     try:
         _check_state(partition, topic, data)
+    except KafkaError as error:
+        _describe(partition, answer, error)
+        return answer
+    return None
+
+
+def _append(
+    broker: MirrorNeeds, topic: MirroredTopic, data: MirroredPartition, walks: Walks
+) -> Steps[AppendedPartition]:
+    """Append to a partition that `_refusal` has just checked."""
+    answer = AppendedPartition(index=data.index)
+    partition = broker.replicas.by_id[topic.topic_id][data.index]
+    problem = None
+    try:
         _move_log(partition, data)
-        yield from _append_records(broker, partition, data, walked)
+        yield from _append_records(broker, partition, data, walks)
         _follow_source(broker, partition, data)
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message or None
-    _describe(partition, answer)
+        problem = error
+    _describe(partition, answer, problem)
     return answer
 
 
-def _describe(partition: Partition, answer: AppendedPartition) -> None:
+def _describe(partition: Partition, answer: AppendedPartition, error: KafkaError | None) -> None:
+    if error is not None:
+        answer.error_code, answer.error_message = error.code, error.message or None
     if partition.is_leader:
         log = partition.log
         answer.log_start_offset, answer.log_end_offset = log.log_start_offset, log.log_end_offset
@@ -144,7 +181,7 @@ def _check_state(partition: Partition, topic: MirroredTopic, data: MirroredParti
     if mirror is None or mirror.is_own:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{partition.topic} is no mirror: nothing is written to it but by its clients",
+            f"{partition.topic} is not a mirror topic: only its producers write to it",
         )
     if why := mirror.why_not_mirrored(partition.topic, partition.index):
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
@@ -157,24 +194,26 @@ def _check_state(partition: Partition, topic: MirroredTopic, data: MirroredParti
 
 def _check_leader(partition: Partition, leader_epoch: int) -> None:
     if problem := partition.leadership_error(leader_epoch):
-        raise KafkaError(problem, f"leader epoch {leader_epoch}, and here it is {partition.leader_epoch}")
+        raise KafkaError(
+            problem, f"leader epoch {leader_epoch}, but the current one is {partition.leader_epoch}"
+        )
     if not partition.can_commit:
         raise partition.why_not_writable()
     if not partition.has_enough_in_sync:
         raise partition.too_few()
 
 
-# -- where the log begins and ends ---------------------------------------------------------------------
+# -- log start and end ----------------------------------------------------------------------------------
 
 
 def _move_log(partition: Partition, data: MirroredPartition) -> None:
-    """An empty log begins where the source's does; one that is to be cut is cut."""
+    """Start an empty log at the source's log start; truncate the log if requested."""
     log = partition.log
     if data.truncate_to >= 0:
         if data.expected_log_end != log.log_end_offset:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"the log ends at {log.log_end_offset}, not at {data.expected_log_end}: it is not cut",
+                f"the log ends at {log.log_end_offset}, not at {data.expected_log_end}: it is not truncated",
             )
         if (end := _cut_at(partition, data)) != log.log_end_offset:
             partition.cut_mirrored(end)
@@ -201,15 +240,32 @@ def _follow_source(broker: MirrorNeeds, partition: Partition, data: MirroredPart
 
 
 def _append_records(
-    broker: MirrorNeeds, partition: Partition, data: MirroredPartition, walked: Walked
+    broker: MirrorNeeds, partition: Partition, data: MirroredPartition, walks: Walks
 ) -> Steps[None]:
     batches = data.records
     if not batches:
         return
-    if not walked:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"there is no whole batch in {len(batches)} bytes")
-    admitted = admit(partition.log, partition.leader_epoch, walked, data.source_log_start_offset)
-    _begin_with(partition, admitted.walked)
+    end = NOT_STARTED
+    for walked in walks:
+        if end != NOT_STARTED:
+            yield
+            _check_unchanged(partition, data.leader_epoch, end)
+        admitted = admit(partition.log, partition.leader_epoch, walked, data.source_log_start_offset)
+        if end == NOT_STARTED:
+            _begin_with(partition, admitted.walked)
+        end = yield from _append_piece(broker, partition, data, batches, admitted)
+    if end == NOT_STARTED:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no complete batch in {len(batches)} bytes")
+
+
+def _append_piece(
+    broker: MirrorNeeds,
+    partition: Partition,
+    data: MirroredPartition,
+    batches: memoryview,
+    admitted: Admitted,
+) -> Steps[int]:
+    """Append consecutive batches and return the new log end; raise the error of the next batch."""
     end = NOT_STARTED
     for piece in pieces(admitted.walked):
         if end != NOT_STARTED:
@@ -219,33 +275,34 @@ def _append_records(
         end = partition.log.log_end_offset
     if admitted.error is not None:
         raise admitted.error
+    return partition.log.log_end_offset
 
 
 def _begin_with(partition: Partition, walked: Walked) -> None:
-    """If nothing is left of a log, and its start lies within the first batch, it begins again with that."""
+    """Restart an empty log at the first batch if the log start is inside that batch."""
     first = walked[0][1].base_offset if walked else partition.log.log_end_offset
     if first < partition.log.log_end_offset:
         partition.cut_mirrored(first)
 
 
 def _check_unchanged(partition: Partition, leader_epoch: int, end: int) -> None:
-    """While others ran: is it still led here, and has nobody else appended to it, or cut it?"""
+    """Raise unless the partition is still led here and no other writer has appended to it or truncated it."""
     _check_leader(partition, leader_epoch)
     if partition.is_retired or partition.log.log_end_offset != end:
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"another mirror has written to {partition.topic_partition}: go on there",
+            f"another mirror has written to {partition.topic_partition}: continue at its end",
         )
 
 
-# -- answering -----------------------------------------------------------------------------------------
+# -- responding -----------------------------------------------------------------------------------------
 
 
 Unsafe = list[tuple[Partition, AppendedPartition]]
 
 
 def _unsafe(broker: MirrorNeeds, answers: list[AppendedTopic]) -> Unsafe:
-    """What the answers tell and is not safe yet."""
+    """Acknowledged batches that are not durable yet."""
     found: Unsafe = []
     for topic in answers:
         partitions = broker.replicas.by_id.get(topic.topic_id, {})
@@ -261,10 +318,10 @@ def _unsafe(broker: MirrorNeeds, answers: list[AppendedTopic]) -> Unsafe:
 async def _when_safe(
     broker: MirrorNeeds, message: AppendMirroredRequest, answers: list[AppendedTopic], unsafe: Unsafe
 ) -> AppendMirroredResponse:
-    """What is not safe in time is REQUEST_TIMED_OUT."""
+    """Wait for durability; return REQUEST_TIMED_OUT for batches that miss the timeout."""
     waiting = {_safe(broker, partition, answer.log_end_offset): answer for partition, answer in unsafe}
     if waiting:
-        await asyncio.wait(waiting, timeout=min(max(message.timeout_ms, 0) / 1000, LONGEST_WAIT))
+        await asyncio.wait(waiting, timeout=min(max(message.timeout_ms, 0) / 1000, MAX_WAIT))
     for future, answer in waiting.items():
         error = future.result() if future.done() else ErrorCode.REQUEST_TIMED_OUT
         if error and not answer.error_code:

@@ -1,7 +1,7 @@
 """Mirror topics: AlterMirrors, DescribeMirrors and SettleMirrors, each version 0. AppendMirrored is in `appends`.
 
-They are our own (`protocol/messages/mirror`). AlterMirrors is decided by the controller, SettleMirrors comes to it from
-leaders. DescribeMirrors is answered by any broker, with offsets of the partitions that it leads.
+These are Barnabas APIs (`protocol/messages/mirror`). The controller serves AlterMirrors, and SettleMirrors from
+leaders. Any broker serves DescribeMirrors, with offsets of the partitions that it leads.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import PartitionState
 from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
-from barnabas.controller.mirror_settling import Settled, settle_mirrors
-from barnabas.controller.mirrors import Link, MirrorChange, PartitionChange, Results, alter_mirrors
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.handlers.needs import HasController, HasImage, HasReplicas
 from barnabas.common.safe_logging import safe_logger
+from barnabas.controller.mirror_settling import Settled, settle_mirrors
+from barnabas.controller.mirrors import MirrorChange, MirrorLink, PartitionChange, Results, alter_mirrors
+from barnabas.handlers.needs import HasController, HasImage, HasReplicas
+from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     AlteredMirrorResult,
@@ -40,11 +41,11 @@ logger = safe_logger(__name__)
 
 
 class AlterMirrorsNeeds(HasController, HasImage, Protocol):
-    """What the controller's side needs of the broker."""
+    """Broker attributes used on the controller."""
 
 
 class DescribeMirrorsNeeds(HasImage, HasReplicas, Protocol):
-    """What DescribeMirrors needs of the broker."""
+    """Broker attributes used by DescribeMirrors."""
 
     @property
     def mirrors(self) -> Mirrors: ...
@@ -56,8 +57,8 @@ class DescribeMirrorsNeeds(HasImage, HasReplicas, Protocol):
 async def alter_mirror_topics(
     broker: AlterMirrorsNeeds, request: Request, message: AlterMirrorsRequest
 ) -> AlterMirrorsResponse:
-    link = Link(message.link, message.source_cluster_id, tuple(message.path))
-    changes = [_change(topic) for topic in message.topics]
+    link = MirrorLink(message.link, message.source_cluster_id, tuple(message.path))
+    changes = await RequestTurn().collect(message.topics, _change)
     before = broker.image.mirrors
     results: Results
     try:
@@ -105,7 +106,7 @@ def _altered(name: str, result: MirrorTopic | KafkaError) -> AlteredMirrorResult
 
 
 def _tell(name: str, before: MirrorTopic | None, after: MirrorTopic) -> None:
-    """What an operator must hear of: failures as errors, all other states once."""
+    """Log state changes for operators: failures as errors, all other states once."""
     if before is None or before.state != after.state:
         level = logger.error if after.state == MirrorState.FAILED else logger.info
         level(
@@ -143,8 +144,8 @@ def _described(broker: DescribeMirrorsNeeds, name: str, with_partitions: bool) -
     if mirror is None:
         is_known = name in broker.image.topics
         code = ErrorCode.RESOURCE_NOT_FOUND if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        text = f"{name} is no mirror" if is_known else f"there is no topic {name}"
-        return DescribedMirrorTopic(name=name, error_code=code, error_message=text)
+        error = KafkaError(code, f"{name} is not a mirror" if is_known else f"unknown topic {name}")
+        return DescribedMirrorTopic(name=name, error_code=code, error_message=error.message)
     states = broker.image.topics[name].partitions if with_partitions else ()
     return DescribedMirrorTopic(
         name=name,

@@ -1,10 +1,10 @@
-"""Produce: append what clients send, and answer when it is as safe as they asked for.
+"""Produce: append batches, and respond when they are as durable as the client requires.
 
-handler.py     the request: append, then answer at once or later
-known_heads.py most requests, without decoding them
-appending.py   stage one: one batch after the other, in arrival order
-admission.py   batches of a transaction: may they be appended?
-delayed.py     stage two: waiting until the batches are safe
+handler.py     the request: append, then respond at once or later
+known_heads.py fast path of most requests, without decoding
+appending.py   stage one: append batches in arrival order
+admission.py   admission of transactional batches
+delayed.py     stage two: waiting until the batches are durable
 """
 
 from barnabas.handlers.produce.handler import produce

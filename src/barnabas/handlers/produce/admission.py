@@ -1,4 +1,4 @@
-"""The batches of a transactional producer's request: which of them may be appended."""
+"""Admission of the batches of a transactional producer's request."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
-from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.handlers.needs import HasConfig, HasReplicas
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.replication.partition import Partition
 from barnabas.transactions.admission import (
-    LARGEST_SEQUENCE,
+    MAX_SEQUENCE,
     AddPartitionsToTxnManager,
-    TransactionVerification,
+    ClientVersion,
     Errors,
-    Sender,
+    LastEnd,
+    TransactionVerification,
+    ended_previous,
     for_producer,
+    has_ended,
     has_open,
-    last_marker,
+    last_end,
     sender_of_produce,
 )
-from barnabas.common.types import ZERO_UUID, TopicPartition
 
 
 class Coordinators(Protocol):
@@ -32,14 +35,14 @@ class Coordinators(Protocol):
 
 
 class AdmissionNeeds(HasConfig, HasReplicas, Protocol):
-    """What a transactional produce request needs from the broker."""
+    """Broker attributes used by transactional produce requests."""
 
     @property
     def coordinators(self) -> Coordinators: ...
 
 
 class Admission:
-    """One request's question to the transaction coordinator, and its answer."""
+    """Verification of one request by the transaction coordinator."""
 
     def __init__(
         self, broker: AdmissionNeeds, version: int, transactional_id: str, message: ProduceRequest
@@ -48,7 +51,7 @@ class Admission:
         self._sender = sender_of_produce(version)
         self._transactional_id = transactional_id
         self._instance: ProducerIdAndEpoch | None = None
-        self._markers: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, LastEnd] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._not_ours: set[TopicPartition] = set()
         self._errors: Errors | None = None
@@ -71,36 +74,56 @@ class Admission:
         instance = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         if self._instance not in (None, instance):
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a request with records of more than one producer"
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "a request must not have records of more than one producer",
             )
         self._instance = instance
         place = partition.topic_partition
         if not partition.is_writable:
             self._not_ours.add(place)
         elif not has_open(partition.log, instance):
-            self._markers[place] = last_marker(partition.log, header.producer_id)
+            self._ends[place] = last_end(partition.log, header.producer_id)
             self._sequences[place] = header.base_sequence
 
     # -- asking -------------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        if self._instance is None or not self._markers or not self._is_verifying:
+        if self._instance is None or not self._ends or not self._is_verifying:
             self._errors = {}
             return
         applicant = TransactionVerification(self._sender, self._transactional_id, self._instance)
-        self._broker.coordinators.admission.ask(applicant, self._markers.keys(), self._answered)
+        self._broker.coordinators.admission.ask(applicant, self._ends.keys(), self._answered)
 
     @property
     def _is_verifying(self) -> bool:
-        """Verification can be switched off; adding partitions for transactions V2 cannot."""
-        return self._sender is Sender.V2 or bool(
+        """Verification can be disabled; adding partitions for transactions V2 cannot."""
+        return self._sender is ClientVersion.V2 or bool(
             self._broker.config["transaction.partition.verification.enable"]
         )
 
     def _answered(self, errors: Errors) -> None:
+        if self._renew_ends():
+            self.ask()
+            return
         self._errors = errors
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _renew_ends(self) -> bool:
+        """Record where the previous transaction has ended since the request to the coordinator; return
+        whether any has.
+
+        The coordinator's response may be older than that end.
+        """
+        assert self._instance is not None
+        found = ((tp, self._broker.replicas.find(*tp)) for tp in self._ends)
+        renewed = {
+            tp: last_end(partition.log, self._instance.producer_id)
+            for tp, partition in found
+            if partition is not None and ended_previous(self._ends[tp], partition.log, self._instance)
+        }
+        self._ends |= renewed
+        return bool(renewed)
 
     @property
     def is_decided(self) -> bool:
@@ -112,56 +135,58 @@ class Admission:
             await self._waiter
 
     def keep_records(self, message: ProduceRequest) -> None:
-        """Copy the records out of the receive buffer, which is used again while we wait."""
+        """Copy the records out of the receive buffer, which is reused meanwhile."""
         for topic in message.topic_data:
             for data in topic.partition_data:
                 if data.records is not None:
                     data.records = memoryview(bytearray(data.records))
 
-    # -- the answer ---------------------------------------------------------------------------------
+    # -- the decision --------------------------------------------------------------------------------
 
     def refusal(self, partition: Partition) -> KafkaError | None:
-        """Why the batch for this partition must not be appended; None when it may."""
+        """Return the error for the batch of this partition; None if it may be appended."""
         place = partition.topic_partition
         if place in self._not_ours or not partition.is_writable:
-            # The coordinator's answer does not matter, or cannot be had: the client must look for the leader.
+            # The coordinator's response is irrelevant or unavailable: the client must find the leader.
             return partition.why_not_writable()
-        if place not in self._markers or self._instance is None or self._errors is None:
+        if place not in self._ends or self._instance is None or self._errors is None:
             return None
         error = self._errors.get(place, ErrorCode.NONE)
         if error:
             self._broker.coordinators.admission.note_refusal(place, self._instance, self._sequences[place])
             return KafkaError(for_producer(error, self._sender), _explained(error))
-        if last_marker(partition.log, self._instance.producer_id) != self._markers[place]:
+        if has_ended(self._ends[place], partition.log, self._instance.producer_id):
             return KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "the transaction has ended while the batch was on its way"
+                ErrorCode.INVALID_TXN_STATE, "the transaction ended while the batch was in flight"
             )
         return self._check_first(partition, place)
 
     def _check_first(self, partition: Partition, place: TopicPartition) -> KafkaError | None:
-        """Is this the first batch that the partition may see of the producer, if it knows none?
+        """Check that the batch is the first of the producer that an unaware partition may accept.
 
-        With transactions V2 every transaction has an epoch of its own, which begins with sequence 0. Before, a
-        partition may have forgotten the producer, and only a batch that was refused tells what comes first.
+        With transactions V2 every transaction has its own epoch, which begins with sequence 0. Before, a
+        partition may have lost the producer state, and only a refused batch shows which sequence comes first.
         """
         assert self._instance is not None
         refused = self._broker.coordinators.admission.refused_sequences
-        lowest = refused.pop((place, self._instance), LARGEST_SEQUENCE)
-        if self._sender is Sender.V2:
+        lowest = refused.pop((place, self._instance), MAX_SEQUENCE)
+        if self._sender is ClientVersion.V2:
             lowest = 0
         sequence = self._sequences[place]
         if sequence <= lowest or partition.log.producers.get(self._instance.producer_id) is not None:
             return None
-        if self._sender is not Sender.V2:
+        if self._sender is not ClientVersion.V2:
             refused[place, self._instance] = lowest
         return KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {self._instance.producer_id} must begin with sequence {lowest}, not {sequence}",
+            f"producer {self._instance.producer_id} must start with sequence {lowest}, not {sequence}",
         )
 
 
 def transaction_of(message: ProduceRequest) -> tuple[str | None, ...]:
-    """The transactional id that a request writes with: naming one without a transactional batch is no use of it."""
+    """Return the transactional id that a request uses: naming one without a transactional batch does not
+    count.
+    """
     if message.transactional_id is None:
         return ()
     partitions = (data for topic in message.topic_data for data in topic.partition_data)
@@ -169,7 +194,7 @@ def transaction_of(message: ProduceRequest) -> tuple[str | None, ...]:
 
 
 def _transactional_header(data: PartitionProduceData) -> BatchHeader | None:
-    """The header of a batch that belongs to a transaction. What is no batch at all, the log refuses."""
+    """Return the header of a transactional batch. The log refuses malformed batches."""
     if data.records is None or len(data.records) < HEADER_SIZE:
         return None
     header = read_header(data.records)
@@ -179,4 +204,4 @@ def _transactional_header(data: PartitionProduceData) -> BatchHeader | None:
 def _explained(error: ErrorCode) -> str:
     if error in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE):
         return "the partition is not part of the producer's transaction"
-    return f"the transaction coordinator says {error.name}"
+    return f"the transaction coordinator returned {error.name}"

@@ -1,4 +1,4 @@
-"""Stage one of a produce request: each batch is appended, held until it is looked into, or refused."""
+"""Stage one of a produce request: each batch is appended, held for inspection, or refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unsafe
 from barnabas.log.inspection import Inspected, InspectionRequiredError
@@ -25,14 +26,14 @@ from barnabas.replication.delayed import Loop
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.replication.safety import Durability
-from barnabas.common.types import ZERO_UUID
+from barnabas.security.principal import BROKER
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 ZSTD_SINCE: Final = 7  # KIP-110
-CURRENT_LEADER_SINCE = 10  # KIP-951: a client learns at once where to go
-INTERNAL_WRITER = "__admin_client"  # the client id with which Kafka lets anybody write to internal topics
+CURRENT_LEADER_SINCE = 10  # KIP-951: the response names the new leader
+INTERNAL_WRITER = "__admin_client"  # Kafka's client id that may write to internal topics
 
 REFUSED_BY_THE_LOG = frozenset(
     {
@@ -45,7 +46,7 @@ REFUSED_BY_THE_LOG = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-"""Errors with which Kafka tells where the log starts: a producer can see that its old records are gone."""
+"""Errors with which Kafka returns the log start: a producer can see that its old records were deleted."""
 
 
 REFUSED_FOR_WHAT_IT_IS = frozenset(
@@ -56,11 +57,11 @@ REFUSED_FOR_WHAT_IT_IS = frozenset(
         ErrorCode.MESSAGE_TOO_LARGE,
     }
 )
-"""Errors that say something about a batch, and nothing about the partition or the producer."""
+"""Errors about the batch itself, not about the partition or the producer."""
 
 
 class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
-    """What Produce needs of the broker."""
+    """Broker attributes used by Produce."""
 
     @property
     def clock(self) -> Clock: ...
@@ -73,7 +74,9 @@ class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
 
 
 class Held(NamedTuple):
-    """A batch that waits to be looked into, or for one that does; the placeholder stands where its answer will."""
+    """A batch that waits for inspection, or behind one that does; the placeholder marks its position in the
+    response.
+    """
 
     partition: Partition
     data: PartitionProduceData
@@ -82,7 +85,7 @@ class Held(NamedTuple):
 
 
 class Appending:
-    """Stage one of a produce request: append each batch, note which ones are not yet safe."""
+    """Stage one of a produce request: append each batch, collect those that are not durable yet."""
 
     __slots__ = ("acks", "broker", "held", "inspected", "now_ms", "origin", "request", "unsafe")
 
@@ -109,7 +112,7 @@ class Appending:
                 answers.append(
                     append(partition, data) if partition is not None else self._missing(topic, data)
                 )
-            # By position, here and below: it is half the cost.
+            # Positional arguments, here and below: half the cost.
             responses.append(TopicProduceResponse(name, topic_id, answers))
         return responses
 
@@ -121,7 +124,7 @@ class Appending:
         counters, records = partition.counters, data.records
         counters.produces.value += 1
         try:
-            if counters.is_internal and not self._may_write_internal():
+            if counters.is_internal and not self._may_write_internal(is_audit=counters.is_audit):
                 raise KafkaError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     "clients may not write to internal topics (barnabas.internal.topics.writable)",
@@ -131,7 +134,7 @@ class Appending:
                     ErrorCode.INVALID_RECORD, "a produce request must carry one batch per partition"
                 )
             if self.held and any(each.partition is partition for each in self.held):
-                return self._hold(partition, data, None)  # it must not overtake the one that waits
+                return self._hold(partition, data, None)  # it must not overtake the waiting batch
             result = partition.append(records, self.now_ms, self.acks, self.origin, self.inspected)
         except InspectionRequiredError as unchecked:
             return self._hold(partition, data, unchecked)
@@ -142,7 +145,7 @@ class Appending:
     def settle(
         self, partition: Partition, data: PartitionProduceData, outcome: AppendResult | KafkaError
     ) -> PartitionProduceResponse:
-        """Take over a batch that was appended or refused elsewhere (`known_heads.py`)."""
+        """Process a batch that was appended or refused elsewhere (`known_heads.py`)."""
         partition.counters.produces.value += 1
         if isinstance(outcome, KafkaError):
             return self._refuse(partition, data, outcome)
@@ -169,14 +172,14 @@ class Appending:
             self.broker.inspections.note_refusal(error.code.name)
         return _failure(partition, data.index, error, self.request.version)
 
-    # -- what takes long to look into -----------------------------------------------------------------
+    # -- batches that take long to inspect ------------------------------------------------------------
 
     def _hold(
         self, partition: Partition, data: PartitionProduceData, unchecked: InspectionRequiredError | None
     ) -> PartitionProduceResponse:
-        """Keep the batch, copied out of the receive buffer, which is used again while we wait."""
+        """Keep the batch, copied out of the receive buffer, which is reused meanwhile."""
         assert data.records is not None
-        partition.counters.produces.value -= 1  # it will be counted when it comes again
+        partition.counters.produces.value -= 1  # it is counted when it is appended
         if self.inspected is None:
             data.records = memoryview(bytearray(data.records))
         placeholder = PartitionProduceResponse(index=data.index)
@@ -196,14 +199,19 @@ class Appending:
         self.now_ms = self.broker.clock.now_ms()
         return self._append(partition, data)
 
-    def _may_write_internal(self) -> bool:
-        """A client id is no proof of anything, so Kafka's rule counts only where it is configured."""
+    def _may_write_internal(self, *, is_audit: bool) -> bool:
+        """A client id does not prove anything, so Kafka's rule applies only where it is configured.
+
+        Only brokers write the audit log, whatever is configured.
+        """
+        if is_audit:
+            return self.request.context.principal == BROKER or self.request.context.is_peer
         allowed = self.broker.config["barnabas.internal.topics.writable"]
         return bool(allowed) and self.request.client_id == INTERNAL_WRITER
 
 
 class AppendingWithoutZstd(Appending):
-    """The same for a version whose clients could not know of zstd."""
+    """The same for versions whose clients do not support zstd."""
 
     __slots__ = ()
 
@@ -221,7 +229,7 @@ class AppendingWithoutZstd(Appending):
 
 
 class AppendingAdmitted(Appending):
-    """The same for a request of a transactional producer, once it is known which batches may be appended."""
+    """The same for a transactional request after admission."""
 
     __slots__ = ("_admission",)
 
@@ -249,7 +257,7 @@ def _failure(partition: Partition, index: int, error: KafkaError, version: int) 
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in error.record_errors
         ]
-    # A fenced leader refuses too, and does not know who leads now.
+    # A fenced leader refuses too, and does not know the current leader.
     moved = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not partition.is_leader
     if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
         response.current_leader = LeaderIdAndEpoch(

@@ -1,4 +1,4 @@
-"""Stage two of a produce request: waiting until its batches are as safe as the client asked for."""
+"""Stage two of a produce request: waiting until its batches are as durable as the client requires."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 NO_ACKNOWLEDGEMENT = 0
 
 Unsafe = tuple[Partition, int, PartitionProduceResponse]
-"""A batch that is appended: its partition, its end offset, and its part of the answer."""
+"""An appended batch: its partition, its end offset, and its part of the response."""
 
 
 class DelayedProduce(DelayedOperation):
-    """Answers when every batch is safe (acks=all), or written (to a slow disk), or at the timeout."""
+    """Responds when every batch is durable (acks=all), or written (to a slow disk), or at the timeout."""
 
     __slots__ = ("_acks", "_open", "_request", "_response")
 
@@ -42,7 +42,7 @@ class DelayedProduce(DelayedOperation):
 
     def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
         if self._open.pop(id(answer), None) is None:
-            return  # the timeout was faster
+            return  # the timeout came first
         if error:
             answer.error_code = error
             answer.base_offset = -1
@@ -65,7 +65,7 @@ class DelayedProduce(DelayedOperation):
 
 
 def answer_nothing(request: Request, response: ProduceResponse) -> None:
-    """acks=0 has no answer; a closed connection is the only way to tell the client that it failed."""
+    """Complete an acks=0 request, which has no response: on failure, close the connection to signal it."""
     if any(answer.error_code for topic in response.responses for answer in topic.partition_responses):
         request.connection.close("a produce request with acks=0 failed")
     else:

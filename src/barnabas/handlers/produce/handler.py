@@ -2,9 +2,9 @@
 
 Versions 3 to 13 are served (0 to 2 are advertised for librdkafka's feature check and refused, as Kafka does).
 Version 13 names topics by id. Stage one appends in arrival order and never waits; with acks=all the
-answer is held back until the high watermark, and on a lone machine an fsync, has covered every batch.
-Batches of a transaction are appended when its coordinator has admitted them (`admission.py`).
-Batches that take long to look into are held until a thread has done so (`replication/inspections.py`); the connection's
+response waits until the high watermark, and on a single host an fsync, covers every batch.
+Transactional batches are appended when the coordinator has admitted them (`admission.py`).
+Batches that take long to inspect are held until a thread has done so (`replication/inspections.py`); the connection's
 next requests wait meanwhile, so that nothing overtakes them.
 """
 
@@ -87,14 +87,14 @@ def _append_admitted(
 def finish(
     batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
-    """Answer, now or when what was held is looked into, and what was appended is safe."""
+    """Respond, now or when held batches are inspected and appended ones are durable."""
     return _append_held(batch, message, responses) if batch.held else _answer(batch, message, responses)
 
 
 async def _append_held(
     batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
 ) -> ProduceResponse | None:
-    """Look into what was held, in order, and append it. When settings change meanwhile, it is held once more."""
+    """Inspect held batches in order, and append them. When settings change meanwhile, they are held again."""
     while batch.held:
         held, batch.held = batch.held, []
         for each in held:

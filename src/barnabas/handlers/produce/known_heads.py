@@ -1,14 +1,14 @@
-"""Produce requests of one batch, which most are, without decoding them and encoding their answers.
+"""Fast path of Produce requests with one batch: served without decoding the request or encoding the response.
 
-A producer sends the same head again and again: transactional id, acks, timeout, topic, partition. Only what is behind
-it differs, which is the batch. So a request with a new head is decoded, and the head is remembered, with what it means
-and with the answer, in which only offsets and a time are missing. A request that begins with a known head and has one
-batch behind it, and nothing else, means the same: its batch is appended at once.
+A producer repeats the same head: transactional id, acks, timeout, topic, partition. Only the batch after it
+differs. So a request with a new head is decoded, and the head is cached, with its meaning and with the
+response, in which only offsets and a time are missing. A request that begins with a cached head followed by
+one batch, and nothing else, means the same: its batch is appended at once.
 
-What a head is follows from the codec, not from a second idea of the format: it is what stands before the length of the
-records when the decoded request is encoded again, and it is remembered only if that gives the same bytes. Whatever
-else may come (transactions, acks=0, internal topics, batches that must be looked into) goes the long way
-(`handler.py`). A request whose batch is refused, or not yet safe, goes on there, behind the append.
+The head is derived from the codec: it is everything before the length of the records when the decoded request
+is encoded again, and it is cached only if that gives the same bytes. All other requests (transactions,
+acks=0, internal topics, batches that must be inspected) take the regular path (`handler.py`). A request whose
+batch is refused, or not yet durable, continues there, after the append.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
 from barnabas.handlers.produce.handler import finish
 from barnabas.log.inspection import InspectionRequiredError
@@ -35,10 +36,9 @@ from barnabas.protocol.messages.produce import (
 from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.common.types import ZERO_UUID
 
-MOST_KNOWN: Final = 4_096
-LONGEST_HEAD: Final = 512  # a topic's name has up to 249 bytes
+MAX_KNOWN: Final = 4_096
+MAX_HEAD: Final = 512  # a topic name has up to 249 bytes
 
 _OFFSETS: Final = Struct(">qqq")  # base offset, log append time, log start offset
 _UNLIKELY: Final = (0x0123456789ABCDEF, 0x1032547698BADCFE, 0x2301674543EFCDAB)
@@ -49,16 +49,18 @@ _write_offsets: Final = _OFFSETS.pack_into
 _read_length: Final = _LENGTH.unpack_from
 
 Known = tuple[bool, Any, int, int, bytes, int]
-"""Is the topic named by its id, the name or id, the partition, acks, the answer, and where its offsets stand."""
+"""Whether the topic is named by id, the name or id, the partition, acks, the response, and the position of
+its offsets.
+"""
 
 
 def known_heads(route: Route) -> KnownHeads | None:
-    """The shortcut of a version; older ones lack what the answer needs, or must look for zstd."""
+    """Return the fast path of a version; older ones lack response fields, or must check for zstd."""
     return KnownHeads(route) if route.version >= ZSTD_SINCE else None
 
 
 class KnownHeads:
-    """Of one version of Produce, all clients together."""
+    """Cached heads of one version of Produce, for all clients."""
 
     __slots__ = ("_is_flexible", "_known", "_route")
 
@@ -70,7 +72,9 @@ class KnownHeads:
     def serve(
         self, broker: ProduceNeeds, head_length: int, buffer: memoryview, body: int, end: int
     ) -> bytearray | Callable[[ProduceNeeds, Request, ProduceRequest], Result] | None:
-        """The answer, but for its correlation id; or the rest of the long way; or None, and nothing has happened."""
+        """Return the response without its correlation id; or the rest of the regular path; or None without
+        side effects.
+        """
         start = body + head_length
         known = self._known.get(buffer[body:start].tobytes())
         if known is None:
@@ -112,7 +116,7 @@ class KnownHeads:
         return answer
 
     def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int) -> int:
-        """Remember the head of a request that was decoded; returns its length, 0 if it is not to be looked for."""
+        """Cache the head of a decoded request; return its length, 0 if it is not cached."""
         if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
             return 0
         records = message.topic_data[0].partition_data[0].records
@@ -121,7 +125,7 @@ class KnownHeads:
         behind = _NO_TAGS if self._is_flexible else b""
         length = _length_of(records, self._is_flexible)
         head_length = end - body - len(length) - len(records) - len(behind)
-        if not 0 < head_length <= LONGEST_HEAD:
+        if not 0 < head_length <= MAX_HEAD:
             return 0
         head = buffer[body : body + head_length].tobytes()
         if head not in self._known and not self._remember(head, message, buffer[body:end]):
@@ -130,7 +134,7 @@ class KnownHeads:
 
     def _remember(self, head: bytes, message: ProduceRequest, request: memoryview) -> bool:
         if encode(message, self._route.version) != request:
-            return False  # it has something that we do not know, or says it in another way than we
+            return False  # it has unknown fields, or a different encoding
         (topic,) = message.topic_data
         (data,) = topic.partition_data
         response = PartitionProduceResponse(data.index, 0, *_UNLIKELY)
@@ -139,7 +143,7 @@ class KnownHeads:
         )
         assert isinstance(answer, bytearray)
         is_by_id = topic.topic_id != ZERO_UUID
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known[head] = (
             is_by_id,
@@ -163,7 +167,7 @@ def _go_on(
     request: Request,
     message: ProduceRequest,
 ) -> Result:
-    """The long way from behind the append of the one batch."""
+    """Continue on the regular path after the append of the one batch."""
     batch = Appending(broker, request, message.acks)
     (topic,) = message.topic_data
     answer = batch.settle(partition, topic.partition_data[0], outcome)

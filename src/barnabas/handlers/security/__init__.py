@@ -1,1 +1,1 @@
-"""Requests about ACLs, SCRAM users, delegation tokens and client quotas."""
+"""Security requests: SASL authentication, ACLs, SCRAM users, delegation tokens and client quotas."""

@@ -1,24 +1,27 @@
-"""Access control lists.
+"""ACLs: describe, create, delete.
 
 - DescribeAcls, versions 1 to 3: the ACLs that match a filter, by resource.
-- CreateAcls, versions 1 to 3: each succeeds or fails alone, and is answered in the order of the request.
-- DeleteAcls, versions 1 to 3: for each filter the ACLs that it matched, which are gone.
+- CreateAcls, versions 1 to 3: each succeeds or fails independently; results are in the order of the request.
+- DeleteAcls, versions 1 to 3: for each filter the ACLs that it matched and that were deleted.
 
-What one request changes is one entry of the metadata log, so a crash loses all of it or nothing. As with Kafka it may
-change 10,000 ACLs (MAX_RECORDS_PER_USER_OP); more is POLICY_VIOLATION, and changes nothing.
+The changes of one request are one entry of the metadata log, so they are atomic. As in Kafka a request may change
+10,000 ACLs (MAX_RECORDS_PER_USER_OP); more is POLICY_VIOLATION, and changes nothing.
 
-Version 3 added the resource type USER (KIP-373). Without an authorizer all of them are refused, as by Kafka: ACLs that
-nobody looks at would look like protection.
+Version 3 added the resource type USER (KIP-373). Without an authorizer all of them are refused, as in
+Kafka: ACLs that are not enforced would look like protection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.controller import acls as decide
+from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller import acls as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
+from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.acls import (
     AclCreation,
@@ -35,19 +38,20 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from barnabas.protocol.wire import STEP
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import ALLOW_ALL
-from barnabas.common.cooperative import Steps, pieces
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Request
 
-_DISABLED = KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+TRIES = 5
+"""Attempts; ACLs may change while changes are planned, so the last plan is made in the deciding step."""
 
 
 class AclsNeeds(HasConfig, HasController, HasImage, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the ACL handlers."""
 
     @property
     def dispatcher(self) -> Dispatcher: ...
@@ -55,7 +59,17 @@ class AclsNeeds(HasConfig, HasController, HasImage, Protocol):
 
 def _check_enabled(broker: AclsNeeds) -> None:
     if broker.dispatcher.security.authorizer is ALLOW_ALL:
-        raise _DISABLED
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+
+
+async def _change(broker: AclsNeeds, turn: RequestTurn, plan: decide.AclPlan) -> list[Any]:
+    """Execute a plan on the controller, and plan again in steps if ACLs have changed meanwhile."""
+    for left in reversed(range(TRIES)):
+        results = await broker.controller.submit(partial(decide.change_acls, plan=plan, in_one_step=not left))
+        if not isinstance(results, frozenset):
+            return results
+        plan = await turn.run(plan.again(results))
+    raise AssertionError("the last try is in one step")
 
 
 # -- DescribeAcls ---------------------------------------------------------------------------------------
@@ -107,7 +121,8 @@ async def create_acls(broker: AclsNeeds, request: Request, message: CreateAclsRe
         _check_enabled(broker)
         most = broker.config["barnabas.acls.max"]
         wanted = await turn.collect(message.creations, _checked)
-        results = await broker.controller.submit(lambda image: decide.create_acls(image, wanted, most))
+        plan = await turn.run(decide.create_acls(broker.image.acls, wanted, most))
+        results = await _change(broker, turn, plan)
     except KafkaError as error:
         results = [error] * len(message.creations)
     return CreateAclsResponse(results=await turn.collect(results, _creation_result))
@@ -140,17 +155,24 @@ async def delete_acls(broker: AclsNeeds, request: Request, message: DeleteAclsRe
     try:
         _check_enabled(broker)
         filters = await turn.collect(message.filters, _filter)
-        matches = await turn.run(decide.matching(broker.image.acls, filters))
-        results = await broker.controller.submit(lambda image: decide.delete_acls(image, matches))
+        plan = await turn.run(decide.delete_acls(broker.image.acls, filters))
+        results = await _change(broker, turn, plan)
     except KafkaError as error:
         results = [error] * len(message.filters)
+    request.is_large = request.is_large or _matched(results) > ELEMENTS_AT_ONCE
     return await turn.run(_answering(results))
 
 
+def _matched(results: list[decide.Match]) -> int:
+    return sum(len(result) for result in results if not isinstance(result, KafkaError))
+
+
 def _answering(results: list[decide.Match]) -> Steps[DeleteAclsResponse]:
-    """A filter may have matched thousands."""
+    """Build the response in steps: thousands of filters may match thousands of ACLs."""
     response = DeleteAclsResponse()
-    for result in results:
+    for number, result in enumerate(results, 1):
+        if not number % STEP:
+            yield
         if isinstance(result, KafkaError):
             response.filter_results.append(DeleteAclsFilterResult(result.code, result.message))
             continue

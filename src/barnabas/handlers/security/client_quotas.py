@@ -1,7 +1,7 @@
 """Client quotas (KIP-546).
 
 - DescribeClientQuotas, versions 0 and 1: the entities that match a filter, with their quotas.
-- AlterClientQuotas, versions 0 and 1: each entity succeeds or fails alone.
+- AlterClientQuotas, versions 0 and 1: each entity succeeds or fails independently.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.controller import client_quotas as decide
+from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import KafkaError
+from barnabas.controller import client_quotas as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.quotas import (
@@ -24,9 +25,7 @@ from barnabas.protocol.messages.quotas import (
     EntityData,
     ValueData,
 )
-from barnabas.security.quotas.filters import CLIENT_ID, IP, USER, QuotaEntity
-from barnabas.security.quotas.filters import Matching, matching
-from barnabas.common.cooperative import Steps, pieces
+from barnabas.security.quotas.filters import CLIENT_ID, IP, USER, Matching, QuotaEntity, matching
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -35,7 +34,7 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 class ClientQuotasNeeds(HasConfig, HasController, HasImage, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the client quota handlers."""
 
 
 def describe_client_quotas(

@@ -1,4 +1,4 @@
-"""What clients without the rights are told about users, tokens and quotas; `handlers/authorization` has the table."""
+"""Denials of requests about users, tokens and quotas; `handlers/authorization` has the table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from barnabas.protocol.messages.quotas import (
 )
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult
 from barnabas.protocol.schema import Message
-from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
 from barnabas.security.authn.credentials import DelegationToken
+from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
 
 
 def quotas_denied(message: Any, version: int, error: ErrorCode) -> Message:
@@ -22,14 +22,14 @@ def quotas_denied(message: Any, version: int, error: ErrorCode) -> Message:
 
 
 def altered_quotas_denied(message: Any, version: int, error: ErrorCode) -> Message:
-    """Each entry says whom it is about."""
+    """Deny each entry with its entity."""
     return AlterClientQuotasResponse(
         entries=[AlterClientQuotasResponseEntryData(error, entity=entry.entity) for entry in message.entries]
     )
 
 
 def users_denied(message: Any, version: int, error: ErrorCode) -> Message:
-    """AlterUserScramCredentials has two arrays and answers once for each user."""
+    """AlterUserScramCredentials has two arrays and one result per user."""
     users = dict.fromkeys(one.name for one in (*message.deletions, *message.upsertions))
     return AlterUserScramCredentialsResponse(
         results=[AlterUserScramCredentialsResult(user, error) for user in users]
@@ -37,7 +37,7 @@ def users_denied(message: Any, version: int, error: ErrorCode) -> Message:
 
 
 def creates_tokens(access: Access) -> Mapping[str, Any]:
-    """A token for somebody else needs CreateTokens on that user (KIP-373)."""
+    """A token for another user needs CreateTokens on that user (KIP-373)."""
 
     def may_create(owner: str) -> bool:
         action = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
@@ -49,7 +49,7 @@ def creates_tokens(access: Access) -> Mapping[str, Any]:
 
 
 def sees_tokens(access: Access) -> Mapping[str, Any]:
-    """A token of somebody else: Describe on the token, or DescribeTokens on its owner."""
+    """A token of another user needs Describe on the token, or DescribeTokens on its owner."""
 
     def may_see(token: DelegationToken) -> bool:
         return access.allows_any(

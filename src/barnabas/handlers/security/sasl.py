@@ -1,8 +1,8 @@
-"""SaslHandshake and SaslAuthenticate: a client says who it is, and proves it.
+"""SaslHandshake and SaslAuthenticate: authentication of a client.
 
 SaslHandshake 0 and 1, SaslAuthenticate 0 to 2. After SaslHandshake 0 tokens follow without headers; after 1 each is a
-SaslAuthenticate. Since version 1 of that the answer says how long the session lasts (KIP-368). Where a listener does
-not authenticate, both are ILLEGAL_SASL_STATE. A failure is answered late, so that guessing takes time
+SaslAuthenticate. Since version 1 of that the response has the session lifetime (KIP-368). Where a listener does
+not authenticate, both are ILLEGAL_SASL_STATE. The response to a failure is delayed, to slow down guessing
 (`connection.failed.authentication.delay.ms`), and ends the connection. During an exchange SaslHandshake and ApiVersions
 are ILLEGAL_SASL_STATE, too, and end it.
 """
@@ -12,17 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
-from barnabas.common.clock import Clock
-from barnabas.protocol.schema import Message
-from barnabas.security.context import RequestContext
-from barnabas.security.authn.sasl.login import Login, OutOfOrderError
-
-import asyncio
-import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -30,23 +23,29 @@ from barnabas.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
-from barnabas.security.authn.sasl.login import Login, OutOfOrderError, UnsupportedMechanismError
+from barnabas.protocol.schema import Message
+from barnabas.security.authn.sasl.login import (
+    AuthenticationFailedError,
+    Challenge,
+    Done,
+    Login,
+    OutOfOrderError,
+    UnsupportedMechanismError,
+)
+from barnabas.security.context import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.requests.dispatch import Request
-    from barnabas.network.connection import Connection
-    from barnabas.network.requests.dispatch import Request
 
 
-# -- How a login ends that goes wrong, or comes out of order: counted, late, and with the connection ---
+# -- Failed and out-of-order authentication: counted, delayed, and closing the connection -------------
 
 T = TypeVar("T")
 
 
 class AuthenticationPart(Protocol):
-    """What the handlers need of the part of a broker that authenticates."""
+    """Interface of the broker's authentication."""
 
     @property
     def failure_delay_seconds(self) -> float: ...
@@ -64,7 +63,7 @@ class SaslNeeds(Protocol):
 
 
 async def out_of_order(broker: SaslNeeds, request: Request, error: OutOfOrderError, answer: Message) -> None:
-    """End the connection of a client that sends what does not belong here."""
+    """Close the connection of a client that sends an out-of-order request."""
     login = request.connection.login
     assert login is not None
     if error.during_exchange:
@@ -73,12 +72,10 @@ async def out_of_order(broker: SaslNeeds, request: Request, error: OutOfOrderErr
 
 
 async def fail(broker: SaslNeeds, connection: Connection, login: Login, detail: str) -> None:
-    """End the connection of a client that cannot be answered, or has been."""
+    """Close the connection of a client after a failure that has been answered or has no response."""
     broker.authentication.count(connection.context, login, succeeded=False)
     await asyncio.sleep(broker.authentication.failure_delay_seconds)
     connection.close(f"authentication failed: {detail}", logging.WARNING)
-
-
 
 
 async def sasl_handshake(
@@ -93,7 +90,7 @@ async def sasl_handshake(
     except UnsupportedMechanismError:
         answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, login.mechanisms)
         request.respond(answer)
-        await fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not offered")
+        await fail(broker, connection, login, f"the mechanism {message.mechanism!r} is not enabled")
         return None
     except OutOfOrderError as error:
         await out_of_order(broker, request, error, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))
@@ -129,7 +126,7 @@ async def sasl_authenticate(
 
 
 async def take_token(broker: SaslNeeds, connection: Connection, token: bytes) -> None:
-    """The same for a token without a header. Only success is answered, as in Kafka."""
+    """The same for a token without a header. Only success has a response, as in Kafka."""
     login = connection.login
     assert login is not None
     try:
@@ -156,7 +153,7 @@ async def _step(broker: SaslNeeds, connection: Connection, login: Login, token: 
 
 
 def _authenticated(broker: SaslNeeds, connection: Connection, login: Login) -> int:
-    """The client is who it claims to be; returns for how many milliseconds, or 0."""
+    """Complete the authentication; return the session lifetime in milliseconds, or 0."""
     principal = login.principal
     assert principal is not None
     broker.authentication.count(connection.context, login, succeeded=True)

@@ -1,6 +1,6 @@
 """SCRAM users (KIP-554).
 
-- DescribeUserScramCredentials, version 0: mechanisms and iterations of users, never what they log in with.
+- DescribeUserScramCredentials, version 0: mechanisms and iterations of users, never their secrets.
 - AlterUserScramCredentials, version 0: passwords arrive salted; a user may be named once in a request.
 """
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import ScramUser
 from barnabas.cluster.zookeeper.settings import check_hides_secrets
+from barnabas.common.cooperative import Steps, pieces
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import scram_credentials as decide
 from barnabas.controller.scram_credentials import Alteration, Deletion, Results, Upsertion
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.sasl import (
@@ -28,19 +29,18 @@ from barnabas.protocol.messages.sasl import (
     ScramCredentialUpsertion,
 )
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, MOST_ITERATIONS, credential_from_salted
-from barnabas.common.cooperative import Steps, pieces
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, MAX_ITERATIONS, credential_from_salted
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-MOST_ALTERATIONS = 1000  # in one request; Kafka's bound is 10,000 records
+MAX_ALTERATIONS = 1000  # in one request; Kafka's bound is 10,000 records
 
 Credentials = Mapping[ScramUser, ScramCredential]
 
 
 class ScramNeeds(HasConfig, HasController, HasImage, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the SCRAM handlers."""
 
 
 # -- DescribeUserScramCredentials -----------------------------------------------------------------------
@@ -49,7 +49,7 @@ class ScramNeeds(HasConfig, HasController, HasImage, Protocol):
 def describe_user_scram_credentials(
     broker: ScramNeeds, request: Request, message: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse | Coroutine[Any, Any, DescribeUserScramCredentialsResponse]:
-    """Without names: all users."""
+    """Describe users; no names means all."""
     credentials = broker.image.scram_credentials
     if message.users:
         counts = Counter(user.name for user in message.users)
@@ -119,14 +119,14 @@ async def alter_user_scram_credentials(
 
 
 def _check_size(message: AlterUserScramCredentialsRequest) -> None:
-    if len(message.deletions) + len(message.upsertions) > MOST_ALTERATIONS:
+    if len(message.deletions) + len(message.upsertions) > MAX_ALTERATIONS:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"at most {MOST_ALTERATIONS} credentials are altered in one request"
+            ErrorCode.POLICY_VIOLATION, f"a request may alter at most {MAX_ALTERATIONS} credentials"
         )
 
 
 async def _alterations(message: AlterUserScramCredentialsRequest) -> list[Alteration]:
-    """Deletions come first, as in Kafka. Each upsertion takes some hashes."""
+    """Put deletions first, as in Kafka. Each upsertion takes some hashes."""
     gone: Iterable[Alteration] = [Deletion(one.name, one.mechanism) for one in message.deletions]
     return [*gone, *await RequestTurn().collect(message.upsertions, _upsertion)]
 
@@ -150,9 +150,9 @@ def _credential(wanted: ScramCredentialUpsertion) -> ScramCredential | KafkaErro
 def _check_upsertion(wanted: ScramCredentialUpsertion, mechanism: ScramMechanism) -> None:
     if wanted.iterations < FEWEST_ITERATIONS:
         raise _unacceptable("Too few iterations")
-    if wanted.iterations > MOST_ITERATIONS:
+    if wanted.iterations > MAX_ITERATIONS:
         raise _unacceptable("Too many iterations")
-    # Kafka takes any. No client sends others: they are what PBKDF2 gives.
+    # Kafka accepts any. Clients send no others: they are the output of PBKDF2.
     if not wanted.salt or len(wanted.salted_password) != mechanism.digest_bytes:
         raise _unacceptable(f"A salt and {mechanism.digest_bytes} bytes of salted password are needed")
 

@@ -1,10 +1,10 @@
-"""Delegation tokens (KIP-48): a client that has authenticated gets a secret with which others log in as it does.
+"""Delegation tokens (KIP-48): an authenticated client gets a secret with which others authenticate as that client.
 
 - CreateDelegationToken, versions 1 to 3: version 3 can ask for a token of another owner (KIP-373).
 - RenewDelegationToken and ExpireDelegationToken, versions 1 and 2: by owner, requester and renewers.
 - DescribeDelegationToken, versions 1 to 3: the tokens of some owners, or all that the client may see.
 
-None of them is served to who has not authenticated, or did so with a token: a token must not give birth to others.
+They are refused to clients that have not authenticated, or did so with a token: a token must not create others.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.clock import Clock
+from barnabas.common.cooperative import Steps, pieces
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import delegation_tokens as decide
 from barnabas.controller.delegation_tokens import NewToken, TokenRules
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.tokens import (
@@ -31,17 +32,16 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from barnabas.security.context import RequestContext
 from barnabas.security.authn.credentials import DelegationToken
-from barnabas.security.principal import ANONYMOUS, USER, Principal
 from barnabas.security.authn.tokens import TokenSecrets, is_concerned
-from barnabas.common.cooperative import Steps, pieces
+from barnabas.security.context import RequestContext
+from barnabas.security.principal import ANONYMOUS, USER, Principal
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 NO_TIME = -1
-REQUESTERS_SINCE = 3  # the version in which answers tell who asked for a token (KIP-373)
+REQUESTERS_SINCE = 3  # the first version whose responses have the requester of a token (KIP-373)
 
 
 class HasSecrets(Protocol):
@@ -52,7 +52,7 @@ class HasSecrets(Protocol):
 
 
 class TokensNeeds(HasConfig, HasController, HasImage, Protocol):
-    """What these need of the broker."""
+    """Broker attributes used by the token handlers."""
 
     @property
     def clock(self) -> Clock: ...
@@ -61,13 +61,14 @@ class TokensNeeds(HasConfig, HasController, HasImage, Protocol):
 
 
 def _anyone(whom: Any) -> bool:
-    """Without an authorizer everybody may do everything."""
+    """Allow everything: used without an authorizer."""
     return True
 
 
 def _secrets(broker: TokensNeeds, context: RequestContext) -> TokenSecrets:
-    """KafkaError unless this client may ask for tokens here. The user of a listener that authenticates nobody, or
-    whose certificate is not asked for, is ANONYMOUS."""
+    """Return the secrets; raise KafkaError unless this client may request tokens. Clients of a listener
+    without authentication or client certificates are ANONYMOUS.
+    """
     principal = context.principal
     if principal.is_token_authenticated or principal[:2] == ANONYMOUS[:2]:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -176,12 +177,12 @@ async def expire_delegation_token(
 
 
 def _no_time(error: KafkaError) -> int:
-    """Kafka's broker and its controller have different words for it."""
+    """Kafka's broker and its controller have different messages for it."""
     return NO_TIME if error.code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
 
 
 async def _token_id(broker: TokensNeeds, context: RequestContext, secret: bytes) -> str | None:
-    """The token with this secret; None when there is none, which the decision refuses."""
+    """Return the id of the token with this secret; None if it does not exist, which the decision refuses."""
     finding = _secrets(broker, context).finding(broker.controller.image.delegation_tokens, secret)
     return await RequestTurn().run(finding)
 
@@ -196,7 +197,7 @@ def describe_delegation_token(
     *,
     may_see: Callable[[DelegationToken], bool] = _anyone,
 ) -> DescribeDelegationTokenResponse | Coroutine[Any, Any, DescribeDelegationTokenResponse]:
-    """No list of owners asks for the tokens of all, an empty one for none."""
+    """Describe tokens: a null list of owners means all, an empty one none."""
     try:
         token_secrets = _secrets(broker, request.context)
     except KafkaError as error:

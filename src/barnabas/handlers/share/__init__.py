@@ -1,1 +1,3 @@
-"""Requests of readers of share groups, and about their state."""
+"""Share group requests: ShareFetch and ShareAcknowledge of consumers, offsets for administration, and the
+share coordinator's state APIs.
+"""

@@ -1,9 +1,8 @@
 """ShareFetch, versions 1 and 2: acquire records, and acknowledge earlier ones on the way.
 
-- The records of an answer are whole batches of the log, sent from its files; what of them the member holds is
-  said beside them.
-- Acknowledgements come first. The answer waits until they are stored, and until there is something to read, as
-  in Fetch.
+- The records of a response are whole batches of the log, sent from its files; a separate field has the ranges that
+  the member has acquired.
+- Acknowledgements come first. The response waits until they are stored, and until there is data, as in Fetch.
 - Version 2 brought renewing (KIP-1222), which is never combined with a fetch, and a strict limit (KIP-1206).
 """
 
@@ -21,20 +20,20 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.fetch_sessions import MAX_WAIT_MS
+from barnabas.replication.page_cache import ColdReads
 from barnabas.share.acquisition import AcquireRequest
 from barnabas.share.batches_to_share import Batches
 from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from barnabas.share.runs import AcquireMode
-from barnabas.replication.delayed import DelayedOperation, Loop
-from barnabas.replication.fetch_sessions import LONGEST_WAIT_MS
-from barnabas.replication.page_cache import ColdReads
+from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-# Batches of aborted transactions are passed over; so many rounds of them in one attempt, then the loop has a break.
-MOST_ROUNDS = 8
+# Batches of aborted transactions are skipped; after this many rounds in one attempt, yield to the loop.
+MAX_ROUNDS = 8
 
 Data = dict[TopicIdPartition, ShareFetchPartitionData]
 Opened = list[tuple[TopicIdPartition, LedSharePartition]]
@@ -42,7 +41,7 @@ Found = list[tuple[TopicIdPartition, LedSharePartition, Batches]]
 
 
 class ShareFetchNeeds(Loop, ShareNeeds, Protocol):
-    """What ShareFetch needs from the broker."""
+    """Broker attributes used by ShareFetch."""
 
     @property
     def fetch_max_bytes(self) -> int: ...
@@ -91,7 +90,8 @@ def _session(broker: ShareFetchNeeds, request: Request, message: ShareFetchReque
     if message.share_session_epoch == INITIAL_EPOCH:
         if any(each.acknowledgement_batches for topic in message.topics for each in topic.partitions):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "a session cannot begin with acknowledgements: nothing is acquired"
+                ErrorCode.INVALID_REQUEST,
+                "a new session cannot have acknowledgements: nothing is acquired yet",
             )
         session = broker.coordinators.share_partitions.begin_session(key, request.connection)
         sessions.update(session, places)
@@ -113,14 +113,14 @@ def _session(broker: ShareFetchNeeds, request: Request, message: ShareFetchReque
 def _answer_later(
     broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest, response: ShareFetchResponse
 ) -> None:
-    """A member that gets no session would ask again at once."""
-    seconds = min(message.max_wait_ms, LONGEST_WAIT_MS) / 1000
+    """Delay the response: a member that gets no session would retry at once."""
+    seconds = min(message.max_wait_ms, MAX_WAIT_MS) / 1000
     request.patience = seconds
     broker.timers.call_later(seconds, lambda: request.respond(response))
 
 
 class DelayedShareFetch(DelayedOperation):
-    """One request until it is answered: attempt, wait for a change, attempt again."""
+    """One request until its response: attempt, wait for a change, attempt again."""
 
     __slots__ = (
         "_acknowledging",
@@ -162,7 +162,7 @@ class DelayedShareFetch(DelayedOperation):
         else:
             self._acknowledging.start((), self._finish)
         wants_records = self._message.max_records > 0 and self._max_bytes > 0
-        if self._is_final or self._message.is_renew_ack or not wants_records or not self._session.places:
+        if self._is_final or self._message.is_renew_ack or not wants_records or not self._session.partitions:
             self._found = {}
             self.complete()
         else:
@@ -171,10 +171,10 @@ class DelayedShareFetch(DelayedOperation):
     # -- attempts -----------------------------------------------------------------------------------
 
     def _attempt(self, *, final: bool) -> bool:
-        """Acquire what there is; False when that is too little to be worth an answer and time is left."""
+        """Acquire available records; return False when there is too little data and time is left."""
         errors, led = self._open_all()
         if led and not self._warmed and self._warm(led):
-            return True  # we come back when the pages are in memory
+            return True  # retried when the pages are in memory
         found = self._find_batches(led, errors) if led else []
         size = sum(batches.data.length for _, _, batches in found)
         if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
@@ -185,10 +185,10 @@ class DelayedShareFetch(DelayedOperation):
         if led and not final and not data:
             self._watch(led)
             if before != [each.share.end if each.share is not None else 0 for _, each, _ in found]:
-                self.changed()  # all that was found must wait for its time
+                self.changed()  # everything found must wait for its delay
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
-            for place, _ in led:  # the first answer of a session names all its partitions
+            for place, _ in led:  # the first response of a session names all its partitions
                 if place not in errors:
                     data.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
         self._found = {**errors, **data}
@@ -197,10 +197,12 @@ class DelayedShareFetch(DelayedOperation):
     def _open_all(
         self,
     ) -> tuple[Data, Opened]:
-        """Partitions with an error, and those that can be read, beginning at another one with every request."""
+        """Return partitions with an error, and readable ones, starting at another partition with every
+        request.
+        """
         errors: Data = {}
         led: Opened = []
-        places = list(self._session.places)
+        places = list(self._session.partitions)
         turn = self._message.share_session_epoch % len(places) if places else 0
         lost = {
             TopicIdPartition(*each.key[1:]): each.error for each in self._watched if each.error is not None
@@ -208,7 +210,7 @@ class DelayedShareFetch(DelayedOperation):
         for place in places[turn:] + places[:turn]:
             try:
                 if (error := lost.get(place)) is not None:
-                    raise error  # the client gets the error of a partition that it has waited for
+                    raise error  # the client gets the error of a partition that it waited for
                 key = SharePartitionKey(self._session.key.group_id, *place)
                 led.append((place, self._partitions.open(key)))
             except KafkaError as error:
@@ -265,7 +267,7 @@ class DelayedShareFetch(DelayedOperation):
         message = self._message
         strict = message.share_acquire_mode == AcquireMode.RECORD_LIMIT
         wanted = AcquireRequest(self._session.key.member_id, most, message.batch_size, strict)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if batches is None:
                 return None
             acquired, records = led.acquire(wanted, batches, committed_only=self._committed_only)
@@ -279,7 +281,7 @@ class DelayedShareFetch(DelayedOperation):
             before = batches
             try:
                 batches = led.find(self._max_bytes, most, committed_only=self._committed_only)
-            except KafkaError:  # of the object store: the next fetch hears of it
+            except KafkaError:  # an error of the object store: the next fetch reports it
                 return None
             if batches is not None and batches.offset <= before.offset:
                 return None
@@ -289,7 +291,7 @@ class DelayedShareFetch(DelayedOperation):
 
     def _attempt_first(self) -> None:
         if not self._attempt(final=self._message.max_wait_ms <= 0):
-            seconds = min(self._message.max_wait_ms, LONGEST_WAIT_MS) / 1000
+            seconds = min(self._message.max_wait_ms, MAX_WAIT_MS) / 1000
             self._request.patience = seconds
             self.wait(seconds)
 
@@ -306,12 +308,12 @@ class DelayedShareFetch(DelayedOperation):
             self.try_complete()
 
     def on_expiration(self) -> None:
-        self._warmed = True  # no more waiting for the disk
+        self._warmed = True  # do not wait for the disk any longer
         self._try(final=True)
 
     def _try(self, *, final: bool) -> bool:
         if self._request.connection.closed:
-            return self.complete()  # records must not be given to a client that is gone
+            return self.complete()  # records must not be acquired for a disconnected client
         return self._attempt(final=final)
 
     def on_complete(self) -> None:
@@ -320,10 +322,10 @@ class DelayedShareFetch(DelayedOperation):
         self._watched = []
         self._finish()
 
-    # -- answering ----------------------------------------------------------------------------------
+    # -- responding -----------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Both halves must be there: what was acknowledged is stored, and what is to be read is found."""
+        """Respond when the acknowledgements are stored and the attempt is complete."""
         if self._found is None or not self._acknowledging.is_done:
             return
         found = self._found

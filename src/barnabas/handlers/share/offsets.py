@@ -1,8 +1,8 @@
-"""Where share groups read, for administrators: DescribeShareGroupOffsets 0 and 1, AlterShareGroupOffsets 0,
+"""Administration of share group offsets: DescribeShareGroupOffsets 0 and 1, AlterShareGroupOffsets 0,
 DeleteShareGroupOffsets 0.
 
-- Describe: version 1 brought the lag: what is neither finished nor before the start offset (KIP-1226). A partition
-  that the group has never read is no error; its offset is -1.
+- Describe: version 1 brought the lag: records after the start offset that are not finished (KIP-1226). A partition that
+  the group has never read is not an error; its offset is -1.
 - Alter and Delete need a group without members. Alter creates the group if there is none.
 """
 
@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
-from barnabas.coordination.channel import NO_LEADER, Channel, Done, CoordinatorRequest
-from barnabas.coordination.tasks import answer_of
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.coordination.channel import NO_LEADER, Channel, CoordinatorRequest, Done
+from barnabas.coordination.tasks import answer_of
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.state_lifecycle import Outcomes, ShareStates, keys_of
@@ -48,7 +49,6 @@ from barnabas.protocol.messages.share import (
 )
 from barnabas.share.persister import SharePersister
 from barnabas.share.stored_state import UNKNOWN_COUNT, StoredState
-from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -74,14 +74,16 @@ class Coordinators(Protocol):
 
 
 class ShareOffsetNeeds(HasImage, HasReplicas, Protocol):
-    """What these requests need from the broker."""
+    """Broker attributes used by share group offsets."""
 
     @property
     def coordinators(self) -> Coordinators: ...
 
 
-async def _step(broker: ShareOffsetNeeds, group_id: str, act: Callable[[GroupShard, CoordinatorResult], T]) -> T:
-    """Run a step of a group; what it returns, when that is safe."""
+async def _step(
+    broker: ShareOffsetNeeds, group_id: str, act: Callable[[GroupShard, CoordinatorResult], T]
+) -> T:
+    """Run a step of a group; return its result when it is durable."""
     results: list[T] = []
 
     def run(shard: GroupShard, step: CoordinatorResult) -> None:
@@ -165,12 +167,12 @@ def _nothing_known(index: int) -> DescribeShareGroupOffsetsResponsePartition:
 async def _described(
     broker: ShareOffsetNeeds, key: SharePartitionKey
 ) -> DescribeShareGroupOffsetsResponsePartition:
-    await asyncio.sleep(0)  # an answer from memory would not let others have their turn
+    await asyncio.sleep(0)  # a response from memory would not yield to the loop
     persister = broker.coordinators.share_persister
     try:
         stored: StoredState = await answer_of(lambda done: persister.summary(key, done))
     except KafkaError:
-        return _nothing_known(key.partition)  # as with OffsetFetch: no data, but no error either
+        return _nothing_known(key.partition)  # as in OffsetFetch: no data, and no error
     answer = DescribeShareGroupOffsetsResponsePartition(
         partition_index=key.partition,
         start_offset=stored.start_offset,
@@ -190,7 +192,7 @@ async def _described(
 
 
 class _EndOffset(CoordinatorRequest[int]):
-    """What consumers take for the end of a partition: ListOffsets with the latest offset, from its leader."""
+    """End of a partition for consumers: ListOffsets with the latest offset, from its leader."""
 
     def __init__(self, broker: ShareOffsetNeeds, key: SharePartitionKey) -> None:
         topic = broker.image.topic_by_id(key.topic_id)
@@ -251,7 +253,7 @@ async def alter_share_group_offsets(
 def _known_partitions(
     broker: ShareOffsetNeeds, message: AlterShareGroupOffsetsRequest
 ) -> tuple[Partitions, dict[SharePartitionKey, int]]:
-    indexes: dict[str, set[int]] = {}  # by the name of a topic, which may come more than once
+    indexes: dict[str, set[int]] = {}  # by topic name, which may occur more than once
     offsets: dict[SharePartitionKey, int] = {}
     for wanted in message.topics:
         topic = broker.image.topics.get(wanted.topic_name)

@@ -1,44 +1,36 @@
-"""What ShareFetch and ShareAcknowledge have in common: who asks, what is acknowledged, where leaders are."""
+"""Common parts of ShareFetch and ShareAcknowledge: member check, acknowledgements, leaders."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.share import (
-    ShareAcknowledgePartitionData,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-    ShareAcknowledgeTopicResponse,
-)
-from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
-
-from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.protocol.messages.share import ShareFetchPartitionData, ShareFetchRequest, ShareFetchResponse
-from barnabas.share.partition_manager import SharePartitionManager
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import Uuid
+from barnabas.coordination.tasks import ask_each
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.needs import IsMember
 from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.protocol.messages.share import LeaderIdAndEpoch, NodeEndpoint
-from barnabas.share.acknowledgements import AcknowledgementBatch, Range, read_acknowledgements
+from barnabas.protocol.messages.share import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    ShareAcknowledgePartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+    ShareFetchPartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from barnabas.share.acknowledgements import AcknowledgedRange, AcknowledgementBatch, read_acknowledgements
 from barnabas.share.partition_manager import SharePartitionManager
-from barnabas.share.sessions import SessionKey, TopicIdPartition
-from barnabas.common.types import Uuid
+from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, TopicIdPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
-    from barnabas.network.requests.dispatch import Request
 
 
-
-
-
-LONGEST_MEMBER_ID = 36  # a UUID; longer ones are refused, as by Kafka
+MAX_MEMBER_ID = 36  # a UUID; longer ones are refused, as by Kafka
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 Outcomes = dict[TopicIdPartition, KafkaError | None]
@@ -50,7 +42,7 @@ class Coordinators(Protocol):
 
 
 class ShareNeeds(IsMember, Protocol):
-    """What ShareFetch and ShareAcknowledge need from the broker."""
+    """Broker attributes used by ShareFetch and ShareAcknowledge."""
 
     @property
     def coordinators(self) -> Coordinators: ...
@@ -59,7 +51,7 @@ class ShareNeeds(IsMember, Protocol):
 def check_member(group_id: str | None, member_id: str | None) -> SessionKey:
     if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
-    if not member_id or len(member_id) > LONGEST_MEMBER_ID:
+    if not member_id or len(member_id) > MAX_MEMBER_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
     return SessionKey(group_id, member_id)
 
@@ -81,7 +73,7 @@ class WantedTopic(Protocol):
 
 
 class Acknowledging:
-    """The acknowledgements of one request, until every partition has stored its own."""
+    """Acknowledgements of one request, until every partition has stored its own."""
 
     def __init__(self, broker: ShareNeeds, member: SessionKey, *, renewing: bool) -> None:
         self._broker = broker
@@ -91,7 +83,7 @@ class Acknowledging:
         self.outcomes: Outcomes = {}
 
     def start(self, topics: Iterable[WantedTopic], done: Callable[[], None]) -> None:
-        checked: list[tuple[TopicIdPartition, list[Range]]] = []
+        checked: list[tuple[TopicIdPartition, list[AcknowledgedRange]]] = []
         for topic in topics:
             for wanted in topic.partitions:
                 place = TopicIdPartition(topic.topic_id, wanted.partition_index)
@@ -111,7 +103,9 @@ class Acknowledging:
 
         ask_each(checked, self._store, stored)
 
-    def _read(self, place: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> list[Range]:
+    def _read(
+        self, place: TopicIdPartition, batches: Sequence[AcknowledgementBatch]
+    ) -> list[AcknowledgedRange]:
         topic = self._broker.image.topic_by_id(place.topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -122,7 +116,7 @@ class Acknowledging:
 
     def _store(
         self,
-        acknowledged: tuple[TopicIdPartition, list[Range]],
+        acknowledged: tuple[TopicIdPartition, list[AcknowledgedRange]],
         stored: Callable[[KafkaError | None], None],
     ) -> None:
         place, ranges = acknowledged
@@ -135,7 +129,7 @@ class Acknowledging:
 
 
 class Leaders(NamedTuple):
-    """Where to go instead, for the partitions of an answer that are led elsewhere (KIP-951)."""
+    """Current leaders of the partitions of a response that are led elsewhere (KIP-951)."""
 
     broker: ShareNeeds
     request: Request
@@ -158,13 +152,13 @@ class Leaders(NamedTuple):
         ]
 
 
+# -- A share fetch above its consumer's quota: nothing is sent, and the acquired records are released
 
-# -- A share fetch above its consumer's quota: nothing is sent, and what was acquired is as if it had never been 
 
 def withheld(
     broker: ShareNeeds, message: ShareFetchRequest, response: ShareFetchResponse
 ) -> ShareFetchResponse:
-    """The answer without records. What became of acknowledgements is told all the same."""
+    """Return the response without records. Results of acknowledgements are kept."""
     acknowledged = {
         (topic.topic_id, wanted.partition_index)
         for topic in message.topics
@@ -193,8 +187,8 @@ def _give_back(
     data.records, data.acquired_records = b"", []
 
 
+# -- ShareAcknowledge, versions 1 and 2. Version 2 brought renewing (KIP-1222)
 
-# -- ShareAcknowledge, versions 1 and 2: what became of acquired records. Version 2 brought renewing (KIP-1222) 
 
 def share_acknowledge(
     broker: ShareNeeds, request: Request, message: ShareAcknowledgeRequest
@@ -217,7 +211,7 @@ def share_acknowledge(
 def _session(broker: ShareNeeds, message: ShareAcknowledgeRequest) -> ShareSession:
     key = check_member(message.group_id, message.member_id)
     if message.share_session_epoch == INITIAL_EPOCH:
-        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session starts with a fetch")
     session = broker.coordinators.share_partitions.sessions.find(key)
     if message.share_session_epoch != FINAL_EPOCH:
         session.pass_epoch(message.share_session_epoch)

@@ -1,7 +1,7 @@
 """InitializeShareGroupState, ReadShareGroupState, WriteShareGroupState, DeleteShareGroupState and
-ReadShareGroupStateSummary: what leaders of share partitions and group coordinators ask the share coordinator.
+ReadShareGroupStateSummary: requests of share partition leaders and group coordinators to the share coordinator.
 
-Each partition of a request has its own place in `__share_group_state`. The answer waits for all of them.
+Each partition of a request has its own record in `__share_group_state`. The response waits for all of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message
 from barnabas.share.coordinator import ShareCoordinator
-from barnabas.share.stored_state import from_batches
 from barnabas.share.state_shard import StateWrite
-from barnabas.share.stored_state import StoredState
+from barnabas.share.stored_state import StoredState, from_batches
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-ASKED_AT_ONCE = 50  # partitions in a turn of the loop; each that is written takes about 0.2 ms
+ASKED_AT_ONCE = 50  # partitions per turn of the loop; each write takes about 0.2 ms
 
 
 class Coordinators(Protocol):
@@ -32,7 +31,7 @@ class Coordinators(Protocol):
 
 
 class ShareStateNeeds(Protocol):
-    """What these requests need from the broker."""
+    """Broker attributes used by the share state handlers."""
 
     @property
     def call_soon(self) -> Callable[[Callable[[], None]], object]: ...
@@ -45,20 +44,21 @@ Done = Callable[[Any], None]
 
 
 class StateApi(NamedTuple):
-    """How one of these requests is served: what is asked of the coordinator for a partition, and the classes of the
-    answer from the outside in. `told` are the fields of a stored state that the answer tells, by their names there."""
+    """One state API: the coordinator call for a partition, and the response classes from the outside in.
+    `returned` maps fields of a stored state to response fields.
+    """
 
     ask: Callable[[ShareCoordinator, SharePartitionKey, Any, Done], None]
     response: type[Message]
     topic: Callable[..., Any]
     partition: Callable[..., Any]
-    told: Mapping[str, Callable[[StoredState], object]] = {}
+    returned: Mapping[str, Callable[[StoredState], object]] = {}
 
     def answer(self, index: int, outcome: StoredState | KafkaError | None) -> Any:
         if isinstance(outcome, KafkaError):
             return self.partition(partition=index, error_code=outcome.code, error_message=outcome.message)
-        told = {} if outcome is None else {name: of(outcome) for name, of in self.told.items()}
-        return self.partition(partition=index, **told)
+        returned = {} if outcome is None else {name: of(outcome) for name, of in self.returned.items()}
+        return self.partition(partition=index, **returned)
 
 
 def _write(shares: ShareCoordinator, key: SharePartitionKey, wanted: Any, done: Done) -> None:
@@ -116,12 +116,13 @@ READ_SUMMARY = StateApi(
 
 
 def _serve(api: StateApi, broker: ShareStateNeeds, request: Request, message: Any) -> None:
-    """Ask for each partition; respond when all have answered. Without a group there is nothing to say, as in Kafka.
+    """Call the coordinator for each partition; respond when all are complete. Without a group the response is
+    empty, as in Kafka.
 
-    A request may name tens of thousands of partitions: some are asked for in each turn of the loop.
+    A request may name tens of thousands of partitions: some are started in each turn of the loop.
     """
     response: Any = api.response(results=[])
-    missing = 1  # ourselves: some are answered at once
+    missing = 1  # this function: some complete at once
 
     def settle() -> None:
         nonlocal missing

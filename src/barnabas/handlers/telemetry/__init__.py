@@ -1,1 +1,3 @@
-"""Metrics that clients push to the broker (KIP-714): who shall push what, and what Prometheus sees of it."""
+"""Client telemetry (KIP-714): `handler` serves the requests, `manager` has ClientTelemetry with subscriptions
+and limits of each client, `series` exposes the pushed metrics to Prometheus.
+"""

@@ -1,27 +1,34 @@
-"""Clients that push metrics: what each is asked for, when it may push, and what is refused.
+"""Clients that push metrics: subscriptions, push intervals and refusals.
 
-What Kafka calls ClientMetricsManager and ClientMetricsInstance. Unlike Kafka, which needs a plugin that receives the
-metrics, a broker always shows them at `/metrics`. It asks for cumulative sums, because Prometheus wants those.
+Kafka's ClientMetricsManager and ClientMetricsInstance. Unlike Kafka, which needs a receiver plugin, a broker
+always exposes the metrics at `/metrics`. It requests cumulative sums, which Prometheus needs.
+
+A client chooses its instance id, so the rate is limited per connection (`Sender`), which has one instance at
+a time. A Java client stops pushing for good after INVALID_REQUEST and INVALID_RECORD; it requests its
+subscription again after UNKNOWN_SUBSCRIPTION_ID, and waits for an interval after THROTTLING_QUOTA_EXCEEDED
+and TELEMETRY_TOO_LARGE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import Resource, ResourceType
+from barnabas.common.clock import Clock
+from barnabas.common.cooperative import Steps
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.metrics.registry import Computed
-from barnabas.records.compression import Codec, CompressionError, decompress
-from barnabas.handlers.telemetry.otlp import MalformedError, Point, points
+from barnabas.common.types import ZERO_UUID, Uuid, new_uuid, uuid_to_text
+from barnabas.handlers.telemetry.cpu_budget import CpuBudget
+from barnabas.handlers.telemetry.otlp import MalformedError, Point, TooLargeError, read_points
 from barnabas.handlers.telemetry.series import Labels, Series
 from barnabas.handlers.telemetry.subscriptions import Attributes, Subscription, Wanted, wanted_of
-from barnabas.common.types import ZERO_UUID, Uuid, new_uuid, uuid_to_text
+from barnabas.metrics.registry import Computed
+from barnabas.records.compression import BeyondLimitError, Codec, CompressionError
 
-SHORTEST_LIFE = 60.0  # seconds that a client is remembered after its last request, if its interval is short
+MIN_LIFE = 60.0  # minimum seconds for which a client is kept after its last request
 INTERVALS_KEPT = 3
 
 ConfigsOfResources = Mapping[Resource, Mapping[str, str]]
@@ -30,8 +37,10 @@ ConfigsOfResources = Mapping[Resource, Mapping[str, str]]
 class TelemetryLimits(NamedTuple):
     push_bytes: int  # telemetry.max.bytes
     decompressed_bytes: int
+    points: int
     clients: int
     series: int
+    cpu_percent: float
 
 
 class Push(NamedTuple):
@@ -41,20 +50,53 @@ class Push(NamedTuple):
     metrics: memoryview
 
 
+@dataclass(slots=True, eq=False)
+class Sender:
+    """One connection: its client, and when it may get subscriptions and push."""
+
+    instance_id: Uuid = ZERO_UUID
+    version: int = -1
+    """Version of the subscriptions. A client may get and push at once when they have changed."""
+    last_get: float = -inf
+    last_push: float = -inf
+    must_ask_again: bool = False
+    has_terminated: bool = False
+
+    def follow(self, version: int) -> None:
+        if version != self.version:
+            self.version, self.last_get, self.last_push = version, -inf, -inf
+
+    def may_get(self, now: float, interval: float) -> bool:
+        """Once per interval, and at once after an error that makes the client request its subscription again."""
+        if now - max(self.last_get, self.last_push) < interval and not self.must_ask_again:
+            return False
+        self.last_get, self.must_ask_again = now, False
+        return True
+
+    def may_push(self, now: float, interval: float, *, is_terminating: bool) -> bool:
+        """Once per interval; earlier the first time, so that clients spread out, and once when a client
+        terminates.
+        """
+        is_early = self.last_get <= self.last_push and now - self.last_push < interval
+        if is_early and (not is_terminating or self.has_terminated):
+            return False
+        self.last_push = now
+        self.has_terminated = self.has_terminated or is_terminating
+        return True
+
+
 @dataclass(slots=True)
 class ClientInstance:
-    """What is known of one client. It is made again when subscriptions change."""
+    """State of one client. It is created again when subscriptions change."""
 
     id: Uuid
     attributes: Attributes
     wanted: Wanted
     version: int
-    """Of the subscriptions that `wanted` was made from."""
+    """Version of the subscriptions that `wanted` was made from."""
+    sender: Sender
     expires: float = inf
-    last_get: float = -inf
-    last_push: float = -inf
     is_terminating: bool = False
-    must_ask_again: bool = False
     subscription_id: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,37 +106,25 @@ class ClientInstance:
     def interval(self) -> float:
         return self.wanted.interval_ms / 1000
 
-    def may_get(self, now: float) -> bool:
-        """Once in an interval, and at once when an error tells a client to ask again."""
-        if now - max(self.last_get, self.last_push) < self.interval and not self.must_ask_again:
-            return False
-        self.last_get, self.must_ask_again = now, False
-        return True
-
-    def may_push(self, now: float) -> bool:
-        """Once in an interval; the first time sooner, because clients do not all begin at the same moment."""
-        if self.last_get <= self.last_push and now - self.last_push < self.interval:
-            return False
-        self.last_push = now
-        return True
-
 
 class ClientTelemetry:
     def __init__(self, clock: Clock, limits: TelemetryLimits) -> None:
         self._clock = clock
         self.limits = limits
         self.series = Series(limits.series)
-        self.forgotten = 0  # clients, because there were too many
+        self.cpu = CpuBudget(limits.cpu_percent, clock.monotonic)
+        self.forgotten = 0  # clients evicted because of the limit
+        self.senders: dict[object, Sender] = {}  # by connection
         self._configs: ConfigsOfResources = {}
         self._subscriptions: list[Subscription] = []
         self._version = 0
-        self._clients: dict[Uuid, ClientInstance] = {}  # the one that was heard of last is at the end
+        self._clients: dict[Uuid, ClientInstance] = {}  # the most recently active one is last
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def use(self, configs: ConfigsOfResources) -> None:
-        """Take over what the cluster's metadata says; cheap if that has not changed."""
+        """Apply the subscriptions in the cluster's metadata; cheap if they are unchanged."""
         if configs is self._configs:
             return
         self._configs = configs
@@ -107,35 +137,63 @@ class ClientTelemetry:
             self._subscriptions = subscriptions
             self._version += 1
 
-    def knows(self, instance_id: Uuid) -> bool:
-        return instance_id in self._clients
-
-    def get(self, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
-        """What a client shall push; a new one gets an id."""
-        instance_id = instance_id if instance_id != ZERO_UUID else new_uuid()
-        client = self._client(instance_id, attributes)
-        if not client.may_get(self._clock.monotonic()):
+    def get(self, sender: Sender, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
+        """Return the subscription of a client; a new client gets an id. As in Kafka a new one is never too
+        early, but its first push is not earlier than its connection allows.
+        """
+        is_new = instance_id == ZERO_UUID
+        client = self._client(sender, new_uuid() if is_new else instance_id, attributes)
+        if not sender.may_get(self._clock.monotonic(), client.interval) and not is_new:
             raise _too_early(client)
         return client
 
-    def push(self, instance_id: Uuid, attributes: Attributes, push: Push) -> Generator[None, None, None]:
-        """Take over what a client pushes, in steps; KafkaError if it is refused."""
+    def admit(
+        self, sender: Sender, sharer: str, instance_id: Uuid, attributes: Attributes, push: Push
+    ) -> ClientInstance:
+        """Return the client of a push; raise KafkaError if it is refused. Nothing was decompressed yet."""
         if instance_id == ZERO_UUID:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has no instance id: ask for one first")
-        client = self._client(instance_id, attributes)
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "the client has no instance id: request a subscription first"
+            )
+        client = self._client(sender, instance_id, attributes)
         self._check(client, push)
         if push.metrics:
-            found = yield from _decoded(push, self.limits.decompressed_bytes)
-            if instance_id in self._clients:
-                self.series.keep(instance_id, _own_labels(client.attributes), found)
+            self.cpu.check(sharer)
+        return client
+
+    def keep(self, client: ClientInstance, data: memoryview) -> Steps[None]:
+        """Store the decompressed metrics of a push, in steps; raise KafkaError if they are refused."""
+        own = _own_labels(client.attributes)
+
+        def take(point: Point) -> None:
+            if client.id in self._clients:  # its connection may have been closed meanwhile
+                self.series.keep(client.id, own, point)
+
+        try:
+            yield from read_points(data, self.limits.points, take)
+        except MalformedError as error:
+            raise _no_metrics(error) from None
+        except TooLargeError as error:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, str(error)) from None
+
+    def disconnect(self, connection: object) -> None:
+        """Remove a connection and its client, unless that uses another connection by now."""
+        sender = self.senders.pop(connection, None)
+        if sender is not None:
+            self._release(sender)
+
+    def _release(self, sender: Sender) -> None:
+        client = self._clients.get(sender.instance_id)
+        if client is not None and client.sender is sender:
+            self.forget(client.id)
 
     def forget(self, instance_id: Uuid) -> None:
-        """Its connection is closed, or nothing was heard of it for long."""
+        """Remove a client that has disconnected or been inactive for long."""
         if self._clients.pop(instance_id, None) is not None:
             self.series.forget(instance_id)
 
     def families(self) -> Iterator[Computed]:
-        """What `/metrics` shows."""
+        """Metrics for the `/metrics` page."""
         self._forget_old()
         yield from self.series.families()
 
@@ -144,12 +202,18 @@ class ClientTelemetry:
         for instance_id in [client.id for client in self._clients.values() if client.expires < now]:
             self.forget(instance_id)
 
-    def _client(self, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
+    def _client(self, sender: Sender, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
+        sender.follow(self._version)
+        if sender.instance_id != instance_id:
+            self._release(sender)
+            sender.instance_id = instance_id
         client = self._clients.pop(instance_id, None)
         if client is None or client.version != self._version:
             named = attributes._replace(client_instance_id=uuid_to_text(instance_id))
-            client = ClientInstance(instance_id, named, wanted_of(named, self._subscriptions), self._version)
-        life = max(SHORTEST_LIFE, INTERVALS_KEPT * client.interval)
+            wanted = wanted_of(named, self._subscriptions)
+            client = ClientInstance(instance_id, named, wanted, self._version, sender)
+        client.sender = sender
+        life = max(MIN_LIFE, INTERVALS_KEPT * client.interval)
         client.expires = self._clock.monotonic() + life
         if len(self._clients) >= self.limits.clients:
             self.forget(next(iter(self._clients)))
@@ -158,36 +222,38 @@ class ClientTelemetry:
         return client
 
     def _check(self, client: ClientInstance, push: Push) -> None:
+        sender = client.sender
         was_terminating, client.is_terminating = client.is_terminating, push.is_terminating
         if was_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said before that it ends")
-        if not client.may_push(self._clock.monotonic()) and not push.is_terminating:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has already terminated")
+        if not client.wanted.metrics or push.subscription_id != client.subscription_id:
+            sender.must_ask_again = True
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SUBSCRIPTION_ID, "subscriptions have changed: request them again"
+            )
+        now = self._clock.monotonic()
+        if not sender.may_push(now, client.interval, is_terminating=push.is_terminating):
             raise _too_early(client)
-        if push.subscription_id != client.subscription_id:
-            client.must_ask_again = True
-            raise KafkaError(
-                ErrorCode.UNKNOWN_SUBSCRIPTION_ID, "subscriptions have changed: ask for them again"
-            )
         if push.codec not in tuple(Codec):
-            client.must_ask_again = True
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression type {push.codec}"
-            )
+            sender.must_ask_again = True
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type {push.codec}")
         if len(push.metrics) > self.limits.push_bytes:
             raise KafkaError(
                 ErrorCode.TELEMETRY_TOO_LARGE,
-                f"{len(push.metrics)} bytes are more than {self.limits.push_bytes} (telemetry.max.bytes)",
+                f"{len(push.metrics)} bytes exceed {self.limits.push_bytes} (telemetry.max.bytes)",
             )
 
 
-def _decoded(push: Push, most_bytes: int) -> Generator[None, None, list[Point]]:
-    try:
-        data = decompress(push.codec, push.metrics, most_bytes)
-        return (yield from points(memoryview(data)))
-    except (CompressionError, MalformedError) as error:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"these are no metrics of OpenTelemetry: {error}"
-        ) from None
+def refusal(error: CompressionError) -> KafkaError:
+    """Return the error of a push that cannot be decompressed."""
+    if isinstance(error, BeyondLimitError):
+        text = f"{error} (barnabas.telemetry.max.decompressed.bytes)"
+        return KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, text)
+    return _no_metrics(error)
+
+
+def _no_metrics(error: Exception) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"not metrics in OpenTelemetry's format: {error}")
 
 
 def _own_labels(client: Attributes) -> Labels:
@@ -197,5 +263,6 @@ def _own_labels(client: Attributes) -> Labels:
 def _too_early(client: ClientInstance) -> KafkaError:
     return KafkaError(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        f"the client asks more often than every {client.wanted.interval_ms} ms (interval.ms of client-metrics)",
+        f"the client sends requests more often than every {client.wanted.interval_ms} ms "
+        "(interval.ms of client-metrics)",
     )

@@ -1,4 +1,4 @@
-"""Which metrics a client shall push, and how often: the settings of the resources `client-metrics`.
+"""Client metrics subscriptions: the configs of `client-metrics` resources.
 
 A client gets the metrics of all subscriptions that match it, at the shortest of their intervals.
 """
@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from barnabas.config.definitions import CLIENT_METRICS
 from barnabas.common.regex import compile_for_long_texts
 from barnabas.common.types import Uuid
+from barnabas.config.definitions import CLIENT_METRICS
 
 EVERYTHING = "*"
 DEFAULT_INTERVAL_MS = int(CLIENT_METRICS["interval.ms"].default or 0)
 
 
 class Attributes(NamedTuple):
-    """What a subscription's `match` can select clients by, under Kafka's names."""
+    """Attributes of a client that a subscription's `match` can select, under Kafka's names."""
 
     client_instance_id: str
     client_id: str | None
@@ -31,13 +31,13 @@ class Attributes(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What one client is asked for."""
+    """Metrics and interval for one client."""
 
     metrics: tuple[str, ...]
     interval_ms: int
 
     def subscription_id(self, instance_id: Uuid) -> int:
-        """Another one for other metrics, another interval or another client, as a signed 32-bit number."""
+        """Return a signed 32-bit id that differs for other metrics, another interval or another client."""
         text = ",".join(self.metrics) + str(self.interval_ms)
         number = crc32c(text.encode()) ^ crc32c(instance_id)
         return number - (1 << 32) if number >= 1 << 31 else number
@@ -47,11 +47,11 @@ class Wanted(NamedTuple):
 class Subscription:
     metrics: tuple[str, ...]
     interval_ms: int
-    match: tuple[tuple[str, Any], ...]  # a selector of `Attributes`, and a pattern of RE2
+    match: tuple[tuple[str, Any], ...]  # a selector of `Attributes`, and an RE2 pattern
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Subscription:
-        """From the settings of a resource, which were checked when they were made."""
+        """Create a subscription from the validated settings of a resource."""
         values = {
             name: setting.parse(settings.get(name, setting.default or ""))
             for name, setting in CLIENT_METRICS.items()

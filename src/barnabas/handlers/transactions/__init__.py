@@ -1,1 +1,3 @@
-"""Requests of transactional producers, of their coordinators, and of administrators."""
+"""Transaction requests: `producers` for transactional producers, `offsets` for their commits, `markers` for
+coordinators, `admin` for administration.
+"""

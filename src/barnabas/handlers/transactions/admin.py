@@ -1,14 +1,16 @@
-"""What administrators ask about transactions: DescribeProducers 0, DescribeTransactions 0, ListTransactions 0 to 2."""
+"""Transaction administration: DescribeProducers 0, DescribeTransactions 0, ListTransactions 0 to 2."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.common import regex as patterns
 from barnabas.common.clock import Clock
-from barnabas.coordination.tasks import ask_each
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination.tasks import ask_each
 from barnabas.handlers.needs import LedPartitionNeeds, led_partition
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.transactions import (
@@ -42,7 +44,7 @@ class Coordinators(Protocol):
 
 
 class ListingNeeds(Protocol):
-    """What DescribeTransactions and ListTransactions need from the broker."""
+    """Broker attributes used by DescribeTransactions and ListTransactions."""
 
     @property
     def clock(self) -> Clock: ...
@@ -122,6 +124,23 @@ def _described(
 
 
 def list_transactions(
+    broker: ListingNeeds, request: Request, message: ListTransactionsRequest
+) -> ListTransactionsResponse | Coroutine[Any, Any, ListTransactionsResponse]:
+    if message.transactional_id_pattern and not patterns.is_loaded():
+        request.is_large = True
+        return _list_with_first_pattern(broker, request, message)
+    return _list(broker, request, message)
+
+
+async def _list_with_first_pattern(
+    broker: ListingNeeds, request: Request, message: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    await asyncio.to_thread(patterns.load)
+    response = _list(broker, request, message)
+    return await response if isinstance(response, Coroutine) else response
+
+
+def _list(
     broker: ListingNeeds, request: Request, message: ListTransactionsRequest
 ) -> ListTransactionsResponse | Coroutine[Any, Any, ListTransactionsResponse]:
     runtime = broker.coordinators.transactions.runtime

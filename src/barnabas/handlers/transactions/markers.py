@@ -1,6 +1,6 @@
 """WriteTxnMarkers 1 and 2: markers for partitions that this broker leads.
 
-They come from transaction coordinators. Administrators may abort hanging transactions with them, and no more.
+They come from transaction coordinators. Administrators may use them only to abort hanging transactions.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -19,7 +20,6 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from barnabas.transactions.markers import Marker, MarkerWriter
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -33,7 +33,7 @@ class Coordinators(Protocol):
 
 
 class MarkerNeeds(Protocol):
-    """What WriteTxnMarkers needs from the broker."""
+    """Broker attributes used by WriteTxnMarkers."""
 
     @property
     def timers(self) -> Timers: ...
@@ -104,7 +104,7 @@ def _marker_result(marker: WritableTxnMarker) -> WritableTxnMarkerResult:
 
 
 class MarkersWritten:
-    """Answers when every marker is safe, or says which are not yet: the coordinator tries those again."""
+    """Responds when every marker is durable, or names those that are not yet: the coordinator retries them."""
 
     def __init__(self, broker: MarkerNeeds, request: Request, response: WriteTxnMarkersResponse) -> None:
         self._request = request

@@ -1,20 +1,22 @@
-"""TxnOffsetCommit, versions 0 to 6: offsets that count when the producer's transaction commits.
+"""TxnOffsetCommit, versions 0 to 6: offsets that take effect when the producer's transaction commits.
 
 They are written to `__consumer_offsets` as records of that producer and stay pending until its marker.
 
 - Version 3 brought member, generation and instance id, so that a zombie of the group is fenced (KIP-447).
-- Version 4 brought TRANSACTION_ABORTABLE, version 5 is transactions V2: the partition joins the transaction by itself.
-- Version 6 names topics by id, and says GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
+- Version 4 brought TRANSACTION_ABORTABLE, version 5 is transactions V2: the partition is added
+  implicitly.
+- Version 6 names topics by id, and returns GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.common.clock import Clock
 from barnabas.cluster.image import TopicState
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
@@ -32,21 +34,22 @@ from barnabas.protocol.messages.transactions import (
 )
 from barnabas.transactions.admission import (
     AddPartitionsToTxnManager,
-    TransactionVerification,
     Errors,
+    TransactionVerification,
+    ended_previous,
     for_committer,
+    has_ended,
     has_open,
-    last_marker,
+    last_end,
     sender_of_offset_commit,
 )
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.network.requests.dispatch import Request
 
 BY_TOPIC_ID = 6  # the first version with ids of topics, and with the errors of the newer groups
-KNOWS_LOADING = 2  # the first version whose senders try again after COORDINATOR_LOAD_IN_PROGRESS
+KNOWS_LOADING = 2  # the first version whose clients retry after COORDINATOR_LOAD_IN_PROGRESS
 
 
 class Coordinators(Protocol):
@@ -58,7 +61,7 @@ class Coordinators(Protocol):
 
 
 class OffsetCommitNeeds(HasImage, HasReplicas, Protocol):
-    """What TxnOffsetCommit needs from the broker."""
+    """Broker attributes used by TxnOffsetCommit."""
 
     @property
     def clock(self) -> Clock: ...
@@ -78,7 +81,7 @@ def txn_offset_commit(
 
 
 class _TransactionalCommit:
-    """One request: offsets that can be stored are admitted to the transaction, then written."""
+    """One request: storable offsets are admitted to the transaction, then written."""
 
     def __init__(self, broker: OffsetCommitNeeds, request: Request, message: TxnOffsetCommitRequest) -> None:
         self._broker = broker
@@ -106,7 +109,7 @@ class _TransactionalCommit:
     def _sort(
         self, topic: TopicState | None, partition: TxnOffsetCommitRequestPartition
     ) -> TxnOffsetCommitResponsePartition:
-        """Note an offset that can be stored; the answer for one that cannot."""
+        """Collect a storable offset; return the response for others."""
         answer = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
         metadata = partition.committed_metadata or ""
         if topic is None and self._request.version >= BY_TOPIC_ID:
@@ -146,13 +149,15 @@ class _TransactionalCommit:
             self._join(TopicPartition(CONSUMER_OFFSETS, index), partition.log)
 
     def _join(self, place: TopicPartition, log: Log) -> None:
-        marker = last_marker(log, self._instance.producer_id)
+        before = last_end(log, self._instance.producer_id)
 
         def answered(errors: Errors) -> None:
             error = errors.get(place, ErrorCode.NONE)
-            if error:
+            if ended_previous(before, log, self._instance):
+                self._join(place, log)  # the response may be older than that end
+            elif error:
                 self._finish(for_committer(error))
-            elif last_marker(log, self._instance.producer_id) != marker:
+            elif has_ended(before, log, self._instance.producer_id):
                 self._finish(ErrorCode.INVALID_TXN_STATE)
             else:
                 self._write()

@@ -1,12 +1,12 @@
-"""The requests of transactional producers.
+"""Requests of transactional producers.
 
 InitProducerId 0 to 6, AddPartitionsToTxn 0 to 5, AddOffsetsToTxn 0 to 4, EndTxn 0 to 5.
 
-- InitProducerId 6 may ask for transactions without a timeout, which another system ends (KIP-939). What the KIP
-  says about taking up such a transaction again (KeepPreparedTxn) is not in Apache Kafka 4.3 either.
-- Clients of old versions do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH, which means the same to them.
+- InitProducerId 6 may request transactions without a timeout, which another system ends (KIP-939). Resuming such a
+  transaction (KeepPreparedTxn) is not supported, as in Apache Kafka 4.3.
+- Clients of old versions do not know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH, which has the same meaning.
 - AddPartitionsToTxn 4 and 5 are sent by brokers: several transactions at a time, to add or only to verify.
-- EndTxn 5 is transactions V2: the answer names the producer id and epoch to go on with.
+- EndTxn 5 is transactions V2: the response has the producer id and epoch to continue with.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.coordination.tasks import ask_each
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.handlers.needs import HasConfig, HasImage
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
@@ -37,16 +38,15 @@ from barnabas.protocol.messages.transactions import (
 )
 from barnabas.transactions.coordinator import TransactionCoordinator
 from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.transactions.shard import Outcome
+from barnabas.transactions.shard import TransactionResult
 from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 FIRST_BETWEEN_BROKERS = 4  # of AddPartitionsToTxn
 FIRST_OF_V2 = 5  # of EndTxn and AddPartitionsToTxn
-# The first versions whose senders know PRODUCER_FENCED (KIP-588).
+# The first versions whose clients know PRODUCER_FENCED (KIP-588).
 KNOWS_FENCED = 2
 INIT_KNOWS_FENCED = 4
 
@@ -62,7 +62,7 @@ class Coordinators(Protocol):
 
 
 class TransactionNeeds(HasConfig, HasImage, Protocol):
-    """What the requests of transactional producers need from the broker."""
+    """Broker attributes used by transactional producers' requests."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...
@@ -89,7 +89,7 @@ async def _init_from_new_block(
 ) -> InitProducerIdResponse | None:
     try:
         await broker.producer_ids.refill()
-    except KafkaError as error:  # there is no controller at the moment: the client tries again
+    except KafkaError as error:  # without a controller: the client retries
         return _not_initialized(error.code)
     return _init(broker, request, message)
 
@@ -99,7 +99,7 @@ def _init(
 ) -> InitProducerIdResponse | None:
     if message.transactional_id is None:
         producer_id = broker.producer_ids.take()
-        assert producer_id is not None  # the callers have seen to it
+        assert producer_id is not None  # checked by the callers
         return InitProducerIdResponse(producer_id=producer_id)
     if refusal := _refusal(broker, message):
         return _not_initialized(refusal)
@@ -114,7 +114,7 @@ def _init(
 
 
 def _refusal(broker: TransactionNeeds, message: InitProducerIdRequest) -> ErrorCode:
-    """Why a transactional id cannot be had in this way, as Kafka says it."""
+    """Return Kafka's error for a transactional id that cannot be initialized."""
     if not message.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if message.keep_prepared_txn:
@@ -129,7 +129,7 @@ def _refusal(broker: TransactionNeeds, message: InitProducerIdRequest) -> ErrorC
     return ErrorCode.NONE if message.transaction_timeout_ms > 0 else ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def _initialized(result: Outcome | KafkaError, version: int) -> InitProducerIdResponse:
+def _initialized(result: TransactionResult | KafkaError, version: int) -> InitProducerIdResponse:
     error = _code(result, version, INIT_KNOWS_FENCED)
     if error or isinstance(result, KafkaError):
         return _not_initialized(error)
@@ -142,7 +142,7 @@ def _not_initialized(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH)
 
 
-def _code(result: Outcome | KafkaError, version: int, knows_fenced: int) -> ErrorCode:
+def _code(result: TransactionResult | KafkaError, version: int, knows_fenced: int) -> ErrorCode:
     error = result.code if isinstance(result, KafkaError) else result.error
     if error is ErrorCode.PRODUCER_FENCED and version < knows_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -207,7 +207,7 @@ def _add(
         return
     instance = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
 
-    def added(result: Outcome | KafkaError) -> None:
+    def added(result: TransactionResult | KafkaError) -> None:
         error = _code(result, version, KNOWS_FENCED)
         done(_topic_results(transaction.topics, lambda _: error))
 
@@ -226,7 +226,7 @@ def _add(
 
 
 def _why_not_added(broker: TransactionNeeds, version: int, place: TopicPartition) -> ErrorCode:
-    """Offsets join a transaction through AddOffsetsToTxn: a client has no business in internal topics."""
+    """Offsets are added through AddOffsetsToTxn: clients must not add internal topics."""
     if version < FIRST_BETWEEN_BROKERS and place.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.image.topics.get(place.topic)
@@ -256,13 +256,13 @@ def _topic_results(
 def add_offsets_to_txn(
     broker: TransactionNeeds, request: Request, message: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | None:
-    """A group's offsets join a transaction as the partition of `__consumer_offsets` that holds them."""
+    """Add the partition of `__consumer_offsets` that holds a group's offsets to a transaction."""
     try:
         index = broker.coordinators.groups.shard_index(message.group_id)
     except KafkaError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)
 
-    def done(result: Outcome | KafkaError) -> None:
+    def done(result: TransactionResult | KafkaError) -> None:
         error = _code(result, request.version, KNOWS_FENCED)
         request.respond(AddOffsetsToTxnResponse(error_code=error))
 
@@ -280,14 +280,14 @@ def add_offsets_to_txn(
 
 
 def end_txn(broker: TransactionNeeds, request: Request, message: EndTxnRequest) -> None:
-    def done(result: Outcome | KafkaError) -> None:
+    def done(result: TransactionResult | KafkaError) -> None:
         error = _code(result, request.version, KNOWS_FENCED)
         if isinstance(result, KafkaError):
             request.respond(EndTxnResponse(error_code=error))
             return
         ended = result.transaction
         if ended.is_decided:
-            ended = ended.completed(ended.updated_ms)  # what the producer goes on with
+            ended = ended.completed(ended.updated_ms)  # for the producer to continue with
         request.respond(EndTxnResponse(producer_id=ended.producer_id, producer_epoch=ended.epoch))
 
     broker.coordinators.transactions.end(

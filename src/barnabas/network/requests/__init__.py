@@ -1,1 +1,4 @@
-"""From a request's bytes to its handler and back: routes, stages, requests that weigh much."""
+"""Requests from their bytes to their handler and back. Dispatcher decodes a request, calls the function of
+its Route and encodes the response; `stages` composes authorization and quotas around a Handler;
+`heavy_requests` and `request_parts` serve large requests in slices.
+"""

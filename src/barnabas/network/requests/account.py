@@ -1,7 +1,7 @@
-"""The stages that count against quotas: admit, before a request is carried out, and account, when it has been.
+"""Quota stages: admit, before a request is executed, and account, afterwards.
 
-A route has them only for kinds of quotas that are set. Requests of brokers of the cluster are not counted. The answer
-goes out at once and says how long its client is muted, from then on (KIP-219).
+A route has them only for kinds of quotas that are configured. Requests of brokers of the cluster are not
+counted. The response is sent at once with its throttle time, and the client is muted from then on (KIP-219).
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ if TYPE_CHECKING:
 
 
 class MutationQuota(NamedTuple):
-    """Which elements of a request create or delete partitions, and how many (KIP-599)."""
+    """Elements of a request that create or delete partitions, and the number of partitions (KIP-599)."""
 
     asked: str
     answered: str
     partitions: Callable[[Any, Any], int]
-    """From the broker and an element to a number of partitions."""
+    """Maps the broker and an element to a number of partitions."""
     strict_since: int
-    """From this version on clients understand THROTTLING_QUOTA_EXCEEDED."""
+    """First version whose clients understand THROTTLING_QUOTA_EXCEEDED."""
 
 
 class QuotaBytes(NamedTuple):
-    """How many bytes a request or its answer counts for: with records, as far as they are known without encoding."""
+    """Byte counts of a request and its response, records included as far as they are known before encoding."""
 
     produced: Callable[[Any, Request], int] | None = None
     fetched: Callable[[Any], int] | None = None
     cap: Callable[[Any, int], None] | None = None
-    """Ask for no more than so many bytes."""
+    """Limits the number of bytes requested."""
     withhold: Callable[[Any, Any, Any], Any] | None = None
-    """From the broker, the message and the response: the response without records, which are as if never read."""
+    """Maps the broker, the message and the response to a response without records, as if nothing had been
+    read.
+    """
     is_of_follower: Callable[[Any], bool] = lambda message: False
-    """Does a replica ask? No client does."""
+    """True for requests from replicas; clients send none."""
 
 
 IsBroker = Callable[[RequestContext], bool]
@@ -64,8 +66,10 @@ _CLUSTER_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 def exempting(
     is_broker: IsBroker, authorizer: Authorizer, is_brokers_kind: Callable[[Any], bool]
 ) -> Callable[[RequestContext, Any], bool]:
-    """Which requests that come where brokers are served are not counted: those of brokers, and, as with Kafka, what
-    only brokers ask of each other, by those that may. A client that only calls itself a broker is counted."""
+    """Build the check for exempt requests on listeners that serve brokers: requests of brokers and, as in
+    Kafka, broker-only requests of authorized principals. A client that only claims to be a broker is
+    counted.
+    """
 
     def is_exempt(context: RequestContext, message: Any) -> bool:
         return is_broker(context) or (
@@ -76,7 +80,7 @@ def exempting(
 
 
 def is_charged(carried: QuotaBytes, quotas: Quotas) -> bool:
-    """Is something counted of the requests of an API?"""
+    """Return whether requests of an API count against a quota."""
     kinds = quotas.kinds
     return (
         Kind.REQUEST in kinds
@@ -88,7 +92,9 @@ def is_charged(carried: QuotaBytes, quotas: Quotas) -> bool:
 def admitted(
     function: HandlerFunction, mutations: MutationQuota, version: int, quotas: Quotas, is_broker: IsBroker
 ) -> HandlerFunction:
-    """A handler that gets what the controller's quota admits; the controller alone counts."""
+    """Wrap a handler so that it gets the elements within the controller mutation quota; only the controller
+    counts.
+    """
     is_strict = version >= mutations.strict_since
 
     def admit(broker: Any, request: Request, message: Any) -> Result:
@@ -121,16 +127,16 @@ def admitted(
 
 
 class QuotaTerms(NamedTuple):
-    """What requests of a route are charged for, and by whom."""
+    """Quotas that requests of a route count against, and the exemptions."""
 
     carried: QuotaBytes
     quotas: Quotas
 
 
 class QuotaCharge(Stopwatch):
-    """What one request has used. It runs while the request is handled, and is settled when it is answered.
+    """Usage of one request. It runs while the request is handled, and is settled with the response.
 
-    It does not know its request, which knows it: nothing that a connection holds may be a cycle.
+    It has no reference to its request, which refers to it: nothing that a connection holds may be a cycle.
     """
 
     __slots__ = ("_broker", "_message", "_produced", "_terms")
@@ -143,7 +149,7 @@ class QuotaCharge(Stopwatch):
         self._produced = terms.carried.produced(message, request) if terms.carried.produced is not None else 0
 
     def settle(self, request: Any, response: Message) -> Message:
-        """Charge for it; what the client is told."""
+        """Charge the request; return the response for the client."""
         if type(request) is QuotaChargedRequest:
             request.__class__ = Request  # type: ignore[assignment]  # it has the same slots
         carried, quotas = self._terms
@@ -158,14 +164,14 @@ class QuotaCharge(Stopwatch):
         return response
 
     def settle_unanswered(self, request: Any) -> None:
-        """The time of a request without an answer (acks=0) is not charged, as by Kafka."""
+        """Settle a request without a response (acks=0): its time is not charged, as in Kafka."""
         mute(request, self._terms.quotas.charge(request.context, Usage(self._produced)))
 
 
 class QuotaChargedRequest(Request):
-    """A request until it is charged: a `Request` becomes one, and then is what it was.
+    """A request until it is charged: the class of a `Request` is switched to this one and back.
 
-    A request that is wrapped costs a call for each attribute; this one does not.
+    A wrapper would cost a call for each attribute; this does not.
     """
 
     __slots__ = ()
@@ -203,7 +209,7 @@ def accounted(
     quotas: Quotas,
     is_exempt: Callable[[RequestContext, Any], bool],
 ) -> HandlerFunction:
-    """A handler whose requests are charged for their bytes and for the time that they take of the loop."""
+    """Wrap a handler so that its requests are charged for their bytes and their time on the loop."""
     terms, cap = QuotaTerms(carried, quotas), carried.cap
 
     def account(broker: Any, request: Request, message: Any) -> Result:
@@ -233,7 +239,7 @@ def _charged(request: Request, charge: QuotaCharge) -> Any:
 
 
 def throttle(request: Request, response: Any, wait_ms: int) -> None:
-    """Tell the client how long it is muted, if its version has a field for it, and mute it."""
+    """Set the throttle time of the response, if its version has the field, and mute the client."""
     if wait_ms:
         if hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
@@ -241,7 +247,7 @@ def throttle(request: Request, response: Any, wait_ms: int) -> None:
 
 
 def mute(request: Request, wait_ms: int) -> None:
-    """Read nothing from a client for some time; a request that was forwarded has none here."""
+    """Stop reading from a client for some time; forwarded requests have no client here."""
     connection = request.connection
     if wait_ms and connection is not None:
         connection.mute(wait_ms / 1000)

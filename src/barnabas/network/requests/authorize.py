@@ -1,8 +1,8 @@
-"""The stage that authorizes: what a row of the table needs of a request, and how a denial is answered.
+"""Authorization stage: the needs of an API's rule, and the response to a denied request.
 
-A request is denied as a whole (`Need`), or in elements of one of its arrays (`Each`): then the handler gets the others,
-and the answer has an error for each that was denied. What a response may show is decided when it is there (`after`).
-With the allow-all authorizer none of this is part of a route.
+A request is denied as a whole (`Need`), or by elements of one of its arrays (`Each`): then the handler gets
+the other elements, and the response has an error for each denied one. `after` filters the response. With the
+allow-all authorizer none of this is part of a route.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.audit import AuditedAccess, AuditLog
-from barnabas.security.authz.authorizer import DENIAL_TEXTS, Access, Action, Authorizer, Operation, ResourceType
+from barnabas.security.authz.authorizer import (
+    DENIAL_TEXTS,
+    Access,
+    Action,
+    Authorizer,
+    Operation,
+    ResourceType,
+)
 from barnabas.security.context import RequestContext
 
 if TYPE_CHECKING:
@@ -28,16 +35,16 @@ if TYPE_CHECKING:
 logger = rate_limited_logger(__name__)
 
 Names = Callable[[Any], Iterable[str | None]]
-"""From a message to names of resources; None where the message names none."""
+"""Maps a message to names of resources; None where the message names none."""
 
 
 class Need(NamedTuple):
-    """An operation that the request as a whole needs, on each of some resources."""
+    """An operation that the request as a whole needs, on some resources."""
 
     operation: Operation
     resource_type: ResourceType
     names: Names
-    or_else: tuple[Action, ...] = ()  # any of these is enough, too
+    or_else: tuple[Action, ...] = ()  # any of these is sufficient, too
     or_anywhere: tuple[Operation, ResourceType] | None = None
 
     def denied(self, access: Access, message: Any) -> ErrorCode:
@@ -65,40 +72,40 @@ class Each(NamedTuple):
     asked: str
     answered: str
     action: Callable[[Any, Any, Any], Action | None]
-    """From the broker, the message and an element to what that needs; None when it names nothing that exists."""
+    """Maps the broker, the message and an element to its resource; None when it names nothing that exists."""
     or_else: tuple[Action, ...] = ()
     others: Callable[[Any, Any], ErrorCode] | None = None
-    """What those that are allowed get beside one that is denied, where all are served or none."""
+    """Error of the allowed elements when another one is denied, for all-or-nothing requests."""
     is_flat: bool = False
-    """Nothing inside a denied element is answered."""
+    """Omits everything inside a denied element from the response."""
     shown: Callable[[Any, Any], None] | None = None
-    """Adds to a denied element of the answer what its client may know, from the broker."""
+    """Adds details that the client may know to a denied element of the response, from the broker."""
 
 
 Judge = Callable[[Access, Any, Any, Any], None]
-"""Takes an access, the broker, the message and the response, and changes what the response shows."""
+"""Filters a response, given an access, the broker and the message."""
 
 
 class Rule(NamedTuple):
-    """What one API needs. A row without needs is open to everyone."""
+    """Authorization of one API. A row without needs is open to everyone."""
 
     whole: tuple[Need, ...] = ()
     each: tuple[Each, ...] = ()
     before: Callable[[Access, Any, Any], Any] | None = None
-    """Makes another message of it for the handler; None when nothing of it is to be served."""
+    """Replaces the message for the handler; None when nothing of it is to be served."""
     after: tuple[Judge, ...] = ()
     refuse: Callable[[Message, int, ErrorCode], Message] = lambda message, version, error: refusal(
         message, version, error
     )
-    """The answer to a request that is denied as a whole."""
+    """Builds the response to a request that is denied as a whole."""
     filled: Mapping[str, Any] = {}
-    """Fields of what is denied that are not at their defaults in Kafka's answers."""
+    """Fields of denied elements that are not at their defaults in Kafka's responses."""
     is_served_empty: bool = False
-    """The handler is called even if nothing is left of the array: the answer says more than that."""
+    """Calls the handler even if no element of the array is left: the response contains more."""
     is_unanswered: Callable[[Any], bool] = lambda message: False
-    """Requests to which there is no answer: the connection is closed instead, as by Kafka."""
+    """Requests without a response: the connection is closed instead, as in Kafka."""
     with_access: Callable[[Access], Mapping[str, Any]] | None = None
-    """Keywords for a handler that has to ask by itself, because it knows more than the request says."""
+    """Keyword arguments for a handler that authorizes details that are not part of the request."""
 
 
 class _Denied(NamedTuple):
@@ -110,14 +117,14 @@ AccessOf = Callable[[RequestContext], Access]
 
 
 def access_by(authorizer: Authorizer, audit: AuditLog | None, api: str) -> AccessOf:
-    """What a request of an API may do, written down or not."""
+    """Return the function that gives the access of a request of an API, with or without auditing."""
     if audit is None:
         return lambda context: Access(authorizer, context)
     return lambda context: AuditedAccess(authorizer, context, audit, api)
 
 
 def authorized(function: HandlerFunction, rule: Rule, version: int, access_of: AccessOf) -> HandlerFunction:
-    """The function of a route in a deployment with an authorizer, or with an audit log."""
+    """Wrap a handler for a deployment with an authorizer, or with an audit log."""
     is_plain = not rule.after and rule.with_access is None
 
     def guard(broker: Any, request: Request, message: Any) -> Result:
@@ -150,7 +157,7 @@ def _refused(rule: Rule, request: Request, message: Any, version: int, error: Er
 def _parted(
     each: Each, access: Access, broker: Any, message: Any
 ) -> tuple[list[Any], dict[ErrorCode, list[Any]]]:
-    """The elements that are allowed, and the others by what they are told."""
+    """Split the elements into the allowed ones, and the denied ones by error."""
     items = getattr(message, each.asked) or ()
     by_error: dict[ErrorCode, list[Any]] = {}
     allowed = []
@@ -177,7 +184,7 @@ def _without_denied(
     denied: list[_Denied],
     filled: Mapping[str, Any],
 ) -> Any:
-    """The message without elements that are denied, which are added to `denied` as they are answered."""
+    """Return the message without denied elements, which are added to `denied` with their errors."""
     allowed, by_error = _parted(each, access, broker, message)
     if not by_error:
         return message
@@ -215,7 +222,7 @@ def _serve(
         for judge in rule.after:
             judge(access, broker, message, response)
         if getattr(response, "error_code", ErrorCode.NONE):
-            return response  # as a whole: Kafka says nothing of its elements then
+            return response  # as a whole: Kafka does not list its elements then
         for answered, elements in denied:
             setattr(response, answered, [*getattr(response, answered), *elements])
         return response
@@ -235,7 +242,7 @@ def _serve(
 
 
 class StagedRequest:
-    """A request whose answer passes a stage before it is encoded. For the rest it is the request."""
+    """A request whose response passes a stage before it is encoded. Other attributes are the request's."""
 
     __slots__ = ("_request", "_stage")
 
@@ -268,7 +275,7 @@ def completed(
     message: Any,
     keywords: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Call a handler; its answer passes `complete`, whichever way it takes."""
+    """Call a handler and pass its response through `complete`, however it is returned."""
     staged: Any = StagedRequest(request, complete)
     result = function(broker, staged, message, **(keywords or {}))
     if result is None:
@@ -290,7 +297,7 @@ def _flatten(element: Any) -> None:
 
 
 def _filled(struct: Any, values: Mapping[str, Any], version: int) -> Any:
-    """Set fields of a denied answer, wherever it has them, and say in words what it is."""
+    """Set fields of a denied response where it has them, and its error message."""
     for field in struct.FIELDS:
         if field.name in values:
             setattr(struct, field.name, values[field.name])

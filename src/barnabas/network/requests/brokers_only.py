@@ -1,7 +1,8 @@
-"""What only the brokers of a cluster may ask of each other, and how others are refused (decision 0021).
+"""Requests that only brokers of the cluster may send, and the refusal of others (decision 0021).
 
-The table of handlers names the first version of an API that only brokers send. A node alone asks itself without a
-socket (`local_requests`), so it serves none of them to the network; a cluster serves them on its inter-broker listener.
+The table of handlers names the first version of an API that only brokers send. A single node sends them to
+itself without a socket (`local_requests`), so it accepts none from the network; a cluster accepts them on its
+inter-broker listener.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def is_brokers_only(handler: Handler, version: int) -> bool:
 
 
 def brokers_only(function: HandlerFunction, handler: Handler, version: int) -> HandlerFunction:
-    """The function of a route. Only that of a broker's request looks at the listener: the others cost nothing."""
+    """Return the function of a route. Only broker-only routes check the listener: others have no overhead."""
     if not is_brokers_only(handler, version):
         return function
 
@@ -45,7 +46,9 @@ def brokers_only(function: HandlerFunction, handler: Handler, version: int) -> H
 def refusal(
     message: Message, version: int, error: ErrorCode = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 ) -> Message:
-    """An error as Kafka places it: at the top where the response has an error there, else in each of its elements."""
+    """Build an error response as Kafka does: at the top if the response has an error there, else in each
+    element.
+    """
     response = response_class(message.api_key)()
     if any(field.name == "error_code" and field.present_in(version) for field in response.FIELDS):
         response.error_code = error  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""From a request's bytes to its handler, and from the handler's answer back to bytes.
+"""Requests from bytes to their handler, and responses back to bytes.
 
-A handler's first stage runs when the request is read. It answers by returning the response; or it returns None and
-calls `request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
-Requests of many elements take another way, a turn of the loop at a time (`network/requests/heavy_requests.py`).
+A handler's first stage runs when the request is read. It returns the response; or it returns None and calls
+`request.respond` later; or it is a coroutine, which runs as a task while the connection's next requests wait.
+Requests of many elements are served in slices (`network/requests/heavy_requests.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from struct import error as StructError  # noqa: N812  (an exception, whatever its module calls it)
+from struct import error as StructError  # noqa: N812  (an exception, despite its name)
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ DEFAULT_BUDGET = Budget()
 class Dispatcher(RouteTable, RequestTasks):
     """Serves the requests of all connections from one table of handlers.
 
-    One object: `dispatch` runs for every request, and looks routes up in its own attribute.
+    One object: `dispatch` runs for every request, and looks up routes in its own attribute.
     """
 
     def __init__(
@@ -69,13 +69,15 @@ class Dispatcher(RouteTable, RequestTasks):
         self.now = monotonic
         self.slow_request_seconds = slow_request_seconds or float("inf")
         self.injections = Injections()
-        self.refused_as_broker: Counter[str] = Counter()  # requests that only brokers may send, by API
+        self.refused_as_broker: Counter[str] = Counter()  # broker-only requests of clients, by API
 
     def inject(self, api_key: int, error: int, times: int = 1) -> None:
-        """Answer the next requests of an API with an error, without calling its handler: for tests of clients."""
+        """Answer the next requests of an API with an error, without calling its handler: for tests of
+        clients.
+        """
         self.injections.add(api_key, ErrorCode(error), times)
 
-    # The path of every request
+    # Hot path
 
     def authenticate(
         self,
@@ -87,7 +89,7 @@ class Dispatcher(RouteTable, RequestTasks):
         correlation_id: int,
         client_id_length: int,
     ) -> None:
-        """The stage before `dispatch` for a client that must prove first who it is: nothing else of it is decoded."""
+        """The stage before `dispatch` for a client that has to authenticate: other requests are not decoded."""
         api_key, login = route_key >> 16, connection.login
         has_ended = login is not None and login.is_done  # the session: it has to authenticate again
         if api_key == ApiKey.SASL_HANDSHAKE or (api_key in BEFORE_AUTHENTICATION and not has_ended):
@@ -106,7 +108,7 @@ class Dispatcher(RouteTable, RequestTasks):
         correlation_id: int,
         client_id_length: int,
     ) -> None:
-        """Handle one request. `position` is behind the fixed part of its header, at the client id."""
+        """Handle one request. `position` is after the fixed part of its header, at the client id."""
         try:
             route = self._routes.get(route_key)
             if route is None:
@@ -153,7 +155,7 @@ class Dispatcher(RouteTable, RequestTasks):
             ):
                 self.settle(connection, request, response)
                 return
-            # The rest is `settle` for most requests: they are answered at once, and wait for no other.
+            # The rest is `settle` for most requests, which are answered at once.
             answer = request.answer = route.write(correlation_id, response)  # type: ignore[arg-type]
             now, observe = self.now, route.observe
             seconds = now() - request.received
@@ -170,7 +172,7 @@ class Dispatcher(RouteTable, RequestTasks):
     def call(
         self, request: Request, message: Message, function: HandlerFunction
     ) -> Message | Coroutine[Any, Any, Message | None] | None:
-        """The first stage of a request that is heavy, or answered with an error that was asked for."""
+        """Run the first stage of a heavy request, or answer it with an injected error."""
         injected = self.injections.answer(message, request.route)
         return injected if injected is not None else function(self.broker, request, message)
 
@@ -180,7 +182,7 @@ class Dispatcher(RouteTable, RequestTasks):
         request: Request,
         response: Message | Coroutine[Any, Any, Message | None] | None,
     ) -> None:
-        """Take what the first stage gave: a response, nothing yet, or a coroutine that will have one."""
+        """Process the result of the first stage: a response, nothing yet, or a coroutine."""
         if connection.closed:
             return
         if response is None:
@@ -204,7 +206,7 @@ class Dispatcher(RouteTable, RequestTasks):
                 connection.pause(ANSWERS)
 
     def finished(self, request: Request) -> None:
-        """Note how long an answered request took."""
+        """Record the latency of an answered request."""
         now, observe = self.now, request.route.observe
         seconds = now() - request.received
         observe(seconds)
@@ -218,9 +220,9 @@ class Dispatcher(RouteTable, RequestTasks):
     def _take_heavy(
         self, connection: Connection, route: Route, correlation_id: int, body: memoryview
     ) -> None:
-        """Serve a request that is copied, because it will take several turns.
+        """Serve a request from a copy, because it takes several turns.
 
-        One that only brokers send is not even decoded for others: an error for each of its elements would take long.
+        Broker-only requests of clients are not even decoded: an error for each element would take long.
         """
         request = Request(self, connection, route, correlation_id)
         if is_brokers_only(route.handler, route.version) and not request.context.is_privileged:
@@ -230,13 +232,13 @@ class Dispatcher(RouteTable, RequestTasks):
         request.is_large = True
         route.count.value += 1
         problem = self._heavy.weigh(request, len(body))
-        copied = bytearray() if problem else bytearray(body)  # logs write into batches
+        copied = bytearray() if problem else bytearray(body)  # logs modify batches in place
         self._start_task(connection, request, self._serve(request, memoryview(copied), problem))
 
-    # What is not served
+    # Unsupported requests
 
     def _find_route(self, connection: Connection, route_key: int, correlation_id: int) -> Route | None:
-        """Close the connection if there is no such API or version."""
+        """Return the route; close the connection if the API or version is not supported."""
         api_key, version = route_key >> 16, route_key & 0xFFFF
         route = self.route_of(api_key, version)
         if route is not None:
@@ -250,7 +252,7 @@ class Dispatcher(RouteTable, RequestTasks):
         return None
 
     def _name_versions(self, connection: Connection, handler: Handler, correlation_id: int) -> None:
-        """Answer an ApiVersions of a newer client in version 0, so that it can ask again (KIP-511)."""
+        """Answer an ApiVersions of a newer client in version 0, so that it retries (KIP-511)."""
         route = self._find_route(connection, ApiKey.API_VERSIONS << 16, correlation_id)
         assert route is not None
         versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
@@ -269,6 +271,6 @@ def _why_too_early(login: Login | None) -> str:
 def remember_client_id(
     connection: Connection, buffer: memoryview, position: int, end: int, length: int
 ) -> None:
-    """Keep a connection's client id, decoded; most clients send the same one with every request."""
+    """Decode and keep a connection's client id; most clients send the same one with every request."""
     connection.context = connection.context.named(decode_client_id(buffer, position, end, length))
     connection.client_id_bytes = None if length == -1 else bytes(buffer[position : position + length])

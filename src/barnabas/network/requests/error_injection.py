@@ -1,7 +1,7 @@
-"""Errors on demand, for those who test how their client copes: `broker.inject("Produce", error, times)`.
+"""Error injection for tests of clients: `broker.inject("Produce", error, times)`.
 
-An injected response has the shape that the request asks for: for each topic, partition or resource of the request
-an element with the same name or number, and the error in every error field.
+An injected response has the shape of the request: an element with the same name or number for each topic,
+partition or resource of the request, and the error in every error field.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 
 
 class Injections:
-    """The errors that are still to be given, for each API in the order in which they were asked for."""
+    """Injected errors that are pending, by API in the order of injection."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, list[ErrorCode]] = {}
@@ -32,7 +32,7 @@ class Injections:
         self.waiting.clear()
 
     def answer(self, message: Message, route: Route) -> Message | None:
-        """Return the response with the next error for this API, or None when its handler is to answer."""
+        """Return a response with the next error for this API, or None when its handler is to answer."""
         errors = self.waiting.get(route.api_key)
         if not errors:
             return None
@@ -62,7 +62,7 @@ def _fill(target: Struct, source: Struct, error: ErrorCode, version: int) -> Non
 
 
 def _elements(field: Field, source: Struct, error: ErrorCode, version: int) -> list[Any]:
-    """Make one element for each element of the array in the request that this array answers."""
+    """Make one element for each element of the corresponding array in the request."""
     if not _carries_errors(field.element):
         return []  # endpoints, brokers, configs, aborted transactions
     return [_element(field, item, error, version) for item in _items(source, version)]
@@ -101,14 +101,14 @@ def _first_naming_field(element: Struct) -> int:
     )
 
 
-# Fields that name the same thing and are called differently in a request and its response.
+# Fields with different names in a request and its response.
 _SAME = ({"index", "partition", "partition_index", "partition_id"}, {"name", "topic", "topic_name"})
-# What a request says of a new topic; an error says nothing of it.
+# Attributes of a new topic, which an error response omits.
 _NOT_REPEATED = frozenset({"num_partitions", "replication_factor"})
 
 
 def _twin(field: Field, source: Struct) -> Field | None:
-    """Find the request's field that a response's field repeats."""
+    """Find the request's field that corresponds to a response's field."""
     if field.name in _NOT_REPEATED:
         return None
     names = next((group for group in _SAME if field.name in group), {field.name})

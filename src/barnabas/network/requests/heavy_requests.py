@@ -1,9 +1,9 @@
-"""Requests that weigh much: how many elements and bytes one may have, and how it is served while others are.
+"""Heavy requests: limits on elements and bytes, and serving them without blocking others.
 
-A request of few elements is decoded and handled where it lies (`dispatch.py`). One of more is copied, its connection
-waits, and it is decoded, handled and answered a turn of the loop at a time. So is a small request whose
-handler says that its answer is large (`request.is_large`). Only a few of them are under way at once, so that memory
-is bounded: the others wait, holding no more than their bytes, which count against `queued.max.request.bytes`.
+A request of few elements is decoded and handled in place (`dispatch.py`). A larger one is copied, its
+connection waits, and it is decoded, handled and answered in slices of the loop's time. So is a small request
+whose handler marks its response as large (`request.is_large`). Only a few of them run at once, so that memory
+is bounded: the others wait, holding only their bytes, which count against `queued.max.request.bytes`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from barnabas.config.broker import BrokerConfig
 from barnabas.common.errors import ErrorCode
+from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.requests.routes import has_records
 from barnabas.network.requests.time_slices import RequestTurn
@@ -26,14 +26,14 @@ from barnabas.protocol.wire import TooManyElementsError
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-# A request that takes longer waits for the controller or for followers: the next one need not wait with it.
+# A request that takes longer waits for the controller or for followers: the next one need not wait for it.
 MAX_HOLD_SECONDS = 5.0
 OVERDUE_PER_PLACE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one request may cost, with the setting that each bound comes from."""
+    """Limits of one request, with their settings."""
 
     elements: int = 150_000  # barnabas.request.max.elements
     request_bytes: int = 16 << 20  # barnabas.heavy.request.max.bytes
@@ -43,7 +43,7 @@ class Budget:
 
 
 def budget_from(config: BrokerConfig) -> Budget:
-    """Return the bounds that a broker's settings say."""
+    """Return the limits from a broker's settings."""
     return Budget(
         elements=config["barnabas.request.max.elements"],
         request_bytes=config["barnabas.heavy.request.max.bytes"],
@@ -54,7 +54,7 @@ def budget_from(config: BrokerConfig) -> Budget:
 
 
 class ExceededError(Exception):
-    """A request or its answer is beyond a bound; `limit` is the metric's name for it."""
+    """A request or its response exceeds a limit; `limit` is its metric label."""
 
     def __init__(self, limit: str, text: str) -> None:
         super().__init__(text)
@@ -62,9 +62,10 @@ class ExceededError(Exception):
 
 
 class RequestSlots:
-    """A semaphore whose places are lent for some time only: one that waits for others keeps none of them out.
+    """A semaphore whose slots are held for a limited time: a request that waits for other brokers does not
+    block others.
 
-    A few at most may go on beyond that time, because each keeps its decoded message.
+    A bounded number may keep running beyond that time, because each keeps its decoded message.
     """
 
     def __init__(self, count: int) -> None:
@@ -101,18 +102,19 @@ class RequestSlots:
 
 
 class HeavyRequests:
-    """The heavy requests of one broker: some are under way, the others wait in the order of their arrival."""
+    """Heavy requests of one broker: some run, the others wait in order of arrival."""
 
     def __init__(self, metrics: RequestMetrics, budget: Budget) -> None:
         self.budget = budget
         self._metrics = metrics
-        # Apart, so that requests that wait for others do not hold up large answers to small ones.
+        # Separate, so that requests that wait for other brokers do not delay large responses to small
+        # requests.
         self._heavy = RequestSlots(budget.at_once)
         self._large = RequestSlots(budget.at_once)
         metrics.heavy_waiting(lambda: self._heavy.waiting + self._large.waiting)
 
     def weigh(self, request: Request, size: int) -> ExceededError | None:
-        """Count a heavy request; what is wrong with it if it is too long."""
+        """Count a heavy request; return an error if it is too long."""
         self._metrics.heavy(request.route.name).value += 1
         if size <= self.budget.request_bytes:
             return None
@@ -123,7 +125,7 @@ class HeavyRequests:
         )
 
     async def serve(self, request: Request, body: memoryview) -> None:
-        """Decode a request, have it handled, and send the answer unless the handler gives it later."""
+        """Decode and handle a request, and send the response unless the handler does so later."""
         async with self._heavy.one():
             if request.connection.closed:
                 return
@@ -142,21 +144,21 @@ class HeavyRequests:
             raise ExceededError("elements", f"{error} ({setting})") from error
 
     def _most_elements(self, request: Request) -> tuple[int, str]:
-        """How many elements a request may have, and the setting that says so."""
+        """Return the maximum number of elements of a request, and its setting."""
         elements, undivided = self.budget.elements, self.budget.undivided_elements
         if request.route.handler.in_turns is None and undivided < elements:
             return undivided, "barnabas.undivided.request.max.elements"
         return elements, "barnabas.request.max.elements"
 
     async def finish(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
-        """Wait for a large answer to a small request, and send it."""
+        """Wait for a large response to a small request, and send it."""
         async with self._large.one():
             response = await coroutine
             if response is not None:
                 await self.respond(request, response)
 
     async def respond(self, request: Request, response: Message) -> None:
-        """Encode an answer of many elements, and send it."""
+        """Encode a response of many elements, and send it."""
         if request.connection.closed:
             return
         steps = request.route.write_in_steps(request.correlation_id, request.completed(response))
@@ -165,14 +167,14 @@ class HeavyRequests:
         if size > self.budget.response_bytes and not has_records(type(response)):
             raise ExceededError(
                 "answer",
-                f"the answer to {request.route.name} has {size} bytes, more than {self.budget.response_bytes} "
-                "(barnabas.response.max.bytes): ask for less at a time",
+                f"the response to {request.route.name} has {size} bytes, more than {self.budget.response_bytes} "
+                "(barnabas.response.max.bytes): request fewer elements",
             )
         if not request.connection.closed:
             request.finish(answer)
 
     def refusal(self, request: Request, error: ExceededError) -> Message | None:
-        """Count a refused request; the answer to it, if its API has an error for the whole request."""
+        """Count a refused request; return its response, if its API has a top-level error."""
         self._metrics.refused(request.route.name, error.limit).value += 1
         response = response_class(request.api_key)()
         if not _can_tell(response, "error_code", request.version):

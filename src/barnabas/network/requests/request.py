@@ -1,4 +1,4 @@
-"""One request, from its first stage until it is answered."""
+"""One request, from its first stage to its response."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NO_PARTS: tuple[Part, ...] = ()
 
 
 class Request:
-    """One request until it is answered, which happens once: now, later, or (acks=0) with nothing."""
+    """One request until it is answered, which happens once: now, later, or (acks=0) without a response."""
 
     __slots__ = (
         "answer", "api_key", "charge", "connection", "context", "correlation_id", "dispatcher", "is_large", "is_queued",
         "patience", "received", "route", "version", "within",
     )  # fmt: skip
 
-    charge: Any  # of a request that counts against quotas (`account.ChargedRequest`); others have none
+    charge: Any  # of a request that counts against quotas (`account.QuotaChargedRequest`); others have none
 
     def __init__(
         self, dispatcher: Dispatcher, connection: Connection, route: Route, correlation_id: int
@@ -37,18 +37,20 @@ class Request:
         self.correlation_id = correlation_id
         self.context = connection.context
         self.received = connection.received
-        self.patience = 0.0  # seconds that the client asked to wait: a long poll is not slow
-        self.within = 0.0  # seconds that the client gave us, if it said so and we may need them
+        self.patience = 0.0  # seconds of the client's long poll, which do not count as slow
+        self.within = (
+            0.0  # the client's timeout in seconds, if the request has one and the handler may need it
+        )
         self.answer: Sequence[Part] | None = None
         self.is_queued = False
-        self.is_large = False  # the answer has many elements: it is encoded a turn at a time
+        self.is_large = False  # the response has many elements: it is encoded in slices
 
     def __repr__(self) -> str:
         return f"{self.route.name} version {self.version} on {self.connection!r}"
 
     @property
     def is_abandoned(self) -> bool:
-        """Has the client gone?"""
+        """True when the client has disconnected."""
         return self.connection.closed
 
     @property
@@ -56,7 +58,7 @@ class Request:
         return self.context.client_id
 
     def respond(self, response: Message) -> None:
-        """Answer; does nothing when the client has gone."""
+        """Send the response; does nothing when the client has disconnected."""
         if self.connection.closed:
             return
         if self.is_large:
@@ -64,24 +66,24 @@ class Request:
             return
         try:
             answer = self.route.write(self.correlation_id, response)
-        except Exception as error:  # a response that cannot be encoded must not be waited for
+        except Exception as error:  # a response that cannot be encoded must not block the connection
             self.dispatcher.fail(self, error)
         else:
             self.finish(answer)
 
     def completed(self, response: Message) -> Message:
-        """What a stage makes of an answer before it is encoded (`StagedRequest`)."""
+        """Pass a response through the stages before it is encoded (`StagedRequest`)."""
         return response
 
     def respond_nothing(self) -> None:
-        """Let the next response go out without one to this request."""
+        """Complete the request without a response, so that the next responses are sent."""
         if not self.connection.closed:
             self.finish(_NO_PARTS)
 
     def finish(self, answer: Sequence[Part]) -> None:
-        """Send an answer that is encoded."""
+        """Send an encoded response."""
         if self.answer is not None:
-            raise RuntimeError(f"{self!r} is answered twice")
+            raise RuntimeError(f"{self!r} was answered twice")
         self.answer = answer
         self.dispatcher.finished(self)
         if self.is_queued:

@@ -1,11 +1,11 @@
-"""Serving a request in parts: one array of things that have nothing to do with each other, some at a time.
+"""Serving a request in parts: chunks of one array of independent elements.
 
-A `ArrayPath` says where requests of an API can be cut, and where the parts' answers are joined. Arrays may lie in each other:
-a single topic with 50,000 partitions is cut as well. Each part is a request of its own to the handler, and between two
-parts the loop serves others.
+An `ArrayPath` says where requests of an API are split and where the responses of the parts are joined. Arrays
+may be nested: a single topic with 50,000 partitions is split as well. The handler gets each part as a
+separate request, and between two parts the loop serves others.
 
-What a request names twice is answered once, unless the API has an error for it: then two are kept, and stay in one
-part, so that the handler sees them.
+Duplicate elements of a request are answered once, unless the API has an error for them: then two are kept in
+one part, so that the handler sees them.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ import asyncio
 from collections.abc import Coroutine, Generator, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.common.cooperative import finish
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
 from barnabas.security.context import RequestContext
-from barnabas.common.cooperative import finish
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
     from barnabas.network.requests.routes import HandlerFunction
 
 ONCE, TWICE, ALL = 1, 2, 0
-"""How many elements that name the same thing the handler gets."""
+"""Number of duplicate elements that the handler gets."""
 
-# What null counts for where it stands for everything.
+# Weight of a null that means everything.
 EVERYTHING = 50
 
 
 class ArrayLevel(NamedTuple):
-    """One array on the way to what is asked for."""
+    """One array on the path to the innermost elements."""
 
     asked: str
-    answered: str  # empty if the answer has no such array
+    answered: str  # empty if the response has no such array
     named_by: tuple[str, ...] = ()
-    """The fields that say what an element is about; none for an array of names or numbers."""
+    """Fields that identify an element; none for an array of names or numbers."""
 
     def name(self, item: Any) -> Hashable:
         return tuple(getattr(item, field) for field in self.named_by) if self.named_by else item
 
 
 class ArrayPath(NamedTuple):
-    """The arrays from the outermost to the innermost one, and how often the innermost may name the same."""
+    """Arrays from the outermost to the innermost one, and the number of duplicates kept in the innermost."""
 
     levels: tuple[ArrayLevel, ...]
     repeats: int = ONCE
@@ -58,10 +58,10 @@ def cut_at(*levels: tuple[str, str, tuple[str, ...]] | tuple[str, str], repeats:
 
 
 def in_chunks(function: HandlerFunction, *cuts: ArrayPath, of: int, always: bool = False) -> HandlerFunction:
-    """A handler that calls another one with parts of at most `of` elements of its request.
+    """Wrap a handler so that it gets parts of at most `of` elements of its request.
 
-    The first cut that the request's version has is used. Small requests are passed on as they are, or, with `always`,
-    without what they name twice.
+    The first path that the request's version has is used. Small requests are passed on unchanged or, with
+    `always`, without duplicates.
     """
 
     by_version: dict[int, ArrayPath | None] = {}  # of the one API that is handled
@@ -101,9 +101,7 @@ async def _serve(
         if answer is not None:
             one.respond(answer)
         answers.append(one.answer)
-        request.within = max(
-            turn.seconds, one.within
-        )  # it takes long, but it goes on: nobody has forgotten it
+        request.within = max(turn.seconds, one.within)  # it takes long, but it makes progress
         if turn.is_over():
             await turn.rest()
         if request.is_abandoned:
@@ -112,7 +110,7 @@ async def _serve(
 
 
 def _joined(request: Request, answers: Sequence[Message | None], cut: ArrayPath) -> Message | None:
-    """One answer. A part that was refused as a whole speaks for all; a Produce may want no answer."""
+    """Join the responses. A part that was refused as a whole decides for all; a Produce may need no response."""
     response = answers[0]
     if response is None:
         request.respond_nothing()
@@ -129,13 +127,13 @@ def _joined(request: Request, answers: Sequence[Message | None], cut: ArrayPath)
 
 
 def _take_longer_wait(response: Any, answer: Any) -> None:
-    """The client is muted as long as any part says."""
+    """Keep the longer throttle time of two responses."""
     if getattr(answer, "throttle_time_ms", 0):
         response.throttle_time_ms = max(response.throttle_time_ms, answer.throttle_time_ms)
 
 
 class InnerRequest:
-    """What handlers need of a `Request`, for one that came inside another. Its answer is a future."""
+    """Interface of `Request` for a request inside another one. Its response is a future."""
 
     __slots__ = ("answer", "api_key", "context", "is_large", "patience", "version", "within")
 
@@ -144,7 +142,7 @@ class InnerRequest:
         self.version = version
         self.context = context
         self.patience = self.within = 0.0
-        self.is_large = True  # it is served in turns, whatever its size
+        self.is_large = True  # it is served in slices, whatever its size
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -177,7 +175,9 @@ class PartOfRequest(InnerRequest):
 
 
 def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Iterator[list[Any]]:
-    """Cut an array into parts of at most `of` elements, those inside counted; what is larger is cut inside."""
+    """Split an array into parts of at most `of` elements, nested ones included; larger elements are split
+    inside.
+    """
     part: list[Any] = []
     weight = 0
     for item in items:
@@ -197,7 +197,7 @@ def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Itera
 
 
 def _weight(items: Sequence[Any], levels: Sequence[ArrayLevel], enough: int) -> int:
-    """How many elements there are; counting ends when there are more than enough."""
+    """Count the elements, up to `enough`."""
     weight = len(items)
     if levels:
         for item in items:
@@ -215,15 +215,19 @@ def _inner_weight(item: Any, levels: Sequence[ArrayLevel], enough: int) -> int:
 
 
 def deduplicated(items: Sequence[Any], cut: ArrayPath) -> list[Any]:
-    """Elements that name the same become one with the inner elements of all."""
+    """Merge duplicate elements into one with the inner elements of all."""
     return finish(deduplicating(items, cut.levels, cut.repeats))
 
 
-def deduplicating(items: Sequence[Any], levels: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, list[Any]]:
-    """The same in steps. The innermost elements are kept `repeats` times; null inside means everything, and stays."""
+def deduplicating(
+    items: Sequence[Any], levels: Sequence[ArrayLevel], repeats: int
+) -> Generator[None, None, list[Any]]:
+    """The same in steps. The innermost elements are kept `repeats` times; null inside means everything, and
+    is kept.
+    """
     level, inner = levels[0], levels[1:]
     by_name: dict[Hashable, Any] = {}
-    again: dict[Hashable, list[Any]] = {}  # those that were named before
+    again: dict[Hashable, list[Any]] = {}  # duplicates
     for number, item in enumerate(items):
         name = level.name(item)
         if name in by_name:
@@ -258,7 +262,7 @@ def _uniting_one(same: list[Any], inner: Sequence[ArrayLevel], repeats: int) -> 
 
 
 def with_value(struct: Any, name: str, value: Any) -> Any:
-    """A copy of a struct in which one field has another value."""
+    """Return a copy of a struct with one field replaced."""
     copied = object.__new__(type(struct))
     for field in struct.FIELDS:
         setattr(copied, field.name, value if field.name == name else getattr(struct, field.name))
@@ -266,7 +270,7 @@ def with_value(struct: Any, name: str, value: Any) -> Any:
 
 
 def _join(target: Any, source: Any, levels: Sequence[str]) -> None:
-    """Append an array of the source to that of the target; an element that was cut becomes one again."""
+    """Append an array of the source to that of the target; an element that was split is merged again."""
     theirs, ours = getattr(source, levels[0]), getattr(target, levels[0])
     if len(levels) > 1 and ours and theirs and _same(ours[-1], theirs[0]):
         _join(ours[-1], theirs[0], levels[1:])

@@ -1,4 +1,6 @@
-"""Requests that take longer than one turn of the loop: handlers that wait, and requests or answers of many elements."""
+"""Requests that take longer than one loop iteration: waiting handlers, and requests or responses of many
+elements.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ log = rate_limited_logger(__name__)
 
 
 class RequestTasks:
-    """The tasks of a dispatcher. While one runs for a connection, the next requests of that connection wait."""
+    """Tasks of a dispatcher. While one runs for a connection, the connection's next requests wait."""
 
     def __init__(self, heavy: HeavyRequests) -> None:
         self._heavy = heavy
@@ -31,7 +33,7 @@ class RequestTasks:
         self._heavy.budget = budget
 
     def run(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run what serves a client without a request; what it sends next has to wait."""
+        """Run work for a client that does not belong to a request; its next input has to wait."""
         connection.pause(HANDLER)
         self._keep_task(self._run_for(connection, coroutine))
 
@@ -39,20 +41,20 @@ class RequestTasks:
         try:
             await coroutine
         except Exception as error:
-            log.error("what %r sent failed; it is closed", connection, exc_info=error)
+            log.error("processing a token of %r failed; the connection is closed", connection, exc_info=error)
             connection.close("a token failed")
         finally:
             connection.resume(HANDLER)
 
     def cancel_tasks(self) -> None:
-        """Give up on handlers that still run; nobody is left to hear their answers."""
+        """Cancel running handlers; their clients are disconnected."""
         for task in self._tasks:
             task.cancel()
 
     def _start_task(
         self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, None]
     ) -> None:
-        """Run what resumes the connection at its end."""
+        """Run a coroutine and resume the connection at its end."""
         request.is_queued = True
         connection.unanswered.append(request)
         connection.pause(HANDLER)
@@ -68,13 +70,20 @@ class RequestTasks:
             if request.is_large:
                 await self._heavy.finish(request, coroutine)
             elif (response := await coroutine) is not None:
-                request.respond(response)
+                await self._respond(request, response)
         except Exception as error:
             self._end(request, error)
         finally:
             request.connection.resume(HANDLER)
 
-    # Requests and answers of many elements
+    async def _respond(self, request: Request, response: Message) -> None:
+        """Send the response; the handler may have found it to be large meanwhile."""
+        if request.is_large:
+            await self._heavy.finish(request, _returning(response))
+        else:
+            request.respond(response)
+
+    # Requests and responses of many elements
 
     async def _serve(self, request: Request, body: memoryview, problem: ExceededError | None) -> None:
         connection, size = request.connection, len(body)
@@ -90,11 +99,13 @@ class RequestTasks:
             connection.resume(HANDLER)
 
     def respond_in_turns(self, request: Request, response: Message) -> None:
-        """Answer later, when many elements are encoded."""
+        """Encode a response of many elements in slices, then send it."""
         self._keep_task(self._ending(request, self._heavy.respond(request, response)))
 
     def finish_in_turns(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
-        """Answer a request, to which nobody listens any more, with what a coroutine returns unless it is None."""
+        """Answer a request whose connection no longer waits for it with the result of a coroutine, unless
+        that is None.
+        """
         request.is_large = True
         self._keep_task(self._ending(request, self._heavy.finish(request, coroutine)))
 
@@ -105,7 +116,7 @@ class RequestTasks:
             self._end(request, error)
 
     def _end(self, request: Request, error: Exception) -> None:
-        """A request cannot be served: because it exceeds a bound, cannot be decoded, or by a mistake of ours."""
+        """Handle a request that cannot be served: it exceeds a limit, cannot be decoded, or hit a bug."""
         if isinstance(error, ExceededError):
             self._refuse(request, error)
         elif isinstance(error, ProtocolError):
@@ -121,12 +132,16 @@ class RequestTasks:
             request.is_large = False
             request.respond(response)
 
-    # Mistakes
+    # Bugs
 
     def fail(self, request: Request, error: Exception) -> None:
-        """A handler raised what it should have answered: a mistake of ours. The client will try again.
+        """Close the connection after an unexpected exception of a handler: a bug. The client will retry.
 
         An UNKNOWN_SERVER_ERROR instead would make a Java producer write duplicates (KAFKA-14034).
         """
         log.error("%r failed; the connection is closed", request, exc_info=error)
         request.connection.close("a request failed")
+
+
+async def _returning(response: Message) -> Message:
+    return response

@@ -1,4 +1,4 @@
-"""The routes of a dispatcher: one for each API and version, made at its first use from the table of handlers."""
+"""Routes of a dispatcher: one for each API and version, built on first use from the table of handlers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.security.quotas import Quotas
 
 
 class RouteTable:
-    """Routes are compiled with the authorizer and the quotas of their time; others make them again."""
+    """Routes are built with the current authorizer and quotas, and rebuilt when these change."""
 
     def __init__(self, handlers: Iterable[Handler], metrics: RequestMetrics, security: Security) -> None:
         self.handlers = {handler.request_class.api_key: handler for handler in handlers}
@@ -21,20 +21,20 @@ class RouteTable:
 
     @property
     def security(self) -> Security:
-        """The authorizer and the quotas that routes are made with."""
+        """The authorizer and the quotas of the routes."""
         return self._security
 
     def use(self, security: Security) -> None:
-        """Authorize and charge from now on: routes are made again."""
+        """Change the authorizer and the quotas: routes are rebuilt."""
         self._security = security
         self._routes.clear()
 
     def use_quotas(self, quotas: Quotas) -> None:
-        """Charge for other kinds of quotas from now on, or for none."""
+        """Change the kinds of quotas that are enforced."""
         self.use(self._security._replace(quotas=quotas))
 
     def route_of(self, api_key: int, version: int) -> Route | None:
-        """Make a route at its first use; None if there is no such API or version."""
+        """Return a route, built on first use; None if the API or version is not supported."""
         key, handler = api_key << 16 | version, self.handlers.get(api_key)
         route = self._routes.get(key)
         if route is None and handler is not None and handler.min_version <= version <= handler.max_version:

@@ -1,7 +1,7 @@
-"""The table of handlers and the routes that are made from it.
+"""The table of handlers and the routes built from it.
 
-A row names an API, the versions that are served and the function that serves them. A route is one version of one
-API in use: the compiled decoder and encoder, the function, and what is counted.
+A row has an API, its supported versions and its handler function. A route is one version of one API in use:
+the compiled decoder and encoder, the function, and the metrics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.common.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.requests.account import QuotaBytes, MutationQuota
+from barnabas.network.requests.account import MutationQuota, QuotaBytes
 from barnabas.network.requests.authorize import Rule
 from barnabas.network.requests.stages import OPEN, Security, compiled
 from barnabas.protocol.api import APIS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.network.output import Part
     from barnabas.network.requests.shortcuts import FastPath
 
-# Up to here a request is decoded and handled where it lies, in one go: a thousand elements take some milliseconds.
+# Up to here a request is decoded and handled in place, in one go: a thousand elements take some milliseconds.
 ELEMENTS_AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 1 << 20
 
@@ -38,33 +38,35 @@ HandlerFunction = Callable[..., Result]
 
 
 class Handler(NamedTuple):
-    """One row of the table: an API, the versions that are served, and the function that serves them."""
+    """One row of the table: an API, its supported versions, and its handler function."""
 
     request_class: type[Message]
     min_version: int
     max_version: int
     function: HandlerFunction
     advertised_min: int | None = None
-    """The minimum that ApiVersions names, where clients must see a lower one than is served (KAFKA-18659)."""
+    """Minimum version in ApiVersions, where clients must see a lower one than is supported (KAFKA-18659)."""
     in_turns: HandlerFunction | None = None
-    """Serves requests of many elements a turn at a time (`network/requests/request_parts.py`)."""
+    """Serves requests of many elements in slices (`network/requests/request_parts.py`)."""
     brokers_only_since: int | None = None
-    """The first version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
+    """First version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
     is_forwarded: bool = False
-    """It runs on the controller: other brokers send it there, in an Envelope (`handlers/forwarding.py`)."""
+    """Runs on the controller: other brokers forward it in an Envelope (`handlers/forwarding.py`)."""
     rule: Rule | None = None
-    """Which operations on which resources it needs (`handlers/authorization.py`)."""
+    """Operations and resources that it needs (`handlers/authorization.py`)."""
     mutations: tuple[MutationQuota, ...] = ()
     carried: QuotaBytes = QuotaBytes()
     shortcut: Callable[[Route], FastPath | None] | None = None
-    """Of one version; without authorizer and quotas."""
+    """Fast path of one version; used without authorizer and quotas."""
     bare: HandlerFunction | None = None
-    """The function without slicing, and what slices it: stages come in between, for each part."""
+    """The function without chunking, and the wrapper that adds it: stages are inserted in between, for each
+    part.
+    """
     sliced: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
 
 
 class Route:
-    """One version of one API: how to read it, whom to call, how to write the answer, what to count."""
+    """One version of one API: decoder, handler, encoder, metrics."""
 
     __slots__ = (
         "api_key", "bytes_at_once", "count", "decode", "encode", "flexible", "function", "handler", "in_turns",
@@ -84,9 +86,9 @@ class Route:
         self.encode: Encoder[Any] | None = None  # known with the first response
         self.function, self.in_turns = compiled(handler, version, security)
         self.is_coroutine = iscoroutinefunction(handler.function)
-        # Records are not copied when they are decoded, so that only what has none takes time by its length.
+        # Decoding does not copy records, so only messages without records take time by their length.
         self.bytes_at_once = NO_BOUND if has_records(request_class) else BYTES_AT_ONCE
-        # From header version 1 on, it ends in tagged fields: there are none.
+        # From version 1 on, the header ends in tagged fields: there are none.
         self.response_start = bytes(RESPONSE_START.size + response_header_version(self.api_key, version))
         self.count = metrics.counter(self.name, version)
         self.observe = metrics.times(self.name).observe
@@ -95,7 +97,7 @@ class Route:
             self.shortcut = handler.shortcut(self)
 
     def write(self, correlation_id: int, response: Message) -> Sequence[Part]:
-        """Encode a response frame into bytes, with slices of files between them where it has some."""
+        """Encode a response frame into bytes, with slices of files in between."""
         encode = self.encode
         if encode is None:
             encode = self.encode = encoder(type(response), self.version)
@@ -115,7 +117,7 @@ class Route:
         return self._framed(correlation_id, start, parts, rest)
 
     def decode_in_steps(self, body: memoryview, elements: int) -> Generator[None, None, Message]:
-        """Decode a request that may have so many elements."""
+        """Decode a request of at most `elements` elements."""
         decode = decoder_in_steps(self.handler.request_class, self.version)
         message: Message
         message, _ = yield from decode(body, 0, len(body), elements)
@@ -136,7 +138,7 @@ class Route:
 
 
 def has_records(cls: type[Struct]) -> bool:
-    """Say whether a message holds record batches, which have limits of their own."""
+    """Return whether a message has record batches, which have separate limits."""
     return any(
         field.wire == "records" or (isinstance(field.element, type) and has_records(field.element))
         for field in cls.FIELDS

@@ -1,4 +1,4 @@
-"""Requests that are like others before them, served without decoding them."""
+"""Fast path for repeated requests, which are served without decoding."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _write_correlation_id: Final = Struct(">i").pack_into
 
 
 class FastPath(Protocol):
-    """Serves requests that are like others before them without decoding them, if nothing else is to be done for them.
+    """Serves requests that repeat an earlier one without decoding them.
 
-    What they have in common is their head; a connection remembers how long that of its last request was.
+    Such requests have the same head; a connection remembers the length of its last one.
     """
 
     def serve(
         self, broker: Any, head_length: int, buffer: memoryview, body: int, end: int
     ) -> bytearray | HandlerFunction | None:
-        """The answer, without its correlation id; or what serves the rest; or None, and nothing has happened."""
+        """Return the response, without its correlation id; or a function for the rest; or None without side
+        effects.
+        """
 
     def learn(self, message: Any, buffer: memoryview, body: int, end: int) -> int:
-        """Remember the head of a request that was decoded: its length, 0 if it has none of the kind."""
+        """Remember the head of a decoded request; return its length, 0 if it has none."""
 
 
 def serve_fast(
@@ -41,9 +43,10 @@ def serve_fast(
     body: int,
     end: int,
 ) -> bool:
-    """Serve a request by the shortcut of its route, as `Dispatcher.dispatch` would; False if that cannot.
+    """Serve a request by its route's fast path, as `Dispatcher.dispatch` would; return False if that is not
+    possible.
 
-    It cannot if the answer has to wait for others.
+    It is not possible if the response has to wait for earlier ones.
     """
     shortcut, head_length = route.shortcut, connection.known_head
     if shortcut is None or not head_length or connection.unanswered or dispatcher.injections.waiting:
@@ -58,7 +61,7 @@ def serve_fast(
             message, _ = route.decode(buffer, body, end, ELEMENTS_AT_ONCE)
             dispatcher.settle(connection, request, served(dispatcher.broker, request, message))
             return True
-        _write_correlation_id(served, 4, correlation_id)  # behind the length
+        _write_correlation_id(served, 4, correlation_id)  # after the length
         now, observe = dispatcher.now, route.observe
         seconds = now() - connection.received
         observe(seconds)

@@ -24,28 +24,30 @@ if TYPE_CHECKING:
     from barnabas.network.requests.routes import Handler, HandlerFunction
 
 BEFORE_AUTHENTICATION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
-"""All that is decoded for a client that has to authenticate and has not yet."""
+"""The only requests decoded for a client that has not authenticated yet."""
 
 
 _UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""Nobody knows yet whom to charge."""
+"""Requests that are not charged: the client is not known yet."""
 
 
 class Security(NamedTuple):
-    """What a deployment uses of the stages."""
+    """Authorizer, audit log and quotas of a deployment."""
 
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas = NO_QUOTAS
     audit: AuditLog | None = None
     is_broker: IsBroker = nobody
-    """Who is a broker beyond doubt: its requests are not counted against quotas."""
+    """Identifies brokers reliably: their requests do not count against quotas."""
 
 
 OPEN = Security()
 
 
 def compiled(handler: Handler, version: int, security: Security) -> tuple[HandlerFunction, HandlerFunction]:
-    """The functions of a route: for most requests, and for those of many elements, which are authorized in parts."""
+    """Return the functions of a route: for most requests, and for those of many elements, which are
+    authorized in parts.
+    """
     bare = handler.function if handler.bare is None else handler.bare
     staged = bare if security == OPEN else _staged(bare, handler, version, security)
     if staged is bare:

@@ -1,4 +1,4 @@
-"""The time that one request takes of the loop: that of its handler, and of a coroutine only while it runs."""
+"""Time that one request occupies the loop: that of its handler, and of a coroutine only while it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Runs from `began` on until its time is added to `spent`."""
+    """Runs from `began` until its time is added to `spent`."""
 
     __slots__ = ("began", "spent")
 
@@ -20,13 +20,13 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Also while it runs for the first time."""
+        """The time spent, also while it runs for the first time."""
         return self.spent or time.monotonic() - self.began
 
 
 @coroutine
 def timed(inner: Coroutine[Any, Any, T], watch: Stopwatch) -> Generator[Any, Any, T]:
-    """What a coroutine returns; the time that it runs is added to the watch, not that for which it waits."""
+    """Run a coroutine; add the time that it runs, not the time that it waits, to the watch."""
     value: Any = None
     error: BaseException | None = None
     while True:
@@ -41,5 +41,5 @@ def timed(inner: Coroutine[Any, Any, T], watch: Stopwatch) -> Generator[Any, Any
         value, error = None, None
         try:
             value = yield waiting
-        except BaseException as raised:  # cancelled, or what it waited for failed
+        except BaseException as raised:  # cancelled, or the awaited future failed
             error = raised

@@ -1,4 +1,4 @@
-"""Work on the loop that takes long, a turn at a time: in between, the loop serves the others."""
+"""Long work on the loop in time slices: in between, the loop serves others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
 
-# A ping waits for one turn of each request that works in turns, and for whatever else is ready.
+# A small request waits for one slice of each request that works in slices, and for other ready events.
 LIMIT = TurnLimit(seconds=0.004)
 
-# Of its time a request that works in turns leaves this much to the others, for each second that it works.
+# Time that a request in slices leaves to others, for each second that it works.
 REST = 0.5
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class RequestTurn(Turn):
-    """The time that one request has worked without letting go of the loop."""
+    """Time that one request has occupied the loop without yielding."""
 
     __slots__ = ("_began", "_first")
 
@@ -30,7 +30,7 @@ class RequestTurn(Turn):
 
     @property
     def seconds(self) -> float:
-        """How long ago the first turn began."""
+        """Time since the first slice began."""
         return time.monotonic() - self._first
 
     def begin(self) -> None:
@@ -38,12 +38,12 @@ class RequestTurn(Turn):
         self._began = time.monotonic()
 
     async def rest(self) -> None:
-        """Let the others go on, the longer the longer this turn has been."""
+        """Yield to the loop, longer after a longer slice."""
         await asyncio.sleep((time.monotonic() - self._began) * REST)
         self.begin()
 
     async def run(self, steps: Generator[None, None, R]) -> R:
-        """Run a generator to its end and return what it returns."""
+        """Run a generator to its end and return its result."""
         while True:
             try:
                 next(steps)
@@ -54,7 +54,7 @@ class RequestTurn(Turn):
                 await self.rest()
 
     async def collect(self, items: Iterable[T], make: Callable[[T], R]) -> list[R]:
-        """Make one thing of each item."""
+        """Apply `make` to each item."""
         made = []
         for item in items:
             made.append(make(item))
@@ -64,7 +64,9 @@ class RequestTurn(Turn):
 
 
 def at_once_or_in_turns(request: Any, steps: Generator[None, None, R]) -> R | Coroutine[Any, Any, R]:
-    """What a handler returns whose answer may be large: the answer, if its first step is the last one."""
+    """Return the result of a handler whose response may be large: the response, if its first step is the last
+    one.
+    """
     try:
         next(steps)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""Compile every loop now, so that no query waits for it."""
+"""Compile all loops ahead of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULES = ("decode_kernels", "line_kernels", "json_kernels", "encode_kernels", "
 def main() -> int:
     began = time.monotonic()
     for module in MODULES:
-        # Explicit signatures: importing is compiling, or loading what an earlier run compiled.
+        # The signatures are explicit: importing compiles, or loads the result of an earlier run.
         importlib.import_module(f"barnabas.records.columnar.{module}")
     sys.stdout.write(f"compiled loops are in {CACHE} ({time.monotonic() - began:.1f} s)\n")
     return 0

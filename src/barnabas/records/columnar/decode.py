@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.records.columnar import decode_kernels as kernels
-from barnabas.records.columnar.plan import Batch, Piece, Planned, open_pieces
+from barnabas.records.columnar.plan import DecodePlan, Piece, PlannedBatch, open_pieces
 from barnabas.records.record import InvalidRecords, iterate_records
 
 BITS = {
@@ -29,27 +29,27 @@ BITS = {
     "headers": kernels.WANT_HEADERS,
     "timestampType": kernels.WANT_TYPE,
 }
-"""The columns that are inside records, by the names that Spark's Kafka connector gives them."""
+"""The columns inside records, with the names of Spark's Kafka connector."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """The records of a piece; `arrays` holds the wanted columns."""
+class RecordColumns:
+    """The records of a piece; `arrays` holds the requested columns."""
 
     rows: int
     arrays: dict[str, pa.Array] = field(default_factory=dict)
 
 
 class Strings:
-    """A column of byte strings while the kernel fills it; of no size when nobody wants it."""
+    """A column of byte strings while the kernel fills it; empty if the column is not requested."""
 
     __slots__ = ("data", "offsets", "state", "valid")
 
     def __init__(self, rows: int, size: int) -> None:
-        # Fresh pages are mapped when they are written to: room for the worst case costs nothing.
+        # Pages are mapped on first write: reserving the worst case costs nothing.
         self.offsets = np.empty(rows + 1, np.int32)
         self.offsets[0] = 0
         self.data = np.empty(size, np.uint8)
@@ -67,15 +67,17 @@ class Strings:
         return pa.Array.from_buffers(kind, rows, buffers, nulls)
 
 
-def decode(planned: Planned, wanted: Collection[str], first: int, until: int) -> Iterator[Columns]:
-    """Pieces with the records first <= offset < until; InvalidRecords when bytes are no records."""
+def decode(planned: DecodePlan, wanted: Collection[str], first: int, until: int) -> Iterator[RecordColumns]:
+    """Pieces with the records first <= offset < until; InvalidRecords if bytes are not valid records."""
     for piece in open_pieces(planned):
         columns = decode_piece(piece, planned, wanted, first, until)
         if columns.rows:
             yield columns
 
 
-def decode_piece(piece: Piece, planned: Planned, wanted: Collection[str], first: int, until: int) -> Columns:
+def decode_piece(
+    piece: Piece, planned: DecodePlan, wanted: Collection[str], first: int, until: int
+) -> RecordColumns:
     bits = sum(BITS[name] for name in wanted)
     most, size = piece.most_rows, len(piece.source)
 
@@ -113,7 +115,7 @@ def decode_piece(piece: Piece, planned: Planned, wanted: Collection[str], first:
         arrays["value"] = values.array(rows, pa.binary())
     if bits & kernels.WANT_HEADERS:
         arrays["headers"] = _headers(rows, header_lists, header_keys, header_values)
-    return Columns(rows, arrays)
+    return RecordColumns(rows, arrays)
 
 
 def _numbers(kind: pa.DataType, numbers: npt.NDArray[Any], rows: int) -> pa.Array:
@@ -130,8 +132,8 @@ def _headers(rows: int, lists: Strings, keys: Strings, values: Strings) -> pa.Ar
     return pa.Array.from_buffers(HEADERS, rows, [valid, offsets], nulls, children=[pairs])
 
 
-def _reason(planned: Planned, batch: Batch) -> InvalidRecords:
-    """The plain reader takes its time and says what is wrong with which record."""
+def _reason(planned: DecodePlan, batch: PlannedBatch) -> InvalidRecords:
+    """Decode the batch with the plain reader, which reports the invalid record."""
     start, header = batch
     where = f"the batch at offset {header.base_offset}"
     try:

@@ -1,9 +1,9 @@
-"""The compiled loop that takes records apart, for bytes that any client may have written.
+"""Compiled loops that decode records, for bytes that any client may have written.
 
-Everything is read with a bound, and everything is written into arrays that the bytes themselves limit: a record takes
-at least seven bytes, a header two. A position is BAD once something was wrong, and stays so; the caller then asks the
-plain reader of `records/record.py` what it was. The two accept the same bytes, but for numbers of more than 64 bits,
-which are refused here.
+Every read is bounds-checked, and the size of every output array is bounded by the input: a record takes at least
+seven bytes, a header two. A position becomes BAD on the first error and stays BAD; the caller then asks the plain
+reader of `records/record.py` for the reason. Both accept the same bytes, except for numbers of more than 64 bits,
+which are rejected here.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ OUT_INTS = types.Array(types.int32, 1, "C")
 OUT_LONGS = types.Array(types.int64, 1, "C")
 PLAN = types.Array(types.int64, 2, "C", readonly=True)
 
-# The columns of a plan: one row a batch.
+# The columns of a plan: one row per batch.
 START, END, COUNT, BASE_OFFSET, BASE_TIMESTAMP, APPEND_TIME, IS_APPEND_TIME = range(7)
 PLAN_WIDTH = 7
 
 # Bits of `wanted`.
 WANT_OFFSET, WANT_TIMESTAMP, WANT_KEY, WANT_VALUE, WANT_HEADERS, WANT_TYPE = 1, 2, 4, 8, 16, 32
 
-# What a column of byte strings keeps in its `state`.
+# Slots of `state` in a column of byte strings.
 WRITTEN, NULLS = 0, 1
 
-SMALLEST_RECORD = 7  # length, attributes, two deltas, two lengths, the number of headers
+SMALLEST_RECORD = 7  # length, attributes, two deltas, two lengths, the header count
 SMALLEST_HEADER = 2
 BAD = -1
 
-_LARGEST = np.int64((1 << 63) - 1)
+_MAX = np.int64((1 << 63) - 1)
 _SMALLEST = np.int64(-(1 << 63))
-_MOST_MILLISECONDS = np.int64(((1 << 63) - 1) // 1000)
+_MAX_MILLISECONDS = np.int64(((1 << 63) - 1) // 1000)
 
-# Without numba's runtime (nothing here allocates), and inlined before compilation: otherwise every helper counts the
-# references to its arrays, which took five times as long as the work itself. What is called rarely is not inlined.
+# Without numba's runtime (nothing here allocates), and inlined before compilation: otherwise every helper counts
+# the references to its arrays, which took five times as long as the work itself. Rarely called functions are not
+# inlined.
 inlined = njit(cache=True, nogil=True, _nrt=False, inline="always")
 called = njit(cache=True, nogil=True, _nrt=False)
 
-# offsets, data, valid (a bit a row), state: a column of byte strings as Arrow lays it out
+# offsets, data, valid (one bit per row), state: a column of byte strings in Arrow's layout
 _STRINGS = (OUT_INTS, OUT_BYTES, OUT_BYTES, OUT_LONGS)
 
 
@@ -68,7 +69,8 @@ def read_long_varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def read_varint(data, position, end):  # type: ignore[no-untyped-def]
-    """(value, position after it), or BAD as the position: the data end, or the number has more than 64 bits."""
+    """(value, position after it); the position is BAD if the data are truncated or the number has more than 64
+    bits."""
     if position < 0 or position >= end:
         return np.int64(0), BAD
     byte = data[np.uint64(position)]
@@ -85,25 +87,25 @@ def read_varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def overflows(base, delta):  # type: ignore[no-untyped-def]
-    """Whether base + delta does not fit into 64 bits."""
+    """Return True if base + delta does not fit into 64 bits."""
     if delta >= 0:
-        return base > _LARGEST - delta
+        return base > _MAX - delta
     return base < _SMALLEST - delta
 
 
 @inlined
 def microseconds(milliseconds):  # type: ignore[no-untyped-def]
-    """A moment that microseconds cannot say becomes the last or first one that they can."""
-    if milliseconds > _MOST_MILLISECONDS:
-        return _LARGEST
-    if milliseconds < -_MOST_MILLISECONDS:
+    """Convert, clamping times that do not fit into 64 bits of microseconds."""
+    if milliseconds > _MAX_MILLISECONDS:
+        return _MAX
+    if milliseconds < -_MAX_MILLISECONDS:
         return _SMALLEST
     return milliseconds * 1000
 
 
 @inlined
 def take_string(source, position, end, keep, row, offsets, data, valid, state):  # type: ignore[no-untyped-def]
-    """Copy one nullable field into its column, or only step over it; the position after it, or BAD."""
+    """Copy one nullable field into its column, or skip it; the position after it, or BAD."""
     length, position = read_varint(source, position, end)
     if position < 0 or length > end - position:
         return BAD
@@ -115,7 +117,7 @@ def take_string(source, position, end, keep, row, offsets, data, valid, state): 
         return position
     if keep:
         written = state[WRITTEN]
-        # Unsigned: numba need not ask of each index whether it counts from the end, and copies words instead of bytes.
+        # Unsigned: numba then omits the check for negative indexes, and copies words instead of bytes.
         target, start = np.uint64(written), np.uint64(position)
         for index in range(np.uint64(length)):
             data[target + index] = source[start + index]
@@ -128,20 +130,18 @@ def take_string(source, position, end, keep, row, offsets, data, valid, state): 
 def take_headers(  # type: ignore[no-untyped-def]
     source, position, end, keep, first, key_column, value_column
 ):
-    """Copy the headers of a record behind the first ones, or only check them; (how many, the position after them)."""
+    """Append the headers of a record to their columns, or only check them; (count, the position after them)."""
     key_offsets, key_data, key_valid, key_state = key_column
     value_offsets, value_data, value_valid, value_state = value_column
     count, position = read_varint(source, position, end)
     if position < 0 or count < 0 or count > end - position:
         return np.int64(0), BAD
-    for place in range(first, first + count):
+    for row in range(first, first + count):
         if position < end and source[position] & 1:
             return np.int64(0), BAD  # a length below zero: a header has no key
+        position = take_string(source, position, end, keep, row, key_offsets, key_data, key_valid, key_state)
         position = take_string(
-            source, position, end, keep, place, key_offsets, key_data, key_valid, key_state
-        )
-        position = take_string(
-            source, position, end, keep, place, value_offsets, value_data, value_valid, value_state
+            source, position, end, keep, row, value_offsets, value_data, value_valid, value_state
         )
         if position < 0:
             return np.int64(0), BAD
@@ -150,7 +150,7 @@ def take_headers(  # type: ignore[no-untyped-def]
 
 @inlined
 def close_list(row, count, lists, valid, state):  # type: ignore[no-untyped-def]
-    """The list of a record's headers ends here. One without any is null, as in Spark's connector."""
+    """End the list of a record's headers. An empty list is null, as in Spark's connector."""
     if count == 0:
         valid[row >> 3] &= ~np.uint8(1 << (row & 7))
         state[NULLS] += 1
@@ -168,7 +168,7 @@ def record_end(source, position, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def record_place(source, position, end, batch):  # type: ignore[no-untyped-def]
+def record_header(source, position, end, batch):  # type: ignore[no-untyped-def]
     """(offset, timestamp, position after both deltas)"""
     time_delta, position = read_varint(source, position, end)
     if position < 0:
@@ -209,7 +209,8 @@ def decode_batches(  # type: ignore[no-untyped-def]
     keys, values,
     lists, lists_valid, header_state, header_keys, header_values,
 ):  # fmt: skip
-    """(rows, BAD) or (rows so far, the batch that is wrong): the records with first <= offset < until, as columns."""
+    """The records with first <= offset < until, as columns: (rows, BAD), or (rows so far, index of the invalid
+    batch)."""
     key_offsets, key_data, key_valid, key_state = keys
     value_offsets, value_data, value_valid, value_state = values
     row = 0
@@ -218,7 +219,7 @@ def decode_batches(  # type: ignore[no-untyped-def]
         position, batch_end = batch[START], batch[END]
         for _ in range(batch[COUNT]):
             position, end = record_end(source, position, batch_end)
-            offset, timestamp, position = record_place(source, position, end, batch)
+            offset, timestamp, position = record_header(source, position, end, batch)
             keep = first <= offset < until
             position = take_string(
                 source, position, end, keep and wanted & WANT_KEY != 0, row,

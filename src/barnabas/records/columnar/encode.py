@@ -1,8 +1,8 @@
-"""Arrow columns -> record batches, the way back of the decoder: for sinks.
+"""Encodes Arrow columns into record batches, for sinks.
 
-Rows are given to partitions as Kafka's producer does it (an explicit partition, else murmur2 of the key, else one
-partition after the other), and the rows of a partition are encoded into as few batches as the size limit allows.
-Who produces a batch is not known here, so it is made as a `Block`, and sealed by its sender.
+Rows are assigned to partitions as by Kafka's producer (an explicit partition, else murmur2 of the key, else
+sticky), and the rows of a partition are encoded into as few batches as the size limit allows. The producer id is
+not known here: batches are built as `Block`s, and the sender seals them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas.records.blocks import Block
 from barnabas.records.columnar.encode_kernels import assign_partitions, encode_records, group_rows
 from barnabas.records.compression import Codec, compress
 
-STICKY_BYTES = 64 * 1024  # values without a key that go to one partition before the next has its turn
+STICKY_BYTES = 64 * 1024  # bytes of values without a key that go to one partition before the next one
 
 _NO_BYTES = np.empty(0, np.uint8)
 _NO_INTS = np.empty(0, np.int32)
@@ -32,21 +32,21 @@ for _empty in (_NO_BYTES, _NO_INTS, _NO_LONGS):
 
 
 class BadRowError(ValueError):
-    """A row that cannot become a record; the text says which and why."""
+    """A row that cannot be encoded; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What is to be known about a topic before anything is written to it."""
+class EncodeTarget:
+    """Partition count and size limits of a topic."""
 
     topic: str
     partitions: int
     largest_batch: int  # bytes, header included, before compression
-    largest_alone: int = 0  # the same of a batch of one record, if that may be larger
+    largest_alone: int = 0  # the same for a batch of one record, which may be larger
 
 
-class Encoder:
-    """Keeps, from one call to the next, whose turn it is to get records without a key."""
+class BlockEncoder:
+    """Encodes rows; keeps the sticky partition for records without a key between calls."""
 
     def __init__(self, codec: int = Codec.NONE, level: int | None = None, seed: int | None = None) -> None:
         self._codec = codec
@@ -54,16 +54,18 @@ class Encoder:
         self._random = random.Random(seed)
         self._sticky: dict[str, tuple[int, int]] = {}
 
-    def encode(self, rows: pa.RecordBatch, target: Target, now_ms: int | None = None) -> Iterator[Block]:
-        """The rows of one topic as batches, those of a partition in their order.
+    def encode(
+        self, rows: pa.RecordBatch, target: EncodeTarget, now_ms: int | None = None
+    ) -> Iterator[Block]:
+        """Encode the rows of one topic as batches; rows of a partition keep their order.
 
-        Columns: value, and key, partition, headers, timestamp if they are there; others are not looked at.
+        Columns: value, and optionally key, partition, headers, timestamp; others are ignored.
         """
         if not rows.num_rows:
             return
         columns = _Columns(rows, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
         starts, order = self._group(rows, columns, target)
-        # One buffer for all: what was written is copied out, and allocating a large one costs more than that.
+        # One buffer for all batches: copying out costs less than allocating a large buffer.
         scratch = np.empty(min(target.largest_batch, columns.largest_size), np.uint8)
         for partition in range(target.partitions):
             first, last = int(starts[partition]), int(starts[partition + 1])
@@ -72,7 +74,7 @@ class Encoder:
                 yield block
 
     def _group(
-        self, rows: pa.RecordBatch, columns: _Columns, target: Target
+        self, rows: pa.RecordBatch, columns: _Columns, target: EncodeTarget
     ) -> tuple[np.ndarray, np.ndarray]:
         assigned = _explicit_partitions(rows, target)
         sticky, filled = self._sticky.get(target.topic) or (self._random.randrange(target.partitions), 0)
@@ -90,7 +92,7 @@ class Encoder:
         first: int,
         last: int,
         scratch: np.ndarray,
-        target: Target,
+        target: EncodeTarget,
         partition: int,
     ) -> tuple[Block, int]:
         after, end, latest = columns.encode(scratch, order, first, last)
@@ -112,7 +114,7 @@ class Encoder:
 
 
 class _Columns:
-    """The columns of a batch of rows as the kernels want them."""
+    """The columns of a batch of rows in the layout of the kernels."""
 
     def __init__(self, rows: pa.RecordBatch, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -121,7 +123,7 @@ class _Columns:
         self.timestamps = _timestamps(_column(rows, "timestamp"))
         headers = _column(rows, "headers")
         self.header_starts, self.names, self.contents = _headers(headers)
-        # Five lengths and an offset of 5 bytes, a timestamp of 10: no record takes more beside its bytes.
+        # Five lengths and an offset of 5 bytes, a timestamp of 10: the maximum overhead of a record.
         self.largest_size = HEADER_SIZE + rows.num_rows * 41 + len(self.names[0]) * 10
         self.largest_size += sum(
             int(offsets[-1] - offsets[0]) if len(offsets) else 0
@@ -129,7 +131,7 @@ class _Columns:
         )
 
     def encode(self, out: np.ndarray, order: np.ndarray, first: int, last: int) -> tuple[int, int, int]:
-        """As many of the rows as fit into `out`, behind the room for a header; see `encode_records`."""
+        """Encode as many rows as fit into `out`, after the room for a header; see `encode_records`."""
         done: tuple[int, int, int] = encode_records(
             out, HEADER_SIZE, order, first, last, self.timestamps,
             *self.key, *self.value, self.header_starts, *self.names, *self.contents,
@@ -151,11 +153,11 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def _bytes_column(array: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(offsets, data, valid) of a string or binary column; of one that is not there, nothing."""
+    """(offsets, data, valid) of a string or binary column; empty arrays for an absent column."""
     if array is None or pa.types.is_null(array.type):
         return _NO_INTS, _NO_BYTES, _NO_BYTES
     if not (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
-        array = array.cast(pa.binary())  # the large kinds, and dictionaries
+        array = array.cast(pa.binary())  # large types and dictionaries
     _, offsets_buffer, data_buffer = array.buffers()
     if offsets_buffer is None or not len(array):
         return _frozen(np.zeros(len(array) + 1, np.int32)), _NO_BYTES, _valid(array)
@@ -171,7 +173,7 @@ def _valid(array: Any) -> np.ndarray:
 
 
 def _timestamps(array: Any) -> np.ndarray:
-    """Milliseconds; a row without a timestamp gets the present time."""
+    """Milliseconds; a row without a timestamp gets the current time."""
     if array is None:
         return _NO_LONGS
     if not pa.types.is_integer(array.type):
@@ -182,7 +184,7 @@ def _timestamps(array: Any) -> np.ndarray:
 
 
 def _headers(array: Any) -> tuple[np.ndarray, tuple[Any, ...], tuple[Any, ...]]:
-    """Where the headers of each row start, the names of all of them (never null), and their values."""
+    """(offset of each row's first header, all header keys, all header values); keys are never null."""
     if array is None or pa.types.is_null(array.type):
         return _NO_LONGS, (_NO_INTS, _NO_BYTES), (_NO_INTS, _NO_BYTES, _NO_BYTES)
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
@@ -195,8 +197,8 @@ def _headers(array: Any) -> tuple[np.ndarray, tuple[Any, ...], tuple[Any, ...]]:
     return _frozen(starts), (name_offsets, name_data), _bytes_column(contents)
 
 
-def _explicit_partitions(rows: pa.RecordBatch, target: Target) -> np.ndarray:
-    """The column `partition`, with -1 where the row leaves it open."""
+def _explicit_partitions(rows: pa.RecordBatch, target: EncodeTarget) -> np.ndarray:
+    """The column `partition`, with -1 for null."""
     column = _column(rows, "partition")
     if column is None:
         return np.full(rows.num_rows, -1, np.int32)

@@ -1,8 +1,8 @@
-"""Compiled loops that turn columns of bytes into records: partitioning, grouping, encoding.
+"""Compiled loops that encode columns of bytes into records: partitioning, grouping, encoding.
 
-A column of byte strings is what Arrow makes of it: `offsets` (one more than rows), `data`, and `valid`, a byte a row;
-an empty `valid` says that no row is null. All inputs are read-only arrays and all that Python calls has one explicit
-signature, so that a worker loads compiled code from numba's cache and never compiles.
+A column of byte strings has Arrow's layout: `offsets` (one more than rows), `data`, and `valid`, one byte per row;
+an empty `valid` means that no row is null. All inputs are read-only arrays and every function called from Python
+has one explicit signature, so that a worker loads compiled code from numba's cache and never compiles.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-untyped_njit: Any = njit  # its stubs do not know `_nrt`
-Integer = Any  # what numba makes of a number is neither Python's int nor one of numpy's types
+untyped_njit: Any = njit  # the stubs lack `_nrt`
+Integer = Any  # numba's numbers are neither Python's int nor one of numpy's types
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 INTS = types.Array(types.int32, 1, "C", readonly=True)
@@ -69,10 +69,10 @@ def assign_partitions(
     sticky_filled: Integer,
     sticky_bytes: Integer,
 ) -> tuple[Integer, Integer]:
-    """Fill in the rows that name no partition (-1): by key, or with the sticky partition.
+    """Assign the rows without a partition (-1): by key, or to the sticky partition.
 
-    A partition is sticky until it has got `sticky_bytes` of values without a key (KIP-480), then comes the next
-    one. Returns where that has come to: the partition, and how much of it is filled.
+    A partition is sticky until it has received `sticky_bytes` of values without a key (KIP-480). Returns the
+    current sticky partition and its bytes so far.
     """
     has_keys = key_offsets.size > 0
     for row in range(assigned.size):
@@ -91,7 +91,7 @@ def assign_partitions(
 
 @njit(types.void(INTS, OUT_LONGS, OUT_LONGS), cache=True, nogil=True)
 def group_rows(assigned: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
-    """The rows of partition p, in their order, become `order[starts[p]:starts[p + 1]]`; `starts` comes zeroed."""
+    """Write the rows of partition p, in order, to `order[starts[p]:starts[p + 1]]`; `starts` must be zeroed."""
     for row in range(assigned.size):
         starts[assigned[row] + 1] += 1
     for partition in range(1, starts.size):
@@ -105,8 +105,8 @@ def group_rows(assigned: np.ndarray, starts: np.ndarray, order: np.ndarray) -> N
 
 # -- records ----------------------------------------------------------------------------------------------
 
-# Inlined before compilation and without numba's runtime, as in `decode_kernels`, which says why. Positions are
-# unsigned: numba need not ask of each whether it counts from the end, and copies words instead of bytes.
+# Inlined before compilation and without numba's runtime; `decode_kernels` says why. Positions are unsigned: numba
+# then omits the check for negative indexes, and copies words instead of bytes.
 inlined = untyped_njit(cache=True, nogil=True, _nrt=False, inline="always")
 
 
@@ -138,7 +138,7 @@ def put_varint(out, position, number):  # type: ignore[no-untyped-def]
 
 @inlined
 def length_of(offsets, valid, row):  # type: ignore[no-untyped-def]
-    """-1 for null, and for a column that is not there."""
+    """-1 for null and for an absent column."""
     if offsets.size == 0 or (valid.size > 0 and not valid[np.uint64(row)]):
         return np.int64(-1)
     return np.int64(offsets[np.uint64(row + 1)]) - np.int64(offsets[np.uint64(row)])
@@ -176,8 +176,8 @@ def encode_records(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Write the records of `rows[first:last]` into `out` from `position` on, as many as fit.
 
-    Deltas count from the first of them. Empty `timestamps`: all have the same. Returns the index after the last row
-    that was written, the position after it, and the largest timestamp delta.
+    Deltas are relative to the first of them. Empty `timestamps`: all are equal. Returns the index after the last
+    row written, the position after it, and the largest timestamp delta.
     """
     latest = np.int64(0)
     for index in range(first, last):

@@ -1,8 +1,8 @@
-"""JSON objects without nesting, read in one pass: where the values of the wanted fields lie, and what they are.
+"""One-pass reader of flat JSON objects: finds and decodes the values of the requested fields.
 
-Most events are such objects. A row that is written in any other way (an escape, a nested value, a number with an
-exponent, a field twice, a field of another type) is left alone and marked as odd: a full parser reads it. What is taken
-here is what RFC 8259 allows and a full parser reads alike; the text of strings is checked for UTF-8 by the caller.
+Most events are such objects. Any other row (an escape, a nested value, a number with an exponent, a duplicate
+field, a field of another type) is marked as odd and left to a full parser. The subset read here is valid under RFC
+8259 and gives the same values as a full parser; the caller checks strings for UTF-8.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ OUT_LONGS = types.Array(types.int64, 1, "C")
 OUT_DOUBLES = types.Array(types.float64, 1, "C")
 
 TEXT, INTEGER, NUMBER, TRUTH, NOTHING, ODD = 0, 1, 2, 3, 4, -1
-ABSENT = -1  # the start of a value that is null or not there
-MOST_DIGITS = 18  # of an integer that cannot leave 64 bits
-EXACT_DIGITS = (
-    15  # of a number that a double holds exactly, and so its quotient by a power of ten is rounded right
-)
+ABSENT = -1  # the start of a value that is null or absent
+MAX_DIGITS = 18  # digits of an integer that always fits into 64 bits
+EXACT_DIGITS = 15  # of a number that a double holds exactly: its quotient by a power of ten rounds correctly
 
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _COLON, _COMMA = 34, 92, 123, 125, 58, 44
 _MINUS, _POINT, _ZERO, _NINE = 45, 46, 48, 57
@@ -41,7 +39,7 @@ called = njit(cache=True, nogil=True, _nrt=False)
 
 @inlined
 def end_of_text(data, position, end):  # type: ignore[no-untyped-def]
-    """Where the closing quote is; the end for a string with an escape or a control character, or without a quote."""
+    """Position of the closing quote; `end` for a string with an escape or a control character, or without a quote."""
     while position < end:
         byte = data[position]
         if byte == _QUOTE:
@@ -61,7 +59,7 @@ def after_digits(data, position, end):  # type: ignore[no-untyped-def]
 
 @called
 def number_at(data, start, end):  # type: ignore[no-untyped-def]
-    """(its kind, the position after it) of a number without an exponent."""
+    """(kind, position after it) of a number without an exponent."""
     position = start + np.uint64(1) if data[start] == _MINUS else start
     first = position
     position = after_digits(data, position, end)
@@ -91,7 +89,7 @@ def is_word(data, start, end, word):  # type: ignore[no-untyped-def]
 
 @called
 def word_at(data, start, end):  # type: ignore[no-untyped-def]
-    """(its kind, the position after it) of `true`, `false` or `null`."""
+    """(kind, position after it) of `true`, `false` or `null`."""
     if is_word(data, start, end, _TRUE):
         return TRUTH, start + np.uint64(4)
     if is_word(data, start, end, _FALSE):
@@ -103,7 +101,7 @@ def word_at(data, start, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def column_of(data, start, end, names, bounds, likely):  # type: ignore[no-untyped-def]
-    """Which wanted field a name is, or ODD (none); `likely` is tried first."""
+    """Index of the requested field with this name, or ODD if none matches; `likely` is tried first."""
     size, columns = end - start, bounds.size - 1
     for step in range(columns):
         column = likely + step
@@ -117,7 +115,7 @@ def column_of(data, start, end, names, bounds, likely):  # type: ignore[no-untyp
 
 @inlined
 def value_at(data, position, end):  # type: ignore[no-untyped-def]
-    """(its kind, where it begins, where it ends, the position after it); a text is between its quotes."""
+    """(kind, start, end, position after it) of a value; the span of a text excludes its quotes."""
     byte = data[position]
     if byte == _QUOTE:
         start = position + np.uint64(1)
@@ -132,7 +130,7 @@ def value_at(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def keep_value(kind, start, stop, wanted, starts, ends, column, row):  # type: ignore[no-untyped-def]
-    """False for a field that is there twice, and for a value of another type."""
+    """Record the span of a value; False for a duplicate field and for a value of another type."""
     if ends[column, row] != 0:
         return False
     ends[column, row] = np.int32(stop)
@@ -144,7 +142,7 @@ def keep_value(kind, start, stop, wanted, starts, ends, column, row):  # type: i
 
 @inlined
 def first_name(data, position, end):  # type: ignore[no-untyped-def]
-    """Where the first name of an object is, or its closing brace; the end for what is no object."""
+    """Position of the first name of an object, or of its closing brace; `end` if it is not an object."""
     position = after_blanks(data, position, end)
     if position >= end or data[position] != _OPEN:
         return end
@@ -153,7 +151,7 @@ def first_name(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def after_colon(data, position, end):  # type: ignore[no-untyped-def]
-    """Where the value of a field is; the end if none is there."""
+    """Position of the value of a field; `end` if there is none."""
     position = after_blanks(data, position, end)
     if position >= end or data[position] != _COLON:
         return end
@@ -162,7 +160,7 @@ def after_colon(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def is_end(data, position, end):  # type: ignore[no-untyped-def]
-    """Whether the object ends here, and nothing follows."""
+    """Return True if the object ends here and nothing follows."""
     if position >= end or data[position] != _CLOSE:
         return False
     return after_blanks(data, position + np.uint64(1), end) == end
@@ -170,7 +168,7 @@ def is_end(data, position, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def read_object(data, position, end, names, bounds, kinds, starts, ends, row):  # type: ignore[no-untyped-def]
-    """Writes where the wanted values of one object lie; whether it is an object of the plain kind."""
+    """Write the spans of the requested values of one object; False unless it is a flat object."""
     one, likely = np.uint64(1), 0
     position = first_name(data, position, end)
     if is_end(data, position, end):
@@ -203,7 +201,7 @@ def read_object(data, position, end, names, bounds, kinds, starts, ends, row):  
     _nrt=False,
 )
 def find_values(offsets, data, null, names, bounds, kinds, starts, ends, odd):  # type: ignore[no-untyped-def]
-    """How many rows are odd. `starts` and `ends` (a row a field) say where values lie in the data."""
+    """Write the spans of all values to `starts` and `ends` (one row per field); returns the number of odd rows."""
     count = 0
     for row in range(offsets.size - 1):
         for column in range(kinds.size):
@@ -226,7 +224,7 @@ def find_values(offsets, data, null, names, bounds, kinds, starts, ends, odd):  
     _nrt=False,
 )
 def copy_texts(data, starts, ends, offsets, out, valid):  # type: ignore[no-untyped-def]
-    """How many bytes were written; `valid` is 1 where there is a text."""
+    """Copy the texts; returns the bytes written. `valid` is 1 for rows with a text."""
     written = np.uint64(0)
     offsets[0] = 0
     for row in range(starts.size):
@@ -243,7 +241,7 @@ def copy_texts(data, starts, ends, offsets, out, valid):  # type: ignore[no-unty
 
 @inlined
 def decimal_digits(data, start, end):  # type: ignore[no-untyped-def]
-    """(all digits as one integer, how many count, how many stand behind the point)"""
+    """(all digits as one integer, number of significant digits, number of fraction digits)"""
     value, digits, behind, pointed = np.int64(0), 0, 0, False
     for position in range(start, end):
         byte = data[position]
@@ -252,7 +250,7 @@ def decimal_digits(data, start, end):  # type: ignore[no-untyped-def]
             continue
         if value or byte != _ZERO:
             digits += 1
-        if digits > MOST_DIGITS:
+        if digits > MAX_DIGITS:
             break
         value = value * 10 + (np.int64(byte) - _ZERO)
         behind += pointed
@@ -266,7 +264,7 @@ def decimal_digits(data, start, end):  # type: ignore[no-untyped-def]
     _nrt=False,
 )
 def read_integers(data, starts, ends, most, out, valid, odd):  # type: ignore[no-untyped-def]
-    """How many rows are odd: numbers of more digits, or above `most` or below its negative."""
+    """Decode integers; returns the number of odd rows: too many digits, or an absolute value above `most`."""
     count = 0
     for row in range(starts.size):
         out[row] = 0
@@ -275,7 +273,7 @@ def read_integers(data, starts, ends, most, out, valid, odd):  # type: ignore[no
         start, end = np.uint64(starts[row]), np.uint64(ends[row])
         negative = data[start] == _MINUS
         value, digits, _ = decimal_digits(data, start + np.uint64(negative), end)
-        if digits > MOST_DIGITS or value > most or (negative and value == 0):
+        if digits > MAX_DIGITS or value > most or (negative and value == 0):
             odd[row] = 1
             count += 1
         else:
@@ -291,7 +289,7 @@ def read_integers(data, starts, ends, most, out, valid, odd):  # type: ignore[no
     _nrt=False,
 )
 def read_doubles(data, starts, ends, out, valid, odd):  # type: ignore[no-untyped-def]
-    """How many rows are odd: numbers that need more than one exact division."""
+    """Decode doubles; returns the number of odd rows: numbers that need more than one exact division."""
     count = 0
     for row in range(starts.size):
         out[row] = 0.0

@@ -1,7 +1,7 @@
-"""Values as lines of one text, for parsers that read files: one value is one line, whatever stands in it.
+"""Joins values into one text with one line per value, for parsers that read files.
 
-A value that could be more or less than one row to such a parser (two objects, half of one, a quote that does not close)
-would move every value after it to another record's offset. It is found here, replaced by an empty row and marked.
+A value that such a parser would read as more or less than one row (two objects, half an object, an unclosed quote)
+would shift all following values to other offsets. Such a value is replaced by an empty row and marked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ inlined = njit(cache=True, nogil=True, _nrt=False, inline="always")
 
 @inlined
 def after_string(data, position, end):  # type: ignore[no-untyped-def]
-    """The position after the quote that closes a JSON string; the end when none does, or a newline stands in it."""
+    """Position after the closing quote of a JSON string; `end` if it is unclosed or contains a newline."""
     while position < end:
         byte = data[position]
         if byte in (_NEWLINE, _RETURN):
@@ -48,7 +48,7 @@ def after_blanks(data, position, end):  # type: ignore[no-untyped-def]
 
 @njit(types.boolean(BYTES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
 def is_one_object(data, start, end):  # type: ignore[no-untyped-def]
-    """Whether the bytes are `{`, anything in balance, and the one `}` that closes it, with blanks around."""
+    """Return True if the bytes are a single JSON object with balanced braces, optionally surrounded by blanks."""
     stop = np.uint64(end)
     position = after_blanks(data, np.uint64(start), stop)
     if position >= stop or data[position] != _OPEN:
@@ -70,7 +70,7 @@ def is_one_object(data, start, end):  # type: ignore[no-untyped-def]
 
 @njit(types.boolean(BYTES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
 def is_one_line(data, start, end):  # type: ignore[no-untyped-def]
-    """Whether the bytes are a line of CSV: something, without a newline, and every quote is closed."""
+    """Return True if the bytes are one CSV line: not empty, no newline, all quotes closed."""
     quotes = 0
     for position in range(np.uint64(start), np.uint64(end)):
         byte = data[position]
@@ -88,7 +88,8 @@ def is_one_line(data, start, end):  # type: ignore[no-untyped-def]
     _nrt=False,
 )
 def join_lines(offsets, data, null, empty_row, json, lines, bad):  # type: ignore[no-untyped-def]
-    """How many bytes of `lines` are written. `bad` is 1 for a value that is no row; a null is an empty row and good."""
+    """Write the lines; returns the bytes written. `bad` is 1 for a value that is not one row; a null is an empty
+    row."""
     written = np.uint64(0)
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
@@ -109,7 +110,7 @@ def join_lines(offsets, data, null, empty_row, json, lines, bad):  # type: ignor
 
 
 def lines_of(values: pa.Array, *, json: bool, empty_row: bytes) -> tuple[pa.Buffer, npt.NDArray[np.bool_]]:
-    """(the text, which values are no row): JSON objects or CSV lines; nulls and bad ones are `empty_row`."""
+    """(the text, mask of invalid values): JSON objects or CSV lines; nulls and invalid values become `empty_row`."""
     rows = len(values)
     _, offsets_buffer, data_buffer = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + rows + 1]

@@ -1,7 +1,7 @@
-"""What to decode: a walk over the headers of fetched batches, before any record is looked at.
+"""Plans the decoding of a fetch from the batch headers only.
 
-It costs what batches cost, not what records cost, and knows at its end where to fetch next: a reader sends that request
-first and decodes while it is under way.
+The cost depends on the number of batches, not of records. The plan gives the next fetch offset, so that a reader
+can send the next request before it decodes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from barnabas.records.control import AbortedTransactions
 from barnabas.records.record import InvalidRecords, record_data
 
 PIECE_BYTES = 2 * 1024 * 1024
-"""Of one decoded piece, unless a single batch is larger.
+"""Size of one decoded piece, unless a single batch is larger.
 
-A piece becomes one Arrow batch, and Spark begins with it while the next is decoded. Of 1, 2, 4 and 64 MiB this was the
-quickest or near it: lz4, whose fetches hold most, gained most (2 M records in 0.9 s, not 1.8, on a busy machine);
-the CPU time of uncompressed records did not change beyond the noise.
+A piece becomes one Arrow batch, and Spark processes it while the next one is decoded. Of 1, 2, 4 and 64 MiB this
+was the fastest or close to it: lz4, with the most records per fetch, gained most (2 M records in 0.9 s instead of
+1.8 on a busy machine); the CPU time of uncompressed records did not change beyond the noise.
 """
 
 PlanRow: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
-class Batch(NamedTuple):
-    start: int  # its first byte in what was fetched
+class PlannedBatch(NamedTuple):
+    start: int  # position in the fetched bytes
     header: BatchHeader
 
     @property
@@ -39,18 +39,18 @@ class Batch(NamedTuple):
         return self.start + self.header.size
 
 
-class Planned(NamedTuple):
+class DecodePlan(NamedTuple):
     records: memoryview
-    batches: list[Batch]
-    next_offset: int  # where to go on, beyond markers and compacted gaps
+    batches: list[PlannedBatch]
+    next_offset: int  # the next fetch offset, after markers and compacted gaps
 
 
 class Piece(NamedTuple):
-    """Some batches, ready for the kernel: their bytes without compression, and where each begins and ends in them."""
+    """Batches ready for the kernel: their uncompressed bytes, and the start and end of each."""
 
     source: npt.NDArray[np.uint8]
     plan: npt.NDArray[np.int64]
-    batches: list[Batch]
+    batches: list[PlannedBatch]
 
     @property
     def most_rows(self) -> int:
@@ -59,43 +59,43 @@ class Piece(NamedTuple):
 
 def plan_batches(
     records: memoryview, first: int, until: int, aborted: tuple[tuple[int, int], ...] = ()
-) -> Planned:
-    """The batches with records from `first` up to, without, `until`; KafkaError when one of them is damaged.
+) -> DecodePlan:
+    """Plan the batches with records in [first, until); KafkaError if one of them is corrupt.
 
-    `aborted` are the transactions that a fetch of committed records named; empty for a reader of everything.
+    `aborted` are the aborted transactions of a read_committed fetch; empty for read_uncommitted.
     """
     transactions = AbortedTransactions(aborted)
-    batches: list[Batch] = []
+    batches: list[PlannedBatch] = []
     position = first
     for start, header in iterate_headers(records):
         if header.base_offset >= until:
-            return Planned(records, batches, max(position, until))
+            return DecodePlan(records, batches, max(position, until))
         batch = records[start : start + header.size]
         check_batch(batch, header)
         if not transactions.hide(batch, header) and header.last_offset >= first:
-            batches.append(Batch(start, header))
+            batches.append(PlannedBatch(start, header))
         position = max(position, header.next_offset)
-    return Planned(records, batches, position)
+    return DecodePlan(records, batches, position)
 
 
 def check_batch(batch: memoryview, header: BatchHeader) -> None:
     if header.magic != MAGIC:
-        text = f"the batch at offset {header.base_offset} has format {header.magic}: only {MAGIC} can be read"
+        text = f"the batch at offset {header.base_offset} has magic {header.magic}: only {MAGIC} is supported"
         raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, text)
     if not crc_is_right(batch, 0, header.size):
-        text = f"the batch at offset {header.base_offset} is damaged (its CRC is wrong)"
+        text = f"the batch at offset {header.base_offset} is corrupt (CRC mismatch)"
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
 
 
-def open_pieces(planned: Planned) -> Iterator[Piece]:
-    """Batches without compression stay where they are; the others are decompressed next to one another."""
+def open_pieces(planned: DecodePlan) -> Iterator[Piece]:
+    """Uncompressed batches are used in place; others are decompressed into one buffer."""
     if any(header.compression for _, header in planned.batches):
         return _decompressed(planned)
     return _in_place(planned)
 
 
-def _in_place(planned: Planned) -> Iterator[Piece]:
-    held: list[Batch] = []
+def _in_place(planned: DecodePlan) -> Iterator[Piece]:
+    held: list[PlannedBatch] = []
     for batch in planned.batches:
         if held and batch.end - held[0].start > PIECE_BYTES:
             yield _uncompressed_piece(planned.records, held)
@@ -105,16 +105,16 @@ def _in_place(planned: Planned) -> Iterator[Piece]:
         yield _uncompressed_piece(planned.records, held)
 
 
-def _uncompressed_piece(records: memoryview, batches: list[Batch]) -> Piece:
+def _uncompressed_piece(records: memoryview, batches: list[PlannedBatch]) -> Piece:
     first, end = batches[0].start, batches[-1].end
     rows = [_row(batch.header, batch.start - first + HEADER_SIZE, batch.end - first) for batch in batches]
     return _piece(records[first:end], rows, batches)
 
 
-def _decompressed(planned: Planned) -> Iterator[Piece]:
+def _decompressed(planned: DecodePlan) -> Iterator[Piece]:
     parts: list[bytes] = []
     rows: list[PlanRow] = []
-    held: list[Batch] = []
+    held: list[PlannedBatch] = []
     size = 0
     for batch in planned.batches:
         start, header = batch
@@ -131,10 +131,10 @@ def _decompressed(planned: Planned) -> Iterator[Piece]:
 
 
 def _row(header: BatchHeader, start: int, end: int) -> PlanRow:
-    # The kernel's arrays are as long as the records that batches announce: a lie must not cost memory.
+    # The kernel's arrays are sized by the declared record count: check it before allocating.
     if not 0 <= header.record_count * SMALLEST_RECORD <= end - start:
         raise InvalidRecords(
-            f"the batch at offset {header.base_offset} says it has {header.record_count} records "
+            f"the batch at offset {header.base_offset} declares {header.record_count} records "
             f"in {end - start} bytes"
         )
     return (
@@ -148,6 +148,6 @@ def _row(header: BatchHeader, start: int, end: int) -> PlanRow:
     )
 
 
-def _piece(source: Bytes, rows: list[PlanRow], batches: list[Batch]) -> Piece:
+def _piece(source: Bytes, rows: list[PlanRow], batches: list[PlannedBatch]) -> Piece:
     plan = np.array(rows, np.int64).reshape(len(rows), PLAN_WIDTH)
     return Piece(np.frombuffer(source, np.uint8), plan, batches)

@@ -1,6 +1,6 @@
-"""The compiled loop that goes through the records of a batch and builds nothing: see `records/walking.py`.
+"""The compiled scan of `records/walking.py`.
 
-What it does not accept, for whatever reason, the plain reader explains.
+The plain reader reports the reason for a record that is not accepted here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.records.columnar.decode_kernels import (
     record_end,
     types,
 )
-from barnabas.records.walking import Place, Rules
+from barnabas.records.walking import RecordRules, ScanState
 
 __all__ = ["walk_compiled"]
 
@@ -91,8 +91,8 @@ def walk_records(  # type: ignore[no-untyped-def]  # noqa: C901 - a branch for e
     return index, position, largest
 
 
-def walk_compiled(data: bytes | bytearray, place: Place, stop: int, rules: Rules) -> Place:
+def walk_compiled(data: bytes | bytearray, state: ScanState, stop: int, rules: RecordRules) -> ScanState:
     view = np.frombuffer(data, np.uint8)
     view.flags.writeable = False
-    index, position, largest = walk_records(view, *place, stop, *rules)
-    return Place(index, position, largest)
+    index, position, largest = walk_records(view, *state, stop, *rules)
+    return ScanState(index, position, largest)

@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""Authentication: SASL mechanisms, credentials, LDAP, JAAS files, delegation tokens."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from enum import IntEnum
 
 import msgspec
 
-
 # -- Secrets in settings, and what is said about a setting that cannot be honoured ---------------------
+
 
 class SecuritySettingError(ValueError):
     """A setting that cannot be honoured; `problem` goes on where the setting's name ends."""
@@ -31,8 +30,6 @@ class Secret:
 
     def __repr__(self) -> str:
         return "[hidden]"  # as Kafka shows passwords
-
-
 
 
 class ScramMechanism(IntEnum):

@@ -7,23 +7,30 @@ A password is right if the server lets its owner in (a simple bind, RFC 4513). O
     user.dn=uid={},ou=people,dc=example,dc=com
     ca.file=/etc/barnabas/ldap-ca.pem
     timeout.seconds=5
+    principal.case=lower
+
+LDAP compares names without regard to case, width and spaces, and ACLs compare them letter by letter: ALICE would evade
+a DENY for alice. So the principal is the name in one form, stripped and in lower case. `principal.case=keep` keeps the
+name as the client sends it.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import unicodedata
 from collections.abc import Mapping
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from barnabas.security.endpoints import is_this_machine
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.endpoints import is_this_machine
 
-_OPTIONS = frozenset({"url", "user.dn", "ca.file", "timeout.seconds"})
+_OPTIONS = frozenset({"url", "user.dn", "ca.file", "timeout.seconds", "principal.case"})
+_CASES = ("lower", "keep")
 _PORTS = {"ldap": 389, "ldaps": 636}
 _SUCCESS, _INVALID_CREDENTIALS = 0, 49
-_LONGEST_ANSWER = 64 * 1024
+_MAX_ANSWER = 64 * 1024
 _SPECIAL = frozenset('"+,;<>\\=#')
 
 
@@ -33,12 +40,23 @@ class Ldap:
     blocks = True
 
     def __init__(
-        self, host: str, port: int, user_dn: str, context: ssl.SSLContext | None, seconds: float
+        self,
+        host: str,
+        port: int,
+        user_dn: str,
+        context: ssl.SSLContext | None,
+        seconds: float,
+        *,
+        keeps_case: bool = False,
     ) -> None:
         self._address = (host, port)
         self._user_dn = user_dn
         self._context = context
         self._seconds = seconds
+        self._keeps_case = keeps_case
+
+    def principal_name(self, username: str) -> str:
+        return username if self._keeps_case else canonical(username)
 
     def is_right(self, username: str, password: str) -> bool:
         """OSError when the server cannot be asked."""
@@ -74,9 +92,19 @@ def authenticator(options: Mapping[str, str]) -> Ldap:
         raise SecuritySettingError(
             "user.dn", "must be the name of an entry with {} where the user's name belongs"
         )
+    case = options.get("principal.case", "lower")
+    if case not in _CASES:
+        raise SecuritySettingError("principal.case", f"must be one of {', '.join(_CASES)}")
     context = ssl.create_default_context(cafile=options.get("ca.file")) if url.scheme == "ldaps" else None
     seconds = float(options.get("timeout.seconds", "5"))
-    return Ldap(url.hostname, url.port or _PORTS[url.scheme], user_dn, context, seconds)
+    port = url.port or _PORTS[url.scheme]
+    return Ldap(url.hostname, port, user_dn, context, seconds, keeps_case=case == "keep")
+
+
+def canonical(name: str) -> str:
+    """One form for all names that an LDAP server takes for the same (RFC 4518): stripped, in lower case."""
+    visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).lower().split())
 
 
 def escaped(name: str) -> str:
@@ -107,7 +135,7 @@ def read_element(file: BinaryIO) -> bytes:
     size = start[1]
     if size & 0x80:
         size = int.from_bytes(file.read(size & 0x7F), "big")
-    if size > _LONGEST_ANSWER:
+    if size > _MAX_ANSWER:
         raise OSError("the LDAP server sends too much")
     content = file.read(size)
     if len(content) < size:

@@ -17,7 +17,7 @@ import secrets
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 
 FEWEST_ITERATIONS = 4096  # Kafka's and RFC 7677's
-MOST_ITERATIONS = 16_384  # Kafka's: each login costs a client, and PLAIN a broker, so many hashes
+MAX_ITERATIONS = 16_384  # Kafka's: each login costs a client, and PLAIN a broker, so many hashes
 SALT_BYTES = 20
 
 

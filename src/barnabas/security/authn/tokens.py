@@ -10,9 +10,9 @@ import base64
 import hmac
 from collections.abc import Iterable
 
+from barnabas.common.cooperative import Steps
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential, ScramMechanism
 from barnabas.security.authn.scram import FEWEST_ITERATIONS, credential_from_salted, salted_password
-from barnabas.common.cooperative import Steps
 
 HASH = "sha512"
 LEARNT_AT_ONCE = 500

@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""Authorization: ACLs, the standard authorizer, the audit log."""

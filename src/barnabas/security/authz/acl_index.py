@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from barnabas.security.authz.acls import HostPattern, host_pattern, matches
-from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, WILDCARD, AclBinding, PatternType, Permission
-from barnabas.security.authz.authorizer import Operation
 from barnabas.common.cooperative import Steps, finish, pieces
+from barnabas.security.authz.acls import (
+    ALL_OPERATIONS,
+    EVERYONE,
+    WILDCARD,
+    AclBinding,
+    HostPattern,
+    PatternType,
+    Permission,
+    host_pattern,
+    matches,
+)
+from barnabas.security.authz.authorizer import Operation
 
 # An ALLOW for one of these is an ALLOW to look, too. A DENY is about nothing but itself.
 _IMPLIED = {

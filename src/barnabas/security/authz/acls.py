@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation, ResourceType
-
-
 
 
 class PatternType(IntEnum):
@@ -88,7 +85,6 @@ SUPPORTED: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-
 
 
 # -- Hosts of ACLs: an address, a network such as 10.0.0.0/8 (KIP-1276), or every host -----------------

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from pathlib import Path
-
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.security.authz.authorizer import Access, Action, Authorizer, Operation
 from barnabas.security.context import RequestContext
-
-
 
 TOPIC = "__barnabas_audit"
 
@@ -184,7 +180,6 @@ class AuditedAccess(Access):
 
     def tell(self, action: Action, is_allowed: bool) -> None:
         self._audit.decided(self.context, self._api, action, is_allowed)
-
 
 
 # -- The file of the audit log: lines of JSON that only the owner may read, in files of bounded length -

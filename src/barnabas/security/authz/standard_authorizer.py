@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.common.cooperative import Steps, finish
 from barnabas.security.authz.acl_index import NO_ACLS, AclIndex, AclRule
 from barnabas.security.authz.acls import ALL_OPERATIONS, WILDCARD, AclBinding, PatternType
 from barnabas.security.authz.audit import TOPIC as AUDIT_TOPIC
 from barnabas.security.authz.authorizer import EVERYTHING, Action, Decisions, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
-from barnabas.common.cooperative import Steps, finish
 
 REMEMBERED = 100_000
 """Decisions that are kept, of all clients together: some 30 MB. When there are more, all are forgotten."""
@@ -53,6 +53,12 @@ _OF_BROKERS = frozenset(
 )
 
 
+_KEPT_FROM_PATTERNS = frozenset(
+    {Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS}
+)
+"""What is allowed with the audit topic only by an ACL that names it: rights on `*` are not meant for that."""
+
+
 def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> Verdict:
     """DENY beats ALLOW, wherever the two come from; what nobody allows is denied."""
     if principal in policy.super_users:
@@ -61,15 +67,17 @@ def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Ac
         return Verdict(is_allowed=True, is_broker=True)
     operation, resource_type, name = action
     patterns = index.patterns(resource_type, name)
+    is_kept = name == AUDIT_TOPIC and resource_type == ResourceType.TOPIC and operation in _KEPT_FROM_PATTERNS
     if not patterns:
-        return Verdict(policy.allows_without_acls, has_acls=False)
+        return Verdict(policy.allows_without_acls and not is_kept, has_acls=False)
     allowing: AclRule | None = None
     for pattern in patterns:
         for rule in index.rules(pattern, principal):
             if rule.is_about(operation, host):
                 if rule.is_denial:
                     return Verdict(is_allowed=False, rule=rule.binding)
-                allowing = allowing or rule
+                if not is_kept or rule.binding.name == name:
+                    allowing = allowing or rule
     return Verdict(allowing is not None, allowing.binding if allowing is not None else None)
 
 

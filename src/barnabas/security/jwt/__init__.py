@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""JSON Web Tokens: verification and the key sets that sign them."""

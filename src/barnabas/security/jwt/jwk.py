@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 FEWEST_RSA_BITS = 2048  # RFC 7518, 3.3
-MOST_KEYS = 100
+MAX_KEYS = 100
 
 # Of each algorithm: the kind of key, its curve, and the hash.
 ALGORITHMS = {
@@ -90,7 +90,7 @@ def parse_keys(data: bytes) -> KeySet:
     """The keys in a JWKS that can check a signature, by their names; ValueError if there are none. Others are left out:
     secrets among them, and keys of kinds that are not known."""
     try:
-        listed = msgspec.json.decode(data, type=_Jwks).keys[:MOST_KEYS]
+        listed = msgspec.json.decode(data, type=_Jwks).keys[:MAX_KEYS]
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise ValueError("it is no JWKS") from None
     found: KeySet = {}

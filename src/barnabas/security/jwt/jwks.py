@@ -14,11 +14,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
-from barnabas.security.jwt.jwk import KeySet, PublicKey, parse_keys
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.endpoints import problem_with
+from barnabas.security.jwt.jwk import KeySet, PublicKey, parse_keys
 
 log = rate_limited_logger(__name__)
 
@@ -46,20 +46,40 @@ class KeySource:
         self._now = monotonic
         self._lock = threading.Lock()
         self._keys: KeySet = {}
-        self._fetched = float("-inf")
+        self.fetched = float("-inf")
         self._next_try = float("-inf")
         self._failures = 0
 
     def find(self, key_id: str | None) -> PublicKey | None:
         found = self._look_up(key_id)
-        if found is not None and self._now() < self._fetched + self._refresh:
+        if found is not None and not self.is_old:
             return found
         with self._lock:
             found = self._look_up(key_id)
-            is_old = self._now() >= self._fetched + self._refresh
-            if (found is None or is_old) and self._now() >= self._next_try:
+            if self._may_fetch(is_wanted=found is None):
                 self.renew()
         return self._look_up(key_id)
+
+    def renew_if_old(self) -> None:
+        """Fetch the keys if it is time to, without waiting for a token that needs them."""
+        with self._lock:
+            if self._may_fetch():
+                self.renew()
+
+    def _may_fetch(self, *, is_wanted: bool = False) -> bool:
+        """`is_wanted`: a token names a key that is not known, which counts only some time after the last fetch."""
+        now = self._now()
+        if not self.is_old and not (is_wanted and now >= self.fetched + self._backoff[1]):
+            return False
+        return now >= self._next_try
+
+    @property
+    def is_old(self) -> bool:
+        return self._now() >= self.fetched + self._refresh
+
+    def holds(self, key: PublicKey) -> bool:
+        """False once the provider has withdrawn the key; True before its keys were fetched."""
+        return not self._keys or key in self._keys.values()
 
     def _look_up(self, key_id: str | None) -> PublicKey | None:
         keys = self._keys
@@ -77,8 +97,7 @@ class KeySource:
             self._failures += 1
             log.warning("The keys of %s cannot be read: %s", self._where, error)
         else:
-            self._fetched = self._now()
-            self._next_try = self._fetched + self._backoff[1]
+            self.fetched = self._next_try = self._now()
             self._failures = 0
 
 

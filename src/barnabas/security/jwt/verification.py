@@ -15,7 +15,7 @@ import msgspec
 
 from barnabas.security.jwt.jwk import ALGORITHMS, PublicKey
 
-LONGEST_TOKEN = 64 * 1024
+MAX_TOKEN = 64 * 1024
 _FURTHEST = 1 << 40  # seconds: some 35,000 years
 
 
@@ -40,11 +40,17 @@ class Token(NamedTuple):
     scope: frozenset[str]
     claims: dict[str, Any]
     """All that it says."""
+    key: PublicKey | None = None
+    """The key that has signed it."""
 
 
 class Keys(Protocol):
     def find(self, key_id: str | None) -> PublicKey | None:
         """The key of that name; of a token that names none, the only one there is. May take long."""
+        ...
+
+    def holds(self, key: PublicKey) -> bool:
+        """Is this key still among them?"""
         ...
 
 
@@ -57,7 +63,7 @@ class _Header(msgspec.Struct):
 def check_token(text: str, keys: Keys, rules: Rules, now: float) -> Token:
     """`now` in epoch seconds. InvalidTokenError says what is wrong with it."""
     parts = text.split(".")
-    if len(parts) != 3 or len(text) > LONGEST_TOKEN:
+    if len(parts) != 3 or len(text) > MAX_TOKEN:
         raise InvalidTokenError("it is no signed JWT")
     header = _decoded(parts[0], _Header)
     if header.alg not in rules.algorithms:
@@ -69,7 +75,7 @@ def check_token(text: str, keys: Keys, rules: Rules, now: float) -> Token:
         raise InvalidTokenError("its key is not among those of the identity provider")
     if not key.has_signed(header.alg, f"{parts[0]}.{parts[1]}".encode(), _bytes(parts[2])):
         raise InvalidTokenError("its signature is wrong")
-    return _claims(_decoded(parts[1], dict[str, Any]), rules, now)
+    return _claims(_decoded(parts[1], dict[str, Any]), rules, now)._replace(key=key)
 
 
 def _claims(claims: dict[str, Any], rules: Rules, now: float) -> Token:

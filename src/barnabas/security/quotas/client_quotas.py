@@ -6,21 +6,17 @@ bounded: a client that has been silent for longer than all windows has nothing t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
-from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
-
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
 from barnabas.security.context import RequestContext
-from barnabas.security.quotas.filters import QuotaEntity
+from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.interface import UNBOUNDED, Kind, Usage
 from barnabas.security.quotas.rates import RecentAverage, SampledRate, TokenBucket, Windows
 
-
 # -- Which quota a client has, by Kafka's order (KIP-55), and with whom it shares it -------------------
+
 
 class Tags(NamedTuple):
     """Who shares what was used: Kafka's metric tags. Empty where it does not matter who."""
@@ -57,7 +53,6 @@ def _levels(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, Tags]]:
     yield QuotaEntity(DEFAULT), of_user
     yield QuotaEntity(None, client_id), of_client
     yield QuotaEntity(None, DEFAULT), of_client
-
 
 
 EXPIRY_SECONDS = 3600.0  # Kafka's InactiveSensorExpirationTimeSeconds

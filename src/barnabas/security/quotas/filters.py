@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from collections.abc import Callable, Sequence
-
 from barnabas.common.errors import ErrorCode, KafkaError
-
 
 # -- Whom a client quota is for: a user, a client id, both, or an address (KIP-546, KIP-612) -----------
 
@@ -24,7 +22,6 @@ class QuotaEntity(NamedTuple):
     user: str | None = None
     client_id: str | None = None
     ip: str | None = None
-
 
 
 EXACT, OF_DEFAULT, SPECIFIED = 0, 1, 2

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from heapq import nlargest
 
 from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.security.quotas.client_quotas import ClientQuotas, Sensor
 from barnabas.security.quotas.interface import Kind
 

@@ -10,10 +10,6 @@ expire or when a name is missing in it; the authority stays, so that clients nee
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.stores import Store, certificate_pem_of
-
 import datetime
 import ipaddress
 import os
@@ -21,11 +17,11 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.files import FILE_MODE, FOLDER_MODE
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.stores import Store, certificate_pem_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -33,6 +29,7 @@ if TYPE_CHECKING:
 
 
 # -- What a broker's own certificate says: whom it names, and until when -------------------------------
+
 
 class OwnCertificate(NamedTuple):
     subject: str
@@ -64,7 +61,6 @@ def _names(certificate: object) -> frozenset[str]:
         return frozenset()
     hosts = extension.value.get_values_for_type(x509.DNSName)
     return frozenset({*hosts, *map(str, extension.value.get_values_for_type(x509.IPAddress))})
-
 
 
 AUTHORITY_DAYS = 3650

@@ -9,15 +9,13 @@ around.
 
 from __future__ import annotations
 
-from typing import Any
-
 import re
+import ssl
 from typing import Any, NamedTuple, Self
 
 from barnabas.security.authn.credentials import SecuritySettingError
 
-
-# -- The distinguished name of a certificate's subject, as Java's X500Principal.getName() writes it (RFC 2253) 
+# -- The distinguished name of a certificate's subject, as Java's X500Principal.getName() writes it (RFC 2253)
 
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -38,6 +36,13 @@ def subject_of(certificate: bytes) -> str:
     from cryptography import x509
 
     return written(x509.load_der_x509_certificate(certificate).subject)
+
+
+def subject_of_pem(text: str) -> str:
+    """Of the first certificate in a file, which may have a key, too."""
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    inside = text.partition(begin)[2].partition(end)[0]
+    return subject_of(ssl.PEM_cert_to_DER_cert(f"{begin}{inside}{end}"))
 
 
 def written(name: Any) -> str:  # a Name of cryptography, which is not imported for its type
@@ -79,7 +84,6 @@ def _content(encoded: bytes) -> bytes:
 def _after(encoded: bytes) -> bytes:
     """What follows the first element; the number of a type is shorter than 128 bytes."""
     return encoded[2 + encoded[1] :]
-
 
 
 SETTING = "ssl.principal.mapping.rules"

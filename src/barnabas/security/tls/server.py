@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.stores import Store
-
-from typing import NamedTuple
-
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.config.setting import ConfigError, format_value
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.settings import identify, limit_versions, set_ciphers, trust
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
-from barnabas.security.tls.settings import Tls, files_of, parse_tls
+from barnabas.security.tls.settings import (
+    Tls,
+    files_of,
+    identify,
+    limit_versions,
+    parse_tls,
+    set_ciphers,
+    trust,
+)
 from barnabas.security.tls.stores import Store
-
 
 # -- Certificates by the name that a client asks for (SNI, RFC 6066): one listener under several names -
 
@@ -56,8 +55,6 @@ class ByName:
             tls.context = chosen
 
 
-
-
 # -- Cipher suites by the names of Java and of OpenSSL -------------------------------------------------
 
 TLS_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
@@ -85,7 +82,6 @@ def _openssl_name(name: str) -> str:
     if "CHACHA20" in cipher:
         cipher = cipher.removesuffix("_SHA256")
     return "-".join(part.replace("_", "-") for part in (exchange, cipher) if part not in ("", "RSA"))
-
 
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -153,13 +149,22 @@ def server_context(wanted: ListenerTls) -> ssl.SSLContext:
         raise of_listener(wanted.listener, error) from None
 
 
-def https_context(service: str, tls: Tls) -> ssl.SSLContext:
+def https_context(service: str, tls: Tls, client_auth: str = "none") -> ssl.SSLContext:
     """For a service beside brokers. SecuritySettingError or ConfigError for settings and files that are none."""
+    if client_auth not in _CLIENT_AUTH:
+        raise SecuritySettingError(
+            "ssl.client.auth", f"is one of {', '.join(_CLIENT_AUTH)}, not {client_auth!r}"
+        )
+    if client_auth != "none" and tls.authorities is None:
+        problem = (
+            f"is missing: with ssl.client.auth={client_auth} it says whose certificates clients may have"
+        )
+        raise SecuritySettingError("ssl.truststore.location", problem)
     if tls.certificate is None:
         raise SecuritySettingError(
             "ssl.keystore.location", "is missing: https needs a certificate and its key"
         )
-    return server_context(ListenerTls(f"of {service}", tls))
+    return server_context(ListenerTls(f"of {service}", tls, client_auth))
 
 
 def _context(wanted: ListenerTls) -> ssl.SSLContext:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from pathlib import Path
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.stores import Store, as_pem_file, authorities_of
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.stores import Store
-
-
+from barnabas.security.tls.stores import Store, as_pem_file, authorities_of
 
 VERSIONS = ("tlsv1.2", "tlsv1.3")
 _STORE_TYPES = ("", "jks", "pkcs12", "pem")
@@ -143,9 +138,9 @@ def _versions(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(word.lower() for word in words))
 
 
-
 # -- The parts of a TLS context that both sides have: versions, ciphers, whom to trust, who we are -----
 
+_REVOCATION_LIST = "-----BEGIN X509 CRL-----"
 _VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -166,14 +161,33 @@ def set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
 
 
 def trust(context: ssl.SSLContext, store: Store) -> None:
+    """Trust the authorities of a store. Where it has revocation lists, a certificate is refused unless a current list
+    of its authority is there and does not name it."""
     if store.path is not None and Path(store.path).is_dir():
         context.load_verify_locations(capath=store.path)
+        if any(Path(store.path).glob("*.r[0-9]*")):  # as `openssl rehash` names revocation lists
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         return
+    text = authorities_of(store)
     try:
-        context.load_verify_locations(cadata=authorities_of(store))
+        if _REVOCATION_LIST in text:
+            _load_with_revocations(context, text)
+        else:
+            context.load_verify_locations(cadata=text)
     except ssl.SSLError:
         where = f"names {store.path}, which" if store.path else "has a text that"
         raise SecuritySettingError(store.setting, f"{where} holds no certificate that can be read") from None
+
+
+def _load_with_revocations(context: ssl.SSLContext, text: str) -> None:
+    """OpenSSL reads revocation lists only from files."""
+    with tempfile.NamedTemporaryFile("w", prefix="barnabas-tls-", suffix=".pem") as file:
+        file.write(text)
+        file.flush()
+        context.load_verify_locations(cafile=file.name)
+    if not context.cert_store_stats()["crl"] or not context.cert_store_stats()["x509_ca"]:
+        raise ssl.SSLError("no certificate, or no revocation list, that can be read")
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def identify(context: ssl.SSLContext, tls: Tls, certificate: Store) -> None:

@@ -1,1 +1,1 @@
-"""Values to typed columns: by Arrow's parsers where they can, row by row where they cannot."""
+"""Parse values into typed columns: with Arrow's parsers where possible, else row by row."""

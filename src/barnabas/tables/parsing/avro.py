@@ -1,4 +1,4 @@
-"""Avro values: read one by one by fastavro, which is compiled, with the schema they were written with."""
+"""Avro values: decoded one by one by fastavro, with their writer schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Read = Callable[[bytes], dict[str, Any]]
 
 
 def avro_reader(form: ValueFormat) -> Read:
-    """A function of a value; ValueError for one that does not fit."""
+    """Return a decoder of a value, which raises ValueError if the value does not match."""
     schema = ready_schema(parse_avro_schema(form.avro_schema or ""))
     if form.registry is None:
         return lambda value: read_avro(value, schema, None)
@@ -36,18 +36,16 @@ def parse_avro_schema(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise SchemaError(f"the Avro schema is no JSON: {error}") from error
+        raise SchemaError(f"the Avro schema is not valid JSON: {error}") from error
 
 
 def read_avro(value: bytes, schema: Any, reader: Any) -> dict[str, Any]:
-    """One value; whatever is wrong with its bytes is a ValueError."""
+    """Decode one value; any error in its bytes is a ValueError."""
     source = io.BytesIO(value)
     try:
         found = fastavro.schemaless_reader(source, schema, reader)
-    except (
-        Exception
-    ) as error:  # fastavro raises what its C code meets: EOFError, IndexError, UnicodeError, ...
-        raise ValueError(f"no value of the Avro schema: {error}") from error
+    except Exception as error:  # fastavro's C code raises many types: EOFError, IndexError, UnicodeError, ...
+        raise ValueError(f"does not match the Avro schema: {error}") from error
     if source.tell() != len(value) or not isinstance(found, dict):
-        raise ValueError("bytes follow the value of the Avro schema")
+        raise ValueError("trailing bytes after the Avro value")
     return found

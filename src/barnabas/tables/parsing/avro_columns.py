@@ -1,4 +1,4 @@
-"""The columns of an Avro schema."""
+"""Columns of an Avro schema."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LOGICAL: dict[str, pa.DataType] = {
 
 
 def avro_fields(text: str) -> pa.Schema:
-    """Of a schema as JSON; SchemaError if it is none of a record."""
+    """Columns of a schema as JSON; SchemaError if it is not a record schema."""
     try:
         schema = ready_schema(parse_avro_schema(text), expand=True)
     except (SchemaParseException, UnknownType) as error:
-        raise SchemaError(f"this is no Avro schema: {error}") from error
+        raise SchemaError(f"not a valid Avro schema: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise SchemaError("the Avro schema must be that of a record")
+        raise SchemaError("the Avro schema must be a record")
     return pa.schema([(field["name"], arrow_type(field["type"])) for field in schema["fields"]])
 
 

@@ -1,27 +1,23 @@
-"""JSON values one by one, read as Spark's `from_json` reads them: for the rows that Arrow's parser does not take.
+"""JSON values one by one, as Spark's `from_json` reads them: for rows that Arrow's parser rejects.
 
-What Arrow takes is read alike here, so that a row is the same whatever stands beside it. Beyond that: anything fits a
-STRING, which has its text as it is written; of a key that is there twice the last counts; a time may be written in more
-than one form (`text_times`); and fields that fit are kept when others do not.
+Rows that Arrow accepts are read the same way here, so that a row does not depend on its neighbours. In addition: any
+value fits a STRING, which keeps the JSON text; the last of duplicate keys wins; a time may have more than one form; and
+fields that match are kept when others do not.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
-
-import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pyarrow as pa
 
-
-
-# -- Dates and times as people write them in JSON, read as Spark reads them: `2026-11-16 1:02`, `2026-11`, `...+02:00` 
+# -- Dates and times in JSON, read as Spark reads them: `2026-11-16 1:02`, `2026-11`, `...+02:00`
 
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
@@ -33,22 +29,22 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def days_of(text: str) -> date:
-    """ValueError when it is none."""
+    """Parse a date; ValueError if invalid."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"not a valid date: {text!r}")
     year, month, day = (int(part or 1) for part in found.groups())
     return date(year, month, day)
 
 
 def microseconds_of(text: str, *, with_zone: bool) -> int:
-    """Since 1970; ValueError when it is no time. What has no zone is UTC, or what a clock shows where none may be."""
+    """Microseconds since 1970; ValueError if invalid. Without a zone: UTC, or local if none is allowed."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"not a valid time: {text!r}")
     *parts, fraction, zone = found.groups()
     if zone and not with_zone:
-        raise ValueError(f"{text!r} has a zone, and its column has none")
+        raise ValueError(f"{text!r} has a zone, but its column type has none")
     year, month, day = (int(part or 1) for part in parts[:3])
     hour, minute, second = (int(part or 0) for part in parts[3:])
     moment = datetime(year, month, day, hour, minute, second, int((fraction or "").ljust(6, "0")[:6]))
@@ -57,15 +53,15 @@ def microseconds_of(text: str, *, with_zone: bool) -> int:
 
 
 def zone_of(text: str) -> tzinfo:
-    """`Z`, `+2`, `+02:00`, `UTC+2`, `Europe/Berlin`; ValueError for what is none."""
+    """Parse `Z`, `+2`, `+02:00`, `UTC+2`, `Europe/Berlin`; ValueError if invalid."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return UTC
     found = _OFFSET.fullmatch(text)
     if found is None:
         return _region(text)
     hours, minutes = int(found[2]), int(found[3] or 0)
-    if hours > 23 or minutes > 59:  # as Arrow has it
-        raise ValueError(f"{text!r} is no zone")
+    if hours > 23 or minutes > 59:  # as in Arrow
+        raise ValueError(f"not a valid time zone: {text!r}")
     length = timedelta(hours=hours, minutes=minutes)
     return timezone(-length if found[1] == "-" else length)
 
@@ -73,9 +69,8 @@ def zone_of(text: str) -> tzinfo:
 def _region(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, KeyError) as error:  # no such file, or no name of one
-        raise ValueError(f"{name!r} is no zone") from error
-
+    except (OSError, ValueError, KeyError) as error:  # no such file, or not a file name
+        raise ValueError(f"not a valid time zone: {name!r}") from error
 
 
 _INTEGER = re.compile(rb"-?\d+")
@@ -91,7 +86,7 @@ _SPECIAL = {
 MICROSECONDS = 1_000_000
 
 Reader = Callable[[bytes], Any]
-"""Of a token that is not `null`; ValueError when it does not fit."""
+"""Reads a token other than `null`; ValueError if it does not match."""
 
 _as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _as_array = msgspec.json.Decoder(list[msgspec.Raw])
@@ -99,10 +94,10 @@ _as_text = msgspec.json.Decoder(str)
 
 
 class PartlyError(ValueError):
-    """Some of it fits."""
+    """Only a part of the value matches."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__("only a part fits")
+        super().__init__("only a part matches")
         self.value = value
 
 
@@ -118,7 +113,7 @@ class RowReader:
         self._read = _struct_reader(list(schema))
 
     def read(self, value: bytes) -> Row:
-        """No fields of what is no JSON object; bytes that are no UTF-8 are read as U+FFFD."""
+        """Invalid UTF-8 is read as U+FFFD; a value that is not a JSON object has no fields."""
         try:
             return Row(self._read(_as_utf8(value)), True)
         except PartlyError as error:
@@ -128,18 +123,18 @@ class RowReader:
 
 
 def reason_of(value: bytes, schema: pa.Schema) -> str:
-    """Why a value does not fit: for the few that do not."""
+    """Reason why a value does not match. Called for few values."""
     text = _as_utf8(value)
     try:
         found = _as_object.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
-        return f"no JSON object: {error}"
+        return f"not a JSON object: {error}"
     for field in schema:
         try:
             _read(reader_of(field.type), bytes(found.get(field.name, b"null")))
         except (ValueError, msgspec.MsgspecError) as error:
             return f"{field.name}: {error}"
-    return "no JSON object of the schema"
+    return "does not match the schema"
 
 
 def _as_utf8(value: bytes) -> bytes:
@@ -160,7 +155,7 @@ def reader_of(kind: pa.DataType) -> Reader:
     for is_kind, reader in _PLAIN:
         if is_kind(kind):
             return reader
-    raise TypeError(f"no JSON is a {kind}")
+    raise TypeError(f"JSON cannot be read as {kind}")
 
 
 def _struct_reader(fields: list[pa.Field]) -> Reader:
@@ -189,7 +184,7 @@ def _array_reader(element: pa.DataType) -> Reader:
     reader = reader_of(element)
 
     def read(token: bytes) -> list[Any]:
-        """An element that fits in part keeps that part; one that does not fit at all leaves nothing of the array."""
+        """An element that matches in part keeps that part; one that does not match at all discards the array."""
         found, whole = [], True
         for inner in _as_array.decode(token):
             try:
@@ -214,7 +209,7 @@ def _integer_reader(bits: int) -> Reader:
 
     def read(token: bytes) -> int:
         if not _INTEGER.fullmatch(token) or len(token) > longest or not lowest <= int(token) <= highest:
-            raise ValueError(f"{token!r} is no integer of {bits} bits")
+            raise ValueError(f"not a valid {bits}-bit integer: {token!r}")
         return int(token)
 
     return read
@@ -224,13 +219,13 @@ def _decimal_reader(precision: int, scale: int) -> Reader:
     def read(token: bytes) -> Decimal:
         text = _text(token).replace(",", "") if _is_text(token) else token.decode()
         if not _NUMBER.fullmatch(text):
-            raise ValueError(f"{text!r} is no number")
+            raise ValueError(f"not a valid number: {text!r}")
         number = Decimal(text)
         if number and number.adjusted() >= precision - scale:
             raise ValueError(f"{text!r} has more than {precision - scale} digits before the point")
         with localcontext(prec=precision + 1):
             rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
-        if len(rounded.as_tuple().digits) > precision:  # 9.995 has become 10.00
+        if len(rounded.as_tuple().digits) > precision:  # 9.995 was rounded to 10.00
             raise ValueError(f"{text!r} has more than {precision} digits")
         return rounded
 
@@ -251,7 +246,7 @@ def _float(token: bytes) -> float:
     if _is_text(token):
         text = _text(token)
         if text not in _SPECIAL:
-            raise ValueError(f"{text!r} is no number")
+            raise ValueError(f"not a valid number: {text!r}")
         return _SPECIAL[text]
     return float(token)
 
@@ -265,11 +260,11 @@ def _local_time(token: bytes) -> int:
 
 
 def _zoned_time(token: bytes) -> int:
-    """A number is seconds since 1970."""
+    """A number means seconds since 1970."""
     if _is_text(token):
         return microseconds_of(_text(token), with_zone=True)
     if not _INTEGER.fullmatch(token) or abs(int(token)) >= (1 << 63) // MICROSECONDS:
-        raise ValueError(f"{token!r} is no time")
+        raise ValueError(f"not a valid time: {token!r}")
     return int(token) * MICROSECONDS
 
 

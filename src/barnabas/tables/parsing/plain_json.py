@@ -1,7 +1,6 @@
-"""JSON objects without nesting, the usual events, straight to columns.
+"""JSON objects without nesting, the most common events, parsed directly into columns.
 
-Four times as fast as Arrow's reader, which gets the rows that are written in another way. A row has the same columns
-whoever reads it.
+Four times as fast as Arrow's reader, which reads the remaining rows. Both produce the same columns for a row.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ _KINDS: dict[pa.DataType, int] = {
     pa.float64(): kernels.NUMBER,
     pa.bool_(): kernels.TRUTH,
 }
-MOST_FIELDS = 32  # two numbers are kept for each field of each row
+MAX_FIELDS = 32  # two numbers are stored per field and row
 
 Bytes = npt.NDArray[np.uint8]
 Spans = npt.NDArray[np.int32]
 
 
 class PlainRows(NamedTuple):
-    """The columns, and which rows must be read by somebody else: they are null."""
+    """The columns, and the rows left to another parser: they are null."""
 
     columns: list[pa.Array]
     odd: npt.NDArray[np.bool_]
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Whether every field is of a type that is read here."""
-    return 0 < len(schema) <= MOST_FIELDS and all(field.type in _KINDS for field in schema)
+    """True if this module can read every field type."""
+    return 0 < len(schema) <= MAX_FIELDS and all(field.type in _KINDS for field in schema)
 
 
 class PlainReader:
@@ -53,7 +52,7 @@ class PlainReader:
         self._kinds = np.array([_KINDS[kind] for kind in self._types], np.int32)
 
     def read(self, values: pa.Array) -> PlainRows:
-        """ArrowInvalid when a text is no UTF-8."""
+        """Raises ArrowInvalid if text is not UTF-8."""
         rows = len(values)
         _, offsets_buffer, data_buffer = values.buffers()
         offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + rows + 1]
@@ -111,11 +110,11 @@ def _numbers(kind: pa.DataType, numbers: npt.NDArray[np.generic], valid: Bytes) 
 
 
 def _bits(valid: Bytes) -> pa.Buffer | None:
-    """None, which is quicker to use, where nothing is null."""
+    """None, which is faster to use, if nothing is null."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def fill_in(columns: list[pa.Array], odd: npt.NDArray[np.bool_], others: list[pa.Array]) -> list[pa.Array]:
-    """The odd rows of each column, from the parser that has read them."""
+    """Fill the odd rows of each column with the result of the other parser."""
     mask = pa.array(odd)
     return [pc.replace_with_mask(column, mask, other) for column, other in zip(columns, others, strict=True)]

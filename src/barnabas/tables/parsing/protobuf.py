@@ -1,7 +1,7 @@
-"""Protobuf values: parsed one by one by Google's library, which is compiled, with the newest schema.
+"""Protobuf values: parsed one by one by Google's compiled library, with the latest schema.
 
-Fields are found by their numbers, whichever version of the schema a value was written with. The writer's schema is
-asked only which message a value is.
+Fields are matched by number, so the schema version of the writer does not matter. The writer schema only determines the
+message type.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
 from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
+from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
 from barnabas.tables.parsing.protobuf_columns import takers
 from barnabas.tables.registered import fetched
 from barnabas.tables.shapes import ValueFormat
@@ -22,7 +22,7 @@ Names = Callable[[int, tuple[int, ...]], str]
 
 
 def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
-    """A function of a value, which gives the wanted fields; ValueError for one that does not fit."""
+    """Return a function that extracts the wanted fields of a value; ValueError if it does not match."""
     message = ProtoFiles(form.descriptors or b"").message(form.message)
     fields = takers(message.DESCRIPTOR, wanted)
     name_of = message_names(form.registry or "")
@@ -32,7 +32,7 @@ def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
         path, data = split_message_index(payload)
         name = name_of(schema_id, path)
         if name != form.message:
-            raise ValueError(f"it is a {name}, not a {form.message}")
+            raise ValueError(f"message type is {name}, not {form.message}")
         try:
             found = message.FromString(data)
         except DecodeError as error:
@@ -43,7 +43,7 @@ def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
 
 
 def message_names(url: str) -> Names:
-    """Which message a path means in a schema, by the schema's id; each schema is fetched once."""
+    """Message name of a path in a schema, by schema id; each schema is fetched once."""
     client, files = SchemaClient(url), dict[int, ProtoFiles]()
     names: dict[tuple[int, tuple[int, ...]], str] = {}
 
@@ -58,7 +58,7 @@ def message_names(url: str) -> Names:
 
 
 def _files(client: SchemaClient, schema_id: int) -> ProtoFiles:
-    with client:  # few schemas, and nobody who would close it later
+    with client:  # few schemas, and no owner that would close it later
         schema = fetched(client, schema_id)
         if schema.type != "PROTOBUF":
             raise ValueError(f"its schema is {schema.type}, not PROTOBUF")

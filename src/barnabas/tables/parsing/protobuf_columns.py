@@ -1,9 +1,8 @@
-"""The columns of a Protobuf message, and how to take them out of one.
+"""Columns of a Protobuf message, and functions that extract them.
 
-Fields that know whether they are set (`optional`, `oneof`, messages) are null when they are not; the others have
-Protobuf's default. Unsigned integers get a wider type, because Spark has none. A message that holds itself, or has no
-fields, has no column type: it is its JSON, as text; so are `google.protobuf.Struct`, `Value` and `ListValue`, which are
-JSON anyway.
+Fields with presence (`optional`, `oneof`, messages) are null when unset; other fields have Protobuf's default. Unsigned
+integers get a wider type, because Spark has none. A recursive message, or one without fields, has no column type: it
+becomes JSON text; so do `google.protobuf.Struct`, `Value` and `ListValue`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from google.protobuf.json_format import MessageToJson
 
 from barnabas.tables.errors import SchemaError
 
-MOST_FIELDS = (
-    10_000  # of all messages inside one another: two fields of the same type on each level double them
-)
+MAX_FIELDS = 10_000  # including nested messages: two fields of the same type on each level double them
 TIMESTAMP = "google.protobuf.Timestamp"
 WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
@@ -42,7 +39,7 @@ _PLAIN: dict[int, pa.DataType] = {
 
 
 def message_fields(message: Descriptor) -> pa.Schema:
-    """SchemaError for a message without fields."""
+    """Raises SchemaError for a message without fields."""
     if not message.fields:
         raise SchemaError(f"the message {message.full_name} has no fields: read the bytes with format='none'")
     return pa.schema(list(_Types().struct(message, frozenset())))
@@ -56,9 +53,9 @@ class _Types:
 
     def struct(self, message: Descriptor, inside: frozenset[str]) -> pa.DataType:
         self._count += len(message.fields)
-        if self._count > MOST_FIELDS:
+        if self._count > MAX_FIELDS:
             raise SchemaError(
-                f"the Protobuf message has more than {MOST_FIELDS} fields: give some by schema='...'"
+                f"the Protobuf message has more than {MAX_FIELDS} fields: select some with schema='...'"
             )
         outer = inside | {message.full_name}
         return pa.struct([(field.name, self.field(field, outer)) for field in message.fields])
@@ -84,7 +81,7 @@ class _Types:
 
 
 def takers(message: Descriptor, wanted: list[str]) -> dict[str, Take]:
-    """By the names of fields that are wanted: a function of the message."""
+    """Extractors of the wanted fields, by field name."""
     return {name: _field(message.fields_by_name[name], frozenset({message.full_name})) for name in wanted}
 
 
@@ -120,7 +117,7 @@ def _struct(message: Descriptor, inside: frozenset[str]) -> Take:
 
 
 def _enum(field: FieldDescriptor) -> Take:
-    """Its name; the number of one that a newer schema has added."""
+    """Name of the value; the number if a newer schema has added it."""
     names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
     return lambda number: names.get(number) or str(number)
 
@@ -144,7 +141,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    """Newer libraries warn of `label`, older ones have nothing else."""
+    """Newer libraries deprecate `label`, older ones have nothing else."""
     if hasattr(field, "is_repeated"):
         return bool(field.is_repeated)
     return bool(field.label == FieldDescriptor.LABEL_REPEATED)

@@ -1,8 +1,8 @@
-"""Values to typed columns: whole blocks by Arrow's own parsers, and smaller ones where a block holds a bad value.
+"""Parse values into typed columns: whole blocks with Arrow's parsers, smaller ones where a block holds a bad value.
 
-A parser refuses a block because of one row. The block is halved, and each half parsed again, down to single rows: a
-good row gets the same columns whatever stands beside it, and a bad one is found in about as many steps as the block's
-length has digits in binary. A few values of JSON are not halved but read one by one, by a reader that takes more.
+A parser rejects a whole block because of one row. The block is halved and each half parsed again, down to single rows:
+a good row gets the same columns whatever its neighbours, and a bad one is found in about log2(rows) steps. A few JSON
+values are not halved but read one by one, by a more lenient reader.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
 from barnabas.tables.parsing.plain_json import PlainReader, fill_in, is_plain
 from barnabas.tables.shapes import ValueFormat
 
-FEW = 512  # JSON values, which are read one by one in less time than Arrow is asked again and again about their halves
+FEW = 512  # JSON values: reading them one by one is faster than parsing halves with Arrow again and again
 
-ID_BYTES = 5  # a zero and the id of a schema, which serializers with a registry write before the value
+ID_BYTES = 5  # a zero byte and the schema id, the prefix written by registry serializers
 
 Parser = Callable[[pa.Array], "Parsed"]
 
 
 class Parsed(NamedTuple):
-    """The fields of a block of values, one array each, and which values did not fit."""
+    """Fields of a block of values, one array each, and the values that did not match."""
 
     columns: list[pa.Array]
     bad: npt.NDArray[np.bool_]
 
 
 class BadBlockError(ValueError):
-    """Some value of the block is no row."""
+    """Some value of the block does not match."""
 
 
 def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
-    """A function of a binary column. Only the wanted fields are parsed where the format allows it."""
+    """Return a parser of a binary column. Only the wanted fields are parsed if the format allows it."""
     schema = pa.schema([field for field in form.fields if field.name in wanted])
     if form.kind == "json":
         parse = _plain_first(schema, halving(_json_parser(schema), _json_row_parser(schema), FEW))
@@ -53,7 +53,7 @@ def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
 
 
 def without_id(values: pa.Array) -> pa.Array:
-    """What stands behind the id of a schema; nothing, which is no row, of values that do not begin with one."""
+    """Strip the schema id; values that do not begin with one become empty, which never matches."""
     payloads = [
         None if value is None else value[ID_BYTES:] if value[:1] == b"\0" else b""
         for value in values.to_pylist()
@@ -62,13 +62,13 @@ def without_id(values: pa.Array) -> pa.Array:
 
 
 def explainer(form: ValueFormat) -> Callable[[bytes], str]:
-    """Why a value does not fit, in words."""
+    """Return a function that gives the reason why a value does not match."""
     if form.kind == "json":
         start = 0 if form.registry is None else ID_BYTES
         return lambda value: reason_of(value[start:], form.fields)
     if form.kind in ("avro", "protobuf"):
         return _refusal(_single_reader(form, form.fields.names))
-    return lambda value: f"no {form.kind} of the schema"
+    return lambda value: f"not valid {form.kind} for the schema"
 
 
 def _refusal(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
@@ -77,13 +77,13 @@ def _refusal(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
             read(value)
         except ValueError as error:
             return str(error)
-        return "a field has another type than its column"
+        return "the type of a field differs from its column"
 
     return explain
 
 
 def halving(parse: Parser, otherwise: Parser, few: int = 1) -> Parser:
-    """What `parse` refuses in a block of `few` rows or less is left to the other parser, which refuses nothing."""
+    """Pass blocks of at most `few` rows that `parse` rejects to the other parser, which accepts everything."""
 
     def parse_all(values: pa.Array) -> Parsed:
         try:
@@ -100,29 +100,27 @@ def halving(parse: Parser, otherwise: Parser, few: int = 1) -> Parser:
 
 
 def _json_parser(schema: pa.Schema) -> Parser:
-    # Arrow reads a date from a number only, and a time without a zone from one with a zone: these come as text, and are
-    # cast.
+    # Arrow reads a date only from a number, and a time without a zone also from text with a zone: read these as text,
+    # then cast.
     as_written = pa.schema([field.with_type(_without_dates(field.type)) for field in schema])
     options = arrow_json.ParseOptions(explicit_schema=as_written, unexpected_field_behavior="ignore")
 
     def parse(values: pa.Array) -> Parsed:
         text, bad = lines_of(values, json=True, empty_row=b"{}")
-        # One block: threads and pieces are the business of Spark's tasks.
+        # One block: Spark's tasks provide the parallelism.
         reading = arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1)
         table = arrow_json.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
         found = _parsed(table, as_written, bad)
         columns = [column.cast(field.type) for column, field in zip(found.columns, schema, strict=True)]
         for column in columns:
-            column.validate(
-                full=True
-            )  # Arrow has not looked whether text is UTF-8, nor at the digits of decimals
+            column.validate(full=True)  # Arrow validates neither UTF-8 nor the digits of decimals
         return Parsed(columns, found.bad)
 
     return parse
 
 
 def _plain_first(schema: pa.Schema, parse: Parser) -> Parser:
-    """Rows of the usual kind by our own loop, the others by the parser."""
+    """Parse plain rows with our loop, the others with the parser."""
     if not is_plain(schema):
         return parse
     reader = PlainReader(schema)
@@ -130,7 +128,7 @@ def _plain_first(schema: pa.Schema, parse: Parser) -> Parser:
     def parse_all(values: pa.Array) -> Parsed:
         try:
             columns, odd = reader.read(values)
-        except pa.ArrowInvalid:  # a text is no UTF-8
+        except pa.ArrowInvalid:  # text is not UTF-8
             return parse(values)
         if not odd.any():
             return Parsed(columns, odd)
@@ -184,7 +182,7 @@ def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
 
 
 def _single_reader(form: ValueFormat, wanted: list[str]) -> Callable[[bytes], dict[str, Any]]:
-    """Of formats that are read value by value."""
+    """Reader for formats that are decoded value by value."""
     if form.kind == "avro":
         from barnabas.tables.parsing.avro import avro_reader
 
@@ -214,7 +212,7 @@ def _single_parser(read: Callable[[bytes], dict[str, Any]], schema: pa.Schema) -
 
 
 def _nothing_of(schema: pa.Schema) -> Parser:
-    """Nulls for values that do not fit."""
+    """Nulls for values that do not match."""
 
     def parse(values: pa.Array) -> Parsed:
         return Parsed([pa.nulls(len(values), field.type) for field in schema], np.ones(len(values), np.bool_))
@@ -234,5 +232,5 @@ def _parsed(table: pa.Table, schema: pa.Schema, bad: npt.NDArray[np.bool_]) -> P
 
 
 def _whole(column: Any) -> pa.Array:
-    """Some versions of pyarrow give a chunked array even when it is one."""
+    """Some versions of pyarrow return a chunked array even for one chunk."""
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column

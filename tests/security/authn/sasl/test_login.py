@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.security.authn.sasl.login import (
+    AuthenticationFailedError,
+    Challenge,
+    Done,
+    Login,
+    Offered,
+    OutOfOrderError,
+    UnsupportedMechanismError,
+)
 from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
-from barnabas.security.authn.sasl.login import Login, Offered, OutOfOrderError, UnsupportedMechanismError
 
 
 class Echo:
@@ -32,6 +39,7 @@ OFFER = {
     "ECHO": Offered(Echo, 5000),
     "PASSING": Offered(lambda: Echo(expires_ms=10_000)),
     "OTHER": Offered(Echo),
+    "SCRAM-SHORT": Offered(Echo, max_bytes=10),
 }
 
 
@@ -142,3 +150,16 @@ def test_a_session_ends_with_the_credential_or_at_the_limit(
     mechanism: str, now_ms: int, lifetime_ms: int
 ) -> None:
     assert logged_in(mechanism).lifetime_ms(now_ms) == lifetime_ms
+
+
+def test_a_message_that_is_too_long_is_refused_before_it_is_parsed() -> None:
+    login = Login(OFFER)
+    login.begin("SCRAM-SHORT", now=0.0)
+    assert login.step(b"0123456789") == Challenge(b"who?")
+
+    with pytest.raises(
+        AuthenticationFailedError, match=r"11 bytes, .* allows 10 \(barnabas.sasl.scram.max.bytes\)"
+    ):
+        login.step(b"0123456789a")
+    with pytest.raises(OutOfOrderError):
+        login.step(b"alice")

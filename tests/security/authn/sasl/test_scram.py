@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
 from barnabas.client.security.scram import scram
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.principal import Principal
 from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
 from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.security.authn.sasl.scram_users import StoredUsers
 from barnabas.security.authn.scram import new_credential
+from barnabas.security.principal import Principal
+from tests.longest_step import LONGEST_STEP
 
 NAME, PASSWORD = "al=ice, x", "her secret"
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -109,7 +113,7 @@ def test_an_unknown_user_looks_like_most_users() -> None:
         (b"p=tls-unique,,n=a,r=abc", "insists on channel binding"),
         (b"n,,m=new,n=a,r=abc", "insists on an extension"),
         (b"n,,n=,r=abc", "not as RFC 5802 says"),
-        (b"n,,n=a=b,r=abc", "not as RFC 5802 says"),
+        (b"n,,n=a=b,r=abc", "neither =2C nor =3D"),
         (b"n,,n=a,r=", "not as RFC 5802 says"),
         (b"x,,n=a,r=abc", "not as RFC 5802 says"),
         (b"n,,n=a,r=a c", "not as RFC 5802 says"),
@@ -186,3 +190,21 @@ def test_a_token_is_no_user() -> None:
     ours.step(message)
     assert not ours.blocks(b"c=biws")
     assert ours._known.principal is None
+
+
+@pytest.mark.parametrize("name", ["=", "a=", "=2", "=2c", "==2C2C", "=3=2CD", "=4D"])
+def test_a_name_with_an_equals_sign_that_is_not_escaped_is_refused(name: str) -> None:
+    assert "neither =2C nor =3D" in refusal(lambda: exchange().step(f"n,,n={name},r=abc".encode()))
+
+
+@pytest.mark.parametrize("letter", ["x", "=2C", "=", ","])
+def test_a_long_name_costs_no_more_than_its_length(letter: str) -> None:
+    message = f"n,,n={letter * 500_000},r=abc".encode()
+    tracemalloc.start()
+    began = time.thread_time()
+    with contextlib.suppress(AuthenticationFailedError):
+        exchange().step(message)
+    seconds, (_, peak) = time.thread_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < LONGEST_STEP * 2, "it is parsed only up to 4 KiB, and this is 512"
+    assert peak < 8 * len(message)

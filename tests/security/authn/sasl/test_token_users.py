@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
-from barnabas.security.principal import Principal
 from barnabas.security.authn.sasl.scram_users import StoredTokens
 from barnabas.security.authn.scram import matches
 from barnabas.security.authn.tokens import password_of
+from barnabas.security.principal import Principal
 
 SHA_256 = ScramMechanism.SHA_256
 TOKEN = DelegationToken("t", "User:alice", "User:alice", (), 0, 1500, 1500)

@@ -7,13 +7,19 @@ CHOICE    the client agrees, and may say in whose name it acts, which must be it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from barnabas.security.authn.kerberos_names import NoRuleError, Rule, short_name
-from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.authn.kerberos_names import NoRuleError, Rule, short_name
+from barnabas.security.authn.sasl.login import (
+    AuthenticationFailedError,
+    Challenge,
+    Done,
+    invalid_credentials,
+)
+from barnabas.security.principal import USER, Principal
 
 EXTRA = "pip install 'barnabas[kerberos]' (it needs libkrb5-dev and a C compiler on Debian)"
 NO_LAYER = b"\x01\0\0\0"  # the layers that there are, and the longest message of one
@@ -65,8 +71,11 @@ def _words(error: Any) -> str:
 
 
 class GssapiExchange:
-    def __init__(self, acceptor: Acceptor) -> None:
+    """`now_ms`: the clock where sessions end with the ticket; None where they outlive it, as in Kafka."""
+
+    def __init__(self, acceptor: Acceptor, now_ms: Callable[[], int] | None = None) -> None:
         self._acceptor = acceptor
+        self._now_ms = now_ms
         self._context = acceptor.new_context()
         self._state = _State.CONTEXT
 
@@ -108,4 +117,9 @@ class GssapiExchange:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from its principal"
             )
-        return Done(Principal(USER, name))
+        return Done(Principal(USER, name), expires_ms=self._ticket_end())
+
+    def _ticket_end(self) -> int | None:
+        if self._now_ms is None or self._context.lifetime is None:
+            return None
+        return self._now_ms() + int(self._context.lifetime * 1000)

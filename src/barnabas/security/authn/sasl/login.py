@@ -14,17 +14,14 @@ authenticated without an end cannot do it again, and who has done it again, not 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-from barnabas.security.principal import Principal
-
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.security.principal import Principal
 
+# -- A SASL exchange as the broker sees it: tokens of the client in, challenges out, a principal at the end
 
-# -- A SASL exchange as the broker sees it: tokens of the client in, challenges out, a principal at the end 
 
 class Challenge(NamedTuple):
     """The client has to say more."""
@@ -41,6 +38,8 @@ class Done(NamedTuple):
     """When the credential ends, by the clock; None: never."""
     token_id: str | None = None
     """Of the delegation token that it was, if it was one."""
+    is_current: Callable[[], bool] | None = None
+    """Whether the credential is still accepted; None where changes reach the broker in another way, or not at all."""
 
 
 class AuthenticationFailedError(Exception):
@@ -69,7 +68,6 @@ def invalid_credentials(mechanism: str, detail: str) -> AuthenticationFailedErro
     )
 
 
-
 AGAIN_SECONDS = 1.0  # between two authentications of a connection after its first, as in Kafka
 
 
@@ -79,12 +77,19 @@ class Offered(NamedTuple):
     exchange: Callable[[], ServerExchange]
     session_ms: int = 0
     """After this time the client has to authenticate again (`connections.max.reauth.ms`); 0: never."""
+    max_bytes: int | None = None
+    """The longest message; None: as long as the request may be (`sasl.server.max.receive.size`)."""
 
 
 Offer = Mapping[str, Offered]
 """The mechanisms of a listener by name."""
 
 NOTHING_OFFERED: Offer = {}
+
+
+def message_limit(mechanism: str) -> str:
+    """The setting that bounds the messages of a mechanism; all mechanisms of SCRAM have one."""
+    return f"barnabas.sasl.{mechanism.partition('-')[0].lower()}.max.bytes"
 
 
 class UnsupportedMechanismError(Exception):
@@ -110,8 +115,8 @@ class Login:
     """Times are monotonic seconds."""
 
     __slots__ = (
-        "_asked_versions", "_exchange", "_offer", "_since", "expires_ms", "is_again", "mechanism", "principal", "state",
-        "token_id",
+        "_asked_versions", "_exchange", "_is_current", "_offer", "_since", "expires_ms", "is_again", "mechanism",
+        "principal", "state", "token_id",
     )  # fmt: skip
 
     def __init__(self, offer: Offer) -> None:
@@ -119,6 +124,7 @@ class Login:
         self._exchange: ServerExchange | None = None
         self._since = float("-inf")
         self._asked_versions = False
+        self._is_current: Callable[[], bool] | None = None
         self.state = State.HANDSHAKE
         self.mechanism = ""
         self.principal: Principal | None = None
@@ -135,6 +141,11 @@ class Login:
     @property
     def is_done(self) -> bool:
         return self.state is State.DONE
+
+    @property
+    def is_revoked(self) -> bool:
+        """True if it has authenticated with a credential that is not accepted any more."""
+        return self._is_current is not None and not self._is_current()
 
     def may_not_begin(self, now: float) -> bool:
         """Has it authenticated for good, or again a moment ago? Doing so all the time would be work for nothing."""
@@ -183,12 +194,22 @@ class Login:
             self.state = State.FAILED
             raise OutOfOrderError("SaslAuthenticate without SaslHandshake")
         self.state = State.FAILED  # unless it goes well
+        self._check_size(message)
         result = exchange.step(message)
         if isinstance(result, Done):
             self._finish(result)
         else:
             self.state = State.EXCHANGE
         return result
+
+    def _check_size(self, message: bytes) -> None:
+        """Before anything of it is parsed: the client is not known yet."""
+        limit = self._offer[self.mechanism].max_bytes
+        if limit is not None and len(message) > limit:
+            raise AuthenticationFailedError(
+                f"Authentication failed: a message of {len(message)} bytes, and {self.mechanism} allows {limit} "
+                f"({message_limit(self.mechanism)})"
+            )
 
     def _finish(self, done: Done) -> None:
         self._exchange = None
@@ -197,6 +218,7 @@ class Login:
                 f"Cannot change principals during re-authentication from {self.principal}: {done.principal}"
             )
         self.principal, self.expires_ms, self.token_id = done.principal, done.expires_ms, done.token_id
+        self._is_current = done.is_current
         self.state = State.DONE
 
     def lifetime_ms(self, now_ms: int) -> int:

@@ -8,12 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from barnabas.security.authn.sasl.login import (
+    AuthenticationFailedError,
+    Challenge,
+    Done,
+    invalid_credentials,
+)
+from barnabas.security.authn.sasl.scram import unescaped
 from barnabas.security.jwt.verification import InvalidTokenError, Keys, Rules, Token, check_token
 from barnabas.security.principal import USER, Principal
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
 
 _REFUSAL = '{"status":"invalid_token"}'
-_HEADER = re.compile(r"n,(?:a=((?:[^=,\0]|=2C|=3D)+))?,")
+_HEADER = re.compile(r"n,(?:a=([^,\0]+))?,")
 _PAIR = re.compile(r"([A-Za-z]+)=([\x21-\x7e \t\r\n]*)")
 _SEPARATOR = "\x01"
 
@@ -47,7 +53,9 @@ class OAuthBearerExchange:
                 "Authentication failed: Client requested an authorization id that is different from the token's "
                 "principal name"
             )
-        return Done(Principal(USER, token.subject), expires_ms=token.expires_ms)
+        keys, key = self._keys, token.key
+        is_current = None if key is None else lambda: keys.holds(key)
+        return Done(Principal(USER, token.subject), expires_ms=token.expires_ms, is_current=is_current)
 
 
 def _parsed(message: bytes) -> tuple[str, str]:
@@ -64,9 +72,10 @@ def _parsed(message: bytes) -> tuple[str, str]:
     if None in pairs or len(values) != 1:
         raise _malformed()
     scheme, _, token = values[0].partition(" ")
-    if scheme.lower() != "bearer":
+    authorization_id = unescaped(match[1] or "")
+    if scheme.lower() != "bearer" or authorization_id is None:
         raise _malformed()
-    return (match[1] or "").replace("=2C", ",").replace("=3D", "="), token.strip()
+    return authorization_id, token.strip()
 
 
 def _malformed() -> AuthenticationFailedError:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barnabas.security.authn.jaas import LoginModule
-from barnabas.security.principal import USER, Principal
 from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
+from barnabas.security.principal import USER, Principal
 
 _USER_OPTION = "user_"
 
 
 class PasswordCheck(Protocol):
-    """Knows passwords; `blocks` says that it asks another server for them."""
+    """Knows passwords; `blocks` says that it asks another server for them.
+
+    One that takes several names for the same user has a method `principal_name(username)`, too.
+    """
 
     blocks: bool
 
@@ -35,6 +38,18 @@ class ListedUsers:
     def is_right(self, username: str, password: str) -> bool:
         expected = self._digests.get(username, self._of_nobody)
         return hmac.compare_digest(expected, _digest(password))
+
+    def replace(self, other: ListedUsers) -> None:
+        """Take over other users. Exchanges in progress and later re-authentications see them."""
+        self._digests = other._digests
+
+    def unchanged(self, username: str) -> Callable[[], bool]:
+        """Tells, whenever it is called, whether the user still has the password of now."""
+        digest = self._digests.get(username)
+        return lambda: self._digests.get(username) == digest
+
+
+NO_USERS = ListedUsers({})
 
 
 def listed_users(module: LoginModule) -> ListedUsers:
@@ -70,12 +85,20 @@ class PlainExchange:
                 "Authentication failed: Invalid username or password",
                 f"wrong password, or no user {username!r}",
             )
+        name = self._principal_name(username)
         # With a free choice of name here, a client could be anybody (CVE-2017-12610).
-        if authorization_id and authorization_id != username:
+        if authorization_id not in ("", username, name):
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        return Done(Principal(USER, username))
+        check = self._check
+        is_current = check.unchanged(username) if isinstance(check, ListedUsers) else None
+        return Done(Principal(USER, name), is_current=is_current)
+
+    def _principal_name(self, username: str) -> str:
+        """As given, unless the check knows better; others have written checks before there was such a method."""
+        principal_name: Callable[[str], str] = getattr(self._check, "principal_name", str)
+        return principal_name(username)
 
     def _is_right(self, username: str, password: str) -> bool:
         try:

@@ -20,11 +20,16 @@ import secrets
 from typing import NamedTuple, NoReturn, Protocol
 
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done, invalid_credentials
+from barnabas.security.authn.sasl.login import (
+    AuthenticationFailedError,
+    Challenge,
+    Done,
+    invalid_credentials,
+)
 from barnabas.security.authn.scram import stored_key
+from barnabas.security.principal import Principal
 
-_NAME = r"((?:[^=,\0]|=2C|=3D)+)"
+_NAME = r"([^,\0]+)"  # with `=` in =2C and =3D only: `unescaped` sees to that
 _NONCE = r"([\x21-\x2b\x2d-\x7e]{1,512})"
 _EXTENSIONS = r"((?:,[A-Za-z]+=[^,\0]+)*)"
 _FIRST = re.compile(rf"([ny]|p=[A-Za-z0-9.-]+),(?:a={_NAME})?,(m=[^,]*,)?n={_NAME},r={_NONCE}{_EXTENSIONS}")
@@ -93,8 +98,10 @@ class ScramExchange:
             self._refuse("the client insists on channel binding, which is not offered")
         if mandatory:
             self._refuse("the client insists on an extension of SCRAM that is not known")
-        username = _unescaped(name)
-        if authorization_id is not None and _unescaped(authorization_id) != username:
+        username = unescaped(name)
+        if username is None:
+            self._refuse("a name has an = that begins neither =2C nor =3D")
+        if authorization_id is not None and unescaped(authorization_id) != username:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
@@ -138,7 +145,10 @@ class ScramExchange:
         raise invalid_credentials(self._mechanism.sasl_name, detail) from None
 
 
-def _unescaped(name: str) -> str:
+def unescaped(name: str) -> str | None:
+    """A `saslname` of RFC 5802 as its owner writes it; None if it is not one."""
+    if "=" in name.replace("=2C", ",").replace("=3D", ","):
+        return None
     return name.replace("=2C", ",").replace("=3D", "=")
 
 

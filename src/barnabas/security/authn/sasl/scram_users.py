@@ -7,12 +7,6 @@ that it takes the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
-from barnabas.security.principal import Principal
-from barnabas.security.authn.sasl.scram import Known
-from barnabas.security.authn.tokens import credential_of, is_expired
-
 import hashlib
 import hmac
 import secrets
@@ -20,13 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.principal import USER, Principal
+from barnabas.security.authn.credentials import DelegationToken, ScramCredential, ScramMechanism
 from barnabas.security.authn.sasl.scram import Known
 from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES
-
+from barnabas.security.authn.tokens import credential_of, is_expired
+from barnabas.security.principal import USER, Principal
 
 # -- Delegation tokens as names that log in over SCRAM (KIP-48) ----------------------------------------
+
 
 class StoredTokens:
     """The tokens in the cluster's metadata, as they are at the moment of the question. Without a secret key there are
@@ -49,7 +44,6 @@ class StoredTokens:
         kind, _, name = token.owner.partition(":")
         owner = Principal(kind, name, is_token_authenticated=True)
         return Known(credential_of(token, mechanism, self._key, salt), owner, token.expires_ms)
-
 
 
 Credentials = Mapping[Any, ScramCredential]

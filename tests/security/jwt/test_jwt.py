@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from barnabas.common.clock import ManualClock
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.jwt.jwk import parse_keys
 from barnabas.security.jwt.jwks import KeySource, key_source
 from barnabas.security.jwt.verification import InvalidTokenError, Rules, check_token
-from barnabas.security.authn.credentials import SecuritySettingError
 from tests.identity_provider import AUDIENCE, ISSUER, SigningKey, claims, encoded
 
 RULES = Rules(ISSUER, frozenset({AUDIENCE}))
@@ -28,6 +28,9 @@ class Known:
 
     def find(self, key_id: str | None) -> Any:
         return self.keys.get(key_id)
+
+    def holds(self, key: object) -> bool:
+        return key in self.keys.values()
 
 
 def check(token: str, rules: Rules = RULES) -> Any:
@@ -50,7 +53,9 @@ def test_a_token_that_the_provider_has_signed_counts(key: SigningKey, algorithm:
 def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
     rules = RULES._replace(subject_claim="email", scope_claim="scp")
 
-    assert check(RSA.sign(claims(email="a@b", scp=["x"])), rules)[0::2] == ("a@b", {"x"})
+    token = check(RSA.sign(claims(email="a@b", scp=["x"])), rules)
+
+    assert (token.subject, token.scope) == ("a@b", {"x"})
 
 
 @pytest.mark.parametrize(
@@ -189,6 +194,22 @@ def test_keys_are_fetched_once_and_when_they_are_old(
 
     assert source.find("rsa") is not None
     assert fetches.count == 2
+
+
+def test_the_refresh_interval_counts_even_below_the_longest_backoff(
+    fetches: Fetches, clock: ManualClock
+) -> None:
+    often = KeySource(fetches, "test", 0.2, (0.1, 10.0), clock.monotonic)
+    often.renew_if_old()
+    clock.advance(100)
+    often.renew_if_old()
+    assert fetches.count == 1
+    clock.advance(100)
+    often.renew_if_old()
+    clock.advance(200)
+    assert often.find("rsa") is not None
+
+    assert fetches.count == 3
 
 
 def test_a_new_key_is_found_and_made_up_names_cost_little(

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.security.authn.jaas import parse_jaas
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.authn.jaas import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -14,15 +14,15 @@ import pytest
 
 from barnabas.config.setting import ConfigError
 from barnabas.network.exposure import warn_if_metrics_exposed
-from barnabas.web.credentials import HttpCredentials
 from barnabas.testing import EmbeddedBroker
+from barnabas.web.credentials import HttpCredentials
 
 PASSWORD, TOKEN = "open sesame", "tok-4711"
 
 
 def head(*authorizations: str) -> bytes:
     lines = "".join(f"Authorization: {each}\r\n" for each in authorizations)
-    return f"GET /metrics HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
+    return f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n".encode()
 
 
 def basic(text: str) -> str:
@@ -163,7 +163,7 @@ def test_a_listener_without_tls_cannot_lend_its_certificate(tmp_path: Path) -> N
         ("localhost:9100", False, False, None),
         ("*:9100", False, False, "read the names"),
         ("0.0.0.0:9100", False, True, "read the names"),
-        ("[::]:9100", True, False, "read on the way"),
+        ("[::]:9100", True, False, "sent unencrypted"),
         ("broker-1:9100", True, True, None),
     ],
 )

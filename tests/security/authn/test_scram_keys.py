@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 
+from barnabas.common.cooperative import finish
 from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
 from barnabas.security.authn.scram import (
     FEWEST_ITERATIONS,
@@ -15,7 +16,6 @@ from barnabas.security.authn.scram import (
     salted_password,
 )
 from barnabas.security.authn.tokens import TokenSecrets, credential_of, hmac_of, password_of
-from barnabas.common.cooperative import finish
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 COVERED = (

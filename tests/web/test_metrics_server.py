@@ -52,7 +52,7 @@ async def ask(server: MonitoringServer, request: bytes) -> tuple[int, str, str]:
 
 
 def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 @scenario
@@ -167,7 +167,7 @@ async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
     async with monitoring(samples=MANY, limits=MonitoringLimits(answer_seconds=3600)) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
         await until(lambda: len(server._sending) == 8 == len(server._open))
-        buffered = [writer.transport.get_write_buffer_size() for writer in server._open]  # type: ignore[attr-defined]
+        buffered = [writer.transport.get_write_buffer_size() for writer in server._open]
         assert max(buffered) <= 2 * PIECE_BYTES
         for client in clients:
             client.close()
@@ -213,3 +213,24 @@ async def test_fewer_connections_may_be_allowed() -> None:
         assert len(server._open) == 2
         for client in clients:
             client.close()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Host: attacker.example",
+        "Host: 127.0.0.1\r\nOrigin: http://attacker.example",
+        "Host: 127.0.0.1\r\nOrigin: null",
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/health"])
+def test_pages_of_other_sites_and_foreign_names_are_refused_on_loopback(path: str, headers: str) -> None:
+    @scenario
+    async def run() -> None:
+        async with monitoring() as server:
+            status, _, body = await ask(server, f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+            assert (status, "127.0.0.1" in body) == (403, True)
+            for good in ("Host: localhost:1", "Host: [::1]:9", "Host: 127.0.0.1", "Accept: */*"):
+                assert (await ask(server, f"GET {path} HTTP/1.1\r\n{good}\r\n\r\n".encode()))[0] == 200
+
+    run()

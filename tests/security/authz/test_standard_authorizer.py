@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.common.cooperative import Steps
 from barnabas.security.authz import standard_authorizer
 from barnabas.security.authz.acl_index import NO_ACLS
 from barnabas.security.authz.acls import ALL_OPERATIONS, EVERYONE, AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer, judge
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
-from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer, judge
-from barnabas.common.cooperative import Steps
-from tests.security.acl_sets import (
+from tests.security.authz.acl_sets import (
     ALICE,
     BOB,
     acl_sets,
@@ -37,7 +37,8 @@ WRITE, READ, DESCRIBE = Operation.WRITE, Operation.READ, Operation.DESCRIBE
 
 
 def client(principal: str = ALICE, host: str = "10.0.0.1") -> RequestContext:
-    return RequestContext(Principal(*principal.split(":")), "PLAINTEXT", host)
+    kind, name = principal.split(":")
+    return RequestContext(Principal(kind, name), "PLAINTEXT", host)
 
 
 def topic_acl(
