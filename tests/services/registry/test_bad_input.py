@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from tests.services.registry.rest import Rest
 
@@ -45,6 +47,77 @@ def test_a_bad_body_is_refused(rest: Rest, body: bytes, status: int, code: int) 
     answer = rest.post("/subjects/bad/versions", body)
     assert (answer.status, answer.code) == (status, code)
     assert rest.get("/").status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/schemas/ids/{'9' * 5000}", 404),
+        (f"/schemas/ids/{'9' * 5000}/schema", 404),
+        (f"/schemas/ids/{'9' * 5000}/subjects", 404),
+        (f"/schemas/ids/{'9' * 5000}/versions", 404),
+        ("/schemas/ids/%D9%A3", 404),
+        (f"/subjects/x/versions/{'9' * 5000}", 422),
+        (f"/subjects/x/versions/{'9' * 5000}/schema", 422),
+        (f"/subjects?offset={'9' * 5000}", 404),
+        (f"/subjects?limit={'9' * 5000}", 404),
+        ("/subjects?limit=1_0", 404),
+        ("/subjects?offset=-3", 200),
+    ],
+)
+def test_a_number_of_any_length_is_answered(rest: Rest, path: str, status: int) -> None:
+    assert rest.get(path).status == status
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5000, "NaN", "Infinity"])
+@pytest.mark.parametrize("word", ["maxLength", "multipleOf", "minimum"])
+def test_a_number_that_json_cannot_hold_is_refused(rest: Rest, word: str, number: str) -> None:
+    text = f'{{"type":"string","{word}":{number}}}'
+    assert rest.register("numbers", text, "JSON").code == 42201
+    body = f'{{"schema":"\\"int\\"","metadata":{{"properties":{{"x":{number}}}}}}}'.encode()
+    assert rest.post("/subjects/numbers/versions", body).code == 400
+    body = f'{{"schema":"\\"int\\"","references":[{{"name":"x","subject":"y","version":{number}}}]}}'.encode()
+    assert rest.post("/subjects/numbers/versions", body).code == 400
+
+
+def test_steps_whose_quotient_no_number_holds_are_compared(rest: Rest) -> None:
+    rest.put("/config/steps", {"compatibility": "BACKWARD"})
+    steps = ["1e308", "1e-308", "1" + "0" * 400, "3"]
+    assert rest.register("steps", '{"type":"number","multipleOf":1}', "JSON").status == 200
+    for step in steps:
+        assert rest.register("steps", f'{{"type":"number","multipleOf":{step}}}', "JSON").status in (200, 409)
+
+
+@pytest.mark.parametrize("rules", [5, [1], [{"name": []}], {"a": 1}])
+def test_rules_of_any_shape_do_not_end_in_an_error_of_the_server(rest: Rest, rules: Any) -> None:
+    body = {"defaultRuleSet": {"domainRules": rules}}
+    assert rest.put("/config/rules", body).status == 200
+    answer = rest.register("rules", '"int"', ruleSet={"domainRules": rules})
+    assert answer.status == 200
+    rest.delete("/config/rules")
+
+
+@pytest.mark.parametrize(
+    "name", ["_.proto", "./_.proto", "./a.proto", "a//b.proto", "../a.proto", "/a.proto"]
+)
+def test_a_protobuf_reference_cannot_stand_for_another_file(rest: Rest, name: str) -> None:
+    head = 'syntax = "proto3"; '
+    assert rest.register("other", f"{head} message Other {{ int32 a = 1; }}", "PROTOBUF").status == 200
+    reference = {"name": name, "subject": "other", "version": 1}
+    answer = rest.register("main", f"{head} message Main {{}}", "PROTOBUF", references=[reference])
+    assert answer.code == 42201
+    assert "reference" in answer.body["message"]
+
+
+def test_a_descriptor_that_no_compiler_makes_is_refused(rest: Rest) -> None:
+    file = FileDescriptorProto(name="x.proto", syntax="proto3")
+    message = file.message_type.add(name="M")
+    entry = message.nested_type.add(name="E")
+    entry.options.map_entry = True
+    message.field.add(name="f", number=1, type=11, label=3, type_name=".M.E")
+    message.field.add(name="g", number=2, type=9, label=1, oneof_index=7)
+    text = base64.b64encode(file.SerializeToString()).decode()
+    assert rest.register("descriptor", text, "PROTOBUF").code == 42201
 
 
 def test_more_references_than_allowed_are_refused(rest: Rest) -> None:

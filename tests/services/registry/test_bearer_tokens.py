@@ -16,8 +16,8 @@ from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.embedded_registry import EmbeddedRegistry
 from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
-from tests.services.registry.rest import Answer, Rest
 from tests.sasl_broker import login, sasl_settings
+from tests.services.registry.rest import Answer, Rest
 
 LITERAL, ALLOW = 3, 3
 KEYS = "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url"

@@ -12,11 +12,19 @@ import pytest
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
+from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.api import ApiKey
 from barnabas.services.registry.leadership import Identity, choose, read_identity
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
+from barnabas.services.registry.state import State
 from barnabas.services.registry.topic import UnsuitableTopicError
+from barnabas.services.registry.writing import SchemaWriter
 from barnabas.testing import EmbeddedBroker
+from tests.frame_proxy import FrameProxy, proxied_broker
 from tests.services.registry.rest import NEW_FIELDS, Answer, Rest
+from tests.spark.sink.reading import read_committed
 
 ONE, TWO = Identity("a", 1), Identity("b", 2)
 
@@ -131,14 +139,18 @@ def test_ids_of_aborted_records_are_not_given_again(broker: EmbeddedBroker) -> N
             writer = store._writer
             key = b'{"keytype":"SCHEMA","subject":"ghost","version":1,"magic":1}'
             value = b'{"subject":"ghost","version":1,"id":500,"schema":"\\"int\\"","deleted":false}'
-            end = writer._transactions.end
+            assert writer._producer is not None
+            transactions = writer._producer._transactions
+            end = transactions.end
 
-            async def abort(*args: object, committed: bool) -> None:
-                await end(*args, committed=False)  # type: ignore[arg-type]
+            async def abort(
+                name: str, identity: ProducerIdAndEpoch, *, committed: bool, is_v2: bool
+            ) -> ProducerIdAndEpoch:
+                return await end(name, identity, committed=False, is_v2=is_v2)
 
-            writer._transactions.end = abort  # type: ignore[method-assign, assignment]
+            transactions.end = abort  # type: ignore[method-assign, assignment]
             offset = await writer.write([(key, value)])
-            writer._transactions.end = end  # type: ignore[method-assign]
+            transactions.end = end  # type: ignore[method-assign]
             await store.reader.reached(offset)
             assert not store.state.versions("ghost")
             assert await register(server, "b", enum(2)) == 501
@@ -187,5 +199,134 @@ def test_records_of_others_are_read_and_their_keys_are_kept(broker: EmbeddedBrok
             assert await register(server, "new", enum(7)) == 41
             key = next(iter(server.store.state._raw_keys))
             assert server.store.state.key_bytes(key) == broker_key
+
+    asyncio.run(work())
+
+
+def test_a_commit_that_arrives_late_does_not_end_the_next_write() -> None:
+    async def write(broker: EmbeddedBroker, proxy: FrameProxy, topic: str) -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            writer = SchemaWriter(client, TopicPartition(topic, 0))
+            await writer.begin()
+            late = proxy.hold(ApiKey.END_TXN)
+            await writer.write([(b"first", b"1")])
+            proxy.before(ApiKey.PRODUCE, 1, late.deliver)
+            await writer.write([(b"second", b"2")])
+            assert writer.is_ready
+
+    with proxied_broker() as (broker, proxy):
+        topic = broker.create_topic()
+        asyncio.run(write(broker, proxy, topic))
+        assert [one.key() for one in read_committed(broker.bootstrap_servers, topic)] == [b"first", b"second"]
+
+
+BAD_RECORDS = [
+    (b'{"keytype":"SCHEMA","subject":"bad","version":1,"magic":1}', value)
+    for value in (
+        b'{"id":1,"schema":"x","schemaType":{}}',
+        b'{"id":1,"schema":"x","schemaType":["AVRO"]}',
+        b'{"id":1,"schema":"\\"int\\"","references":5}',
+        b'{"id":1,"schema":"\\"int\\"","references":[{"name":"x","subject":{},"version":[]}]}',
+        b'{"id":1,"schema":"\\"int\\"","guid":{}}',
+        b'{"id":1e999,"schema":"x"}',
+        b'{"id":1,"schema":"\\"int\\"","metadata":{"x":' + b"[" * 5000,
+        b"[" * 100_000,
+        b"\xff\xfe",
+    )
+] + [
+    (b'{"keytype":"CONFIG","subject":"bad","magic":0}', b'{"compatibilityLevel":{}}'),
+    (b'{"keytype":"CONFIG","subject":{},"magic":0}', b"{}"),
+    (b'{"keytype":"MODE","subject":"bad","magic":0}', b'{"mode":[]}'),
+    (b'{"keytype":{},"magic":0}', b"{}"),
+    (b'{"keytype":"DELETE_SUBJECT","subject":"bad","magic":0}', b'{"version":true}'),
+    (b"[" * 100_000, b"{}"),
+    (b'{"magic":0,"keytype":"NOOP"}', b"["),
+]  # fmt: skip
+
+
+def test_records_that_cannot_be_understood_are_skipped(broker: EmbeddedBroker) -> None:
+    async def work() -> None:
+        topic = "_malformed"
+        await asyncio.to_thread(broker.create_topic, topic, 1, {"cleanup.policy": "compact"})
+        async with Client(broker.bootstrap_servers) as client, Producer(client) as producer:
+            for key, value in BAD_RECORDS:
+                await producer.send(topic, value, key)
+        async with registries(broker, 1, "malformed") as (server,):
+            await agreed([server])
+            first = await register(server, "good", enum(1))
+            async with Client(broker.bootstrap_servers) as client, Producer(client) as producer:
+                for key, value in BAD_RECORDS:
+                    await producer.send(topic, value, key)
+            assert await register(server, "good-too", enum(2)) == first + 1
+            assert await register(server, "bad", enum(3)) == first + 2
+
+    asyncio.run(work())
+
+
+def test_a_record_that_the_state_stumbles_over_is_logged_and_skipped(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it is: no program that may write to the topic ends the registry with it."""
+    replay = State.replay
+
+    def stumble(state: State, key: bytes, value: bytes, producer_id: int) -> None:
+        if b"stumble" in key:
+            raise ZeroDivisionError("on purpose")
+        replay(state, key, value, producer_id)
+
+    monkeypatch.setattr(State, "replay", stumble)
+
+    async def work() -> None:
+        async with registries(broker, 1, "stumbling") as (server,):
+            await agreed([server])
+            await register(server, "stumble", enum(1))
+            await register(server, "good", enum(2))
+
+    asyncio.run(work())
+    assert "is skipped, it cannot be understood: ZeroDivisionError: on purpose" in caplog.text
+
+
+def test_a_task_that_dies_ends_the_registry(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        died = asyncio.Event()
+        settings = RegistrySettings(
+            broker.bootstrap_servers, listen=Address("127.0.0.1", 0), topic="_dying", group="dying"
+        )
+        server = RegistryServer(settings, died.set)
+        await server.start()
+        try:
+            await agreed([server])
+            monkeypatch.setattr(server.store.reader, "_wake", None)  # nothing that anybody expects to fail
+            with pytest.raises(AssertionError, match="follows its topic"):
+                await register(server, "a", enum(1))
+            async with asyncio.timeout(60):
+                await died.wait()
+            assert server.is_dead
+        finally:
+            await server.stop()
+
+    asyncio.run(work())
+
+
+def test_a_deletion_whose_answer_was_lost_before_another_registry_led_is_not_repeated(
+    broker: EmbeddedBroker,
+) -> None:
+    async def work() -> None:
+        async with registries(broker, 1, "lost-answer") as (server,):
+            await agreed([server])
+            await register(server, "a", enum(1))
+            writer = server.store._writer
+            write = writer.write
+
+            async def lose_the_answer(entries: list[tuple[bytes, bytes | None]]) -> int:
+                writer.write = write  # type: ignore[method-assign]
+                await write(entries)
+                writer.give_up()
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "another registry leads")
+
+            writer.write = lose_the_answer  # type: ignore[method-assign, assignment]
+            assert await server.service.delete_subject("a", permanent=False) == [1]
+            writer.write = lose_the_answer  # type: ignore[method-assign, assignment]
+            assert await server.service.delete_subject("a", permanent=True) == [1]
 
     asyncio.run(work())

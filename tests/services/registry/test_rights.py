@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import http.client
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +15,10 @@ from barnabas.client.access import logins
 from barnabas.client.access.acls import create_acls, delete_acls
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
-from barnabas.services.registry.api.routes import ROUTES, On, Route
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.services.registry.api.routes import ROUTES, On, Route
 from barnabas.testing import EmbeddedBroker
 from tests.services.registry.rest import Answer, Rest
 
@@ -74,7 +77,7 @@ def ask(client: Rest, route: Route, subject: str) -> Answer:
     return client.ask(route.method, path, body)
 
 
-WITH_RIGHT = [route for route in ROUTES if route.on in (On.TOPIC, On.CLUSTER)]
+WITH_RIGHT = [route for route in ROUTES if route.on not in (On.NOTHING, On.SHOWN)]
 
 
 @pytest.mark.parametrize("subject", ["there-value", "nowhere-value"])
@@ -93,6 +96,39 @@ def test_an_endpoint_is_refused_without_its_right_and_answered_with_it(
     else:
         allow(secured, ResourceType.TOPIC, topic, route.operation)
     assert ask(alice, route, subject).status != 403
+
+
+@pytest.mark.parametrize(
+    "path", ["__GLOBAL__", ":.:__GLOBAL__", "%3A.%3A__GLOBAL__", ":.__GLOBAL:", ":.acme:"]
+)
+@pytest.mark.parametrize("kind", ["config", "mode"])
+def test_rights_are_decided_by_what_changes_and_not_by_the_path(
+    secured: EmbeddedBroker, alice: Rest, kind: str, path: str
+) -> None:
+    """A topic may be called __GLOBAL__: rights on it are no rights on the configuration of all."""
+    forbid_all(secured)
+    for name in ("__GLOBAL__", ":.:__GLOBAL__", "acme"):
+        for operation in (Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS):
+            allow(secured, ResourceType.TOPIC, name, operation)
+    body = {"compatibility": "NONE"} if kind == "config" else {"mode": "READONLY"}
+    for context in ("", "/contexts/."):
+        assert alice.put(f"{context}/{kind}/{path}", body).code == 40301
+        assert alice.delete(f"{context}/{kind}/{path}").code == 40301
+        assert alice.get(f"{context}/{kind}/{path}").code == 40301
+    with Rest(secured.registry_url, "admin:admin's") as admin:
+        assert admin.get("/config").body["compatibilityLevel"] == "BACKWARD"
+        assert admin.get("/mode").body == {"mode": "READWRITE"}
+
+
+@pytest.mark.parametrize("name", [".%3Athere-value", "a%3Ab", ".%00", "x%0Ay"])
+def test_a_context_in_a_path_has_neither_colons_nor_control_characters(
+    secured: EmbeddedBroker, name: str
+) -> None:
+    with Rest(secured.registry_url, "admin:admin's") as admin:
+        assert admin.get(f"/contexts/{name}/subjects").code == 422
+        assert admin.put(f"/contexts/{name}/config/x", {"compatibility": "NONE"}).code == 422
+        assert admin.get("/contexts/:.acme:/subjects").status == 200
+        assert admin.put("/config/a%00b", {"compatibility": "NONE"}).code == 42208
 
 
 def test_lists_show_what_may_be_read_and_nothing_else(secured: EmbeddedBroker, alice: Rest) -> None:
@@ -119,6 +155,20 @@ def test_nobody_and_a_wrong_password_are_refused_with_401(secured: EmbeddedBroke
                 assert client.get(path).status == 401
 
 
+@pytest.mark.parametrize("login", ["", "alice:wrong"])
+def test_a_body_is_not_read_before_its_sender_is_known(secured: EmbeddedBroker, login: str) -> None:
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(secured.registry_url).netloc, timeout=60)
+    connection.putrequest("POST", "/subjects/there-value/versions")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "1000000")
+    if login:
+        connection.putheader("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+    connection.endheaders(b"{")
+    with connection.getresponse() as answer:
+        assert answer.status == 401
+    connection.close()
+
+
 def test_importing_ids_and_referring_to_subjects_need_rights_of_their_own(
     secured: EmbeddedBroker, alice: Rest
 ) -> None:
@@ -131,7 +181,7 @@ def test_importing_ids_and_referring_to_subjects_need_rights_of_their_own(
 
 
 def test_the_documentation_shows_every_endpoint_and_its_right() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "registry.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
     for route in ROUTES:
         needed = "a login" if route.on is On.NOTHING else route.operation.name
         assert f"| `{route.method} {route.path}` | {needed} |" in page

@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
 from barnabas.security.tls.authority import Authority
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
+from tests.services.registry.rest import Rest
 
 READY = "The schema registry is ready on "
 SECONDS = 60
@@ -62,19 +63,34 @@ def registry(broker: EmbeddedBroker, tls: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def test_clients_and_other_registries_speak_https(
-    registry_broker: EmbeddedBroker, authority: Authority, tls_file: Path
-) -> None:
+def test_clients_and_other_registries_speak_https(authority: Authority, tls_file: Path) -> None:
     with ExitStack() as stack:
-        urls = [stack.enter_context(registry(registry_broker, tls_file)) for _ in range(2)]
+        broker = stack.enter_context(EmbeddedBroker())
+        urls = [stack.enter_context(registry(broker, tls_file)) for _ in range(2)]
         assert all(url.startswith("https://127.0.0.1:") for url in urls)
         ids = set()
-        for url in urls:  # at most one of them leads; the embedded one, by http, may too
+        for url in urls:  # one of them leads
             settings = {"url": url, "ssl.ca.location": str(authority.certificate)}
             client = stack.enter_context(SchemaRegistryClient(settings))
             ids.add(client.register_schema("https-value", Schema('"string"', "AVRO")))
             assert client.get_latest_version("https-value").schema_id in ids
         assert len(ids) == 1
+
+
+def test_a_request_that_came_by_https_is_not_forwarded_in_plain_text(
+    registry_broker: EmbeddedBroker, authority: Authority, tls_file: Path
+) -> None:
+    """The embedded registry leads, by http."""
+    with Rest(registry_broker.registry_url) as plain:
+        assert plain.register("plain-value", '"string"').status == 200
+    with registry(registry_broker, tls_file) as url:
+        settings = {"url": url, "ssl.ca.location": str(authority.certificate), "max.retries": 0}
+        with (
+            SchemaRegistryClient(settings) as client,
+            pytest.raises(SchemaRegistryError, match="does not speak https") as refused,
+        ):
+            client.register_schema("https-value", Schema('"long"', "AVRO"))
+        assert refused.value.http_status_code == 503
 
 
 def test_a_certificate_that_is_missing_says_what_to_do(tmp_path: Path) -> None:

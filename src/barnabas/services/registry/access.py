@@ -5,24 +5,21 @@ A subject's rights are those of its topic (TopicNameStrategy): `orders-value` an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.client.access.logins import KafkaUser, KafkaUsers, login_from
 from barnabas.client.errors import ClientError, SecurityError
+from barnabas.client.schemas.subjects import topic_of
 from barnabas.client.security.settings import Security
 from barnabas.common.errors import KafkaError
-from barnabas.services.registry import errors
-from barnabas.services.registry.model import name_of
+from barnabas.config.setting import ConfigError
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-
-
-def topic_of(subject: str) -> str:
-    """Any other name than `TOPIC-key` and `TOPIC-value` stands for a topic of that name."""
-    name = name_of(subject)
-    for ending in ("-value", "-key"):
-        if name.endswith(ending) and len(name) > len(ending):
-            return name.removesuffix(ending)
-    return name
+from barnabas.services.registry import errors
+from barnabas.services.registry.certificates import CertificateUsers, CertifiedUser
+from barnabas.services.registry.topic import TOPIC
+from barnabas.web.origins import has_foreign_origin, host_name, is_cross_site, is_of_this_machine
 
 
 class Visitor(Protocol):
@@ -66,27 +63,95 @@ class KnownUser:
         return [subject for subject in subjects if topic_of(subject) in allowed]
 
 
-class Access:
-    """Turns an Authorization header into a visitor: 401 if the brokers do not believe it."""
+class Origins:
+    """Refuses requests that pages of other sites make a browser send, from their headers alone.
 
-    def __init__(self, bootstrap: str, security: Security) -> None:
+    `local_names` is None unless the registry listens on loopback: then only these names, and those of loopback, may be
+    in the Host header (DNS rebinding).
+    """
+
+    def __init__(self, local_names: frozenset[str] | None = None) -> None:
+        self._local_names = local_names
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        if is_cross_site(method, headers) or has_foreign_origin(headers):
+            raise errors.foreign_page("a page of another site sent this request; nothing was changed")
+        host = headers.get("host", "")
+        if self._local_names is None or is_of_this_machine(host) or host_name(host) in self._local_names:
+            return
+        raise errors.foreign_page(
+            f"this registry listens on loopback, and the Host header names {host[:100]!r}: use 127.0.0.1, or start "
+            "the registry with --advertised and the name that clients use"
+        )
+
+
+class OpenRegistryError(ConfigError):
+    """Brokers know clients by certificates, and the registry would know nobody."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the brokers know clients by certificates, and this registry would serve everybody with rights of its own: "
+            "give it --tls FILE with ssl.client.auth=required and ssl.truststore.location, or --open if everybody "
+            "who reaches it may read and change all schemas"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What is known of a request before its body is read."""
+
+    authorization: str = ""
+    certificate: bytes | None = None  # in DER
+    host: str = ""
+    is_forwarded: bool = False
+
+
+class Access:
+    """Turns a login or a certificate into a visitor, before a body is read: 401 if brokers do not know it."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        security: Security,
+        certificates: CertificateUsers | None = None,
+        topic: str = TOPIC,
+    ) -> None:
         self._security = security
         self._users = KafkaUsers(bootstrap, security, "schema-registry-user")
+        self._certificates = certificates
+        self._topic = topic
         self._anyone = Anyone()
 
     @property
     def is_open(self) -> bool:
-        return self._security.sasl is None
+        return self._security.sasl is None and self._certificates is None
 
     async def close(self) -> None:
         await self._users.close()
+        if self._certificates is not None:
+            await self._certificates.close()
 
-    async def visitor(self, authorization: str) -> Visitor:
+    async def visitor(self, caller: Caller) -> Visitor:
         if self.is_open:
             return self._anyone
         try:
-            return KnownUser(await self._users.user(login_from(authorization, self._security)))
+            if self._security.sasl is None:
+                return await self._by_certificate(caller)
+            return KnownUser(await self._users.user(login_from(caller.authorization, self._security)))
         except SecurityError:
             raise errors.unauthorized() from None
         except (ClientError, KafkaError) as error:
             raise errors.store_error(f"no broker says who this is: {error}") from error
+
+    async def _by_certificate(self, caller: Caller) -> Visitor:
+        """A request that another registry forwards comes with that one's certificate: it has checked the client's
+        rights. A registry is who may write to the topic."""
+        assert self._certificates is not None
+        principal = self._certificates.principal(caller.certificate)
+        if principal is None:
+            raise errors.unauthorized()
+        user = CertifiedUser(self._certificates, principal, caller.host)
+        is_registry = caller.is_forwarded and await user.may_act(
+            Action(Operation.WRITE, ResourceType.TOPIC, self._topic)
+        )
+        return self._anyone if is_registry else user

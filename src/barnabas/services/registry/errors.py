@@ -124,6 +124,12 @@ def invalid_subject(subject: str) -> RegistryError:
     return RegistryError(422, 42208, f"The specified subject '{subject}' is not a valid.")
 
 
+def invalid_context(context: str) -> RegistryError:
+    return RegistryError(
+        422, 422, f"not a valid context: {context!r} (it must not contain ':' or control characters)"
+    )
+
+
 def invalid_rules(reason: str) -> RegistryError:
     return RegistryError(422, 42210, f"Invalid ruleset: {reason}")
 
@@ -142,6 +148,10 @@ def unauthorized() -> RegistryError:
 
 def forbidden(operation: str, resource: str) -> RegistryError:
     return RegistryError(403, 40301, f"User is denied operation {operation} on {resource}")
+
+
+def foreign_page(reason: str) -> RegistryError:
+    return RegistryError(403, 403, reason)
 
 
 def http_error(status: int) -> RegistryError:
@@ -166,6 +176,24 @@ def timed_out(reason: str) -> RegistryError:
 
 def forwarding_failed(leader: str, reason: str) -> RegistryError:
     return RegistryError(500, 50003, f"Error while forwarding the request to the primary {leader}: {reason}")
+
+
+def too_complex() -> RegistryError:
+    return RegistryError(
+        422,
+        42201,
+        "Invalid schema: it is too complex to be compared with another version (--limit max-steps and max-seconds)",
+    )
+
+
+def busy(reason: str) -> RegistryError:
+    return RegistryError(503, 503, reason)
+
+
+def untrusted_leader(leader: str, reason: str) -> RegistryError:
+    return RegistryError(
+        503, 503, f"The request is not forwarded to the registry that leads, {leader}: {reason}"
+    )
 
 
 def unknown_leader() -> RegistryError:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +51,7 @@ class Identity:
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{host.lower()}:{self.port}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,11 +66,11 @@ class Identity:
 def read_identity(document: Any) -> Identity | None:
     if not isinstance(document, dict) or not isinstance(document.get("host"), str):
         return None
-    port = document.get("port")
-    if not isinstance(port, int):
+    port, scheme = document.get("port"), document.get("scheme") or "http"
+    if not isinstance(port, int) or not 0 < port <= 65535 or scheme not in ("http", "https"):
         return None
     eligible = document.get("master_eligibility", True) is True
-    return Identity(document["host"], port, str(document.get("scheme") or "http"), eligible)
+    return Identity(document["host"], port, scheme, eligible)
 
 
 def choose(members: dict[str, Identity | None], current: Identity | None) -> dict[str, Any]:
@@ -83,14 +85,25 @@ def choose(members: dict[str, Identity | None], current: Identity | None) -> dic
     return {"version": VERSION, "error": error, "master": master, "master_identity": identity}
 
 
-class Leadership:
-    """`leader` is None while nobody leads. `client` is its own: joining a group waits."""
+def _nothing() -> None:
+    """A registry that has nothing to do when it is elected."""
 
-    def __init__(self, client: Client, identity: Identity, group: str = GROUP) -> None:
+
+class Leadership:
+    """`leader` is None while nobody leads. `client` is its own: joining a group waits.
+
+    `elected` is called when this registry begins to lead.
+    """
+
+    def __init__(
+        self, client: Client, identity: Identity, group: str = GROUP, elected: Callable[[], None] = _nothing
+    ) -> None:
         self.client = client
         self.identity = identity
         self.group = group
         self.leader: Identity | None = None
+        self.leader_since = 0.0  # time.monotonic() when it was learned
+        self._elected = elected
         self.generation = -1
         self._changed = asyncio.Event()
         self._member_id = ""
@@ -101,11 +114,14 @@ class Leadership:
     def leads(self) -> bool:
         return self.leader is not None and self.leader.url == self.identity.url
 
-    def start(self) -> None:
+    def start(self, ended: Callable[[asyncio.Task[None]], None] | None = None) -> None:
+        """`ended` is called if the task that stays in the group ends."""
         self._task = asyncio.create_task(self._stay_in_group())
+        if ended is not None:
+            self._task.add_done_callback(ended)
 
     async def close(self) -> None:
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
@@ -212,10 +228,14 @@ class Leadership:
         self._learn(read_identity(found.get("master_identity")))
 
     def _learn(self, leader: Identity | None) -> None:
-        if leader != self.leader:
-            logger.info("the registry that writes is %s", leader.url if leader else "not known")
+        is_new = leader != self.leader
         self.leader = leader
         self._changed.set()
+        if is_new:
+            logger.info("the registry that writes is %s", leader.url if leader else "not known")
+            self.leader_since = time.monotonic()
+            if self.leads:
+                self._elected()
 
 
 def _is_rebalance(error: Exception) -> bool:

@@ -54,7 +54,10 @@ def _merge_rules(under: Json | None, over: Json | None) -> Json | None:
         return over or under
     merged: dict[str, Any] = {}
     for kind in _RULES:
-        rules = {rule.get("name"): rule for one in (under, over) for rule in one.get(kind) or ()}
+        listed = [one[kind] for one in (under, over) if isinstance(one.get(kind), list)]
+        rules = {
+            frozen_json(rule.get("name")): rule for one in listed for rule in one if isinstance(rule, dict)
+        }
         if rules:
             merged[kind] = list(rules.values())
     return {**under, **over, **merged}

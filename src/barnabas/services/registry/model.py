@@ -10,18 +10,34 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from barnabas.services.registry.errors import invalid_subject
+from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, name_of, qualified
+from barnabas.services.registry.errors import invalid_context, invalid_subject
 
-DEFAULT_CONTEXT = "."
 GLOBAL_CONTEXT = ".__GLOBAL"  # `:.__GLOBAL:` is how newer clients write "no subject at all"
-LARGEST_VERSION = 2**31 - 1
-LARGEST_ID = 2**31 - 1  # four bytes in front of each value, signed in Java
+MAX_VERSION = 2**31 - 1
+MAX_ID = 2**31 - 1  # four bytes in front of each value, signed in Java
 LATEST = -1
 
-_QUALIFIED = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 Json = dict[str, Any]
+
+# What a configuration may say, and the type of each; what is not named here is refused, not dropped.
+CONFIG_FIELDS: dict[str, type] = {
+    "compatibility": str,
+    "compatibilityLevel": str,
+    "alias": str,
+    "normalize": bool,
+    "validateFields": bool,
+    "validateRules": bool,
+    "validateNames": bool,
+    "compatibilityGroup": str,
+    "compatibilityPolicy": str,
+    "defaultMetadata": dict,
+    "overrideMetadata": dict,
+    "defaultRuleSet": dict,
+    "overrideRuleSet": dict,
+}
 
 
 class SchemaType(StrEnum):
@@ -131,24 +147,6 @@ class Version:
         return document | {"deleted": True} if self.deleted else document
 
 
-def context_of(subject: str) -> str:
-    found = _QUALIFIED.fullmatch(subject)
-    return found[1] if found else DEFAULT_CONTEXT
-
-
-def name_of(subject: str) -> str:
-    """The subject without its context."""
-    found = _QUALIFIED.fullmatch(subject)
-    return found[2] if found else subject
-
-
-def qualified(subject: str, context: str = DEFAULT_CONTEXT) -> str:
-    """The one spelling of a subject; one without a context is of `context`."""
-    found = _QUALIFIED.fullmatch(subject)
-    where, name = (found[1], found[2]) if found else (context, subject)
-    return name if where == DEFAULT_CONTEXT else f":{where}:{name}"
-
-
 def check_subject(subject: str) -> str:
     """Confluent refuses control characters and names that mean a context."""
     name = name_of(subject)
@@ -157,12 +155,19 @@ def check_subject(subject: str) -> str:
     return subject
 
 
+def check_context(name: str) -> str:
+    """A colon would make another subject of one in this context."""
+    if ":" in name or _CONTROL.search(name):
+        raise invalid_context(name)
+    return name
+
+
 def scope_of(subject: str) -> str | None:
     """Whose configuration: a subject's, a context's (`:.acme:`), or everybody's (None)."""
     spelled = qualified(subject)
     if spelled in ("", f":{GLOBAL_CONTEXT}:", "__GLOBAL__"):
         return None
-    return spelled
+    return check_subject(spelled) if name_of(spelled) else spelled
 
 
 def context_scope(context: str) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from barnabas.security.authz.acls import AclBinding, allowing
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.registry.leadership import GROUP
 from barnabas.services.registry.topic import TOPIC
 from barnabas.services.registry.writing import TRANSACTIONAL_ID
-from barnabas.security.authz.acls import AclBinding, allowing
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 _NEEDED = {
     (ResourceType.TOPIC, TOPIC): (
@@ -18,6 +18,8 @@ _NEEDED = {
     ),
     (ResourceType.GROUP, GROUP): (Operation.READ, Operation.DESCRIBE),
     (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID): (Operation.WRITE, Operation.DESCRIBE),
+    # To see who else may join the group, and what the owners of certificates may do.
+    (ResourceType.CLUSTER, CLUSTER_NAME): (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
 }
 
 

@@ -14,6 +14,9 @@ from barnabas.services.registry.model import Json, Version
 SCHEMA, CONFIG, MODE, NOOP = "SCHEMA", "CONFIG", "MODE", "NOOP"
 DELETE_SUBJECT, CLEAR_SUBJECT, CONTEXT = "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"
 TENANT = "default"
+LEADER_KEY = b'{"magic":0,"keytype":"NOOP"}'
+"""Of the record with the leader's address. Others write a NOOP in another order and with no value, so compaction keeps
+this record, and they skip it as a NOOP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,15 @@ def read_value(data: bytes | None) -> Json | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def leader_value(url: str) -> bytes:
+    return _compact({"leader": url})
+
+
+def read_leader(value: bytes | None) -> str | None:
+    found = (read_value(value) or {}).get("leader")
+    return found if isinstance(found, str) else None
 
 
 def schema_entry(version: Version, *, deleted: bool | None = None) -> Entry:

@@ -7,24 +7,27 @@ async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.security.tls import tls_context
+from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
-from barnabas.network.exposure import is_loopback
-from barnabas.web.server import WebServer, bind
-from barnabas.web.process import Server
-from barnabas.services.registry.access import Access
+from barnabas.security.tls.server import https_context
+from barnabas.security.tls.settings import Tls
+from barnabas.services.registry.access import Access, OpenRegistryError, Origins
 from barnabas.services.registry.api.app import RegistryApp
 from barnabas.services.registry.api.forwarding import Forwarder
+from barnabas.services.registry.certificates import CertificateUsers
 from barnabas.services.registry.leadership import GROUP, Identity
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import SchemaStore, StoreSettings
 from barnabas.services.registry.topic import TOPIC
-from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import Tls
+from barnabas.web.process import Server
+from barnabas.web.server import WebLimits, WebServer, bind
 
 logger = safe_logger(__name__)
 
@@ -34,7 +37,11 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https."""
+    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https.
+
+    `peers` are addresses of registries of other makers that clients' credentials may be forwarded to. `client_auth` and
+    `mapping_rules` are ssl.client.auth and ssl.principal.mapping.rules of a broker. `is_open`: everybody may do all.
+    """
 
     bootstrap: str
     security: Security = PLAINTEXT
@@ -43,17 +50,35 @@ class RegistrySettings:
     topic: str = TOPIC
     group: str = GROUP
     tls: Tls | None = None
+    peers: frozenset[str] = frozenset()
+    client_auth: str = "none"
+    mapping_rules: str = "DEFAULT"
+    is_open: bool = False
+    http: WebLimits = field(default_factory=WebLimits)
 
 
 class RegistryServer(Server):
-    def __init__(self, settings: RegistrySettings) -> None:
+    """`died` is called when it cannot go on, and `is_dead` is true from then on."""
+
+    def __init__(self, settings: RegistrySettings, died: Callable[[], None] | None = None) -> None:
         self.settings = settings
-        stored = StoreSettings(settings.bootstrap, settings.security, settings.topic, settings.group)
-        self.store = SchemaStore(stored)
-        self.access = Access(settings.bootstrap, settings.security)
-        self._tls = None if settings.tls is None else https_context("the schema registry", settings.tls)
-        forwarder = Forwarder(None if settings.tls is None else tls_context(settings.tls))
-        self.app = RegistryApp(SchemaService(self.store), self.access, forwarder)
+        self.is_dead = False
+        self._died = died
+        stored = StoreSettings(
+            settings.bootstrap, settings.security, settings.topic, settings.group, settings.peers
+        )
+        self.store = SchemaStore(stored, self._die)
+        self.access = Access(
+            settings.bootstrap, settings.security, _certificate_users(settings), settings.topic
+        )
+        self._tls = (
+            None
+            if settings.tls is None
+            else https_context("the schema registry", settings.tls, settings.client_auth)
+        )
+        forwarder = Forwarder(_forwarding_context(settings))
+        self.service = SchemaService(self.store)
+        self.app = RegistryApp(self.service, self.access, forwarder, _origins(settings))
         self.port = settings.listen.port
         self._http: WebServer | None = None
 
@@ -78,7 +103,7 @@ class RegistryServer(Server):
             self._warn_if_exposed()
             await self.store.start()
             self.store.join(self.identity)
-            self._http = WebServer(self.app, self._tls)
+            self._http = WebServer(self.app, self._tls, self.settings.http)
             await self._http.start(listening)
         except BaseException:
             listening.close()
@@ -91,6 +116,12 @@ class RegistryServer(Server):
             self._http = None
         await self.access.close()
         await self.store.close()
+        self.service.work.close()
+
+    def _die(self) -> None:
+        self.is_dead = True
+        if self._died is not None:
+            self._died()
 
     def _warn_if_exposed(self) -> None:
         if self.access.is_open and not is_loopback(self.settings.listen.host):
@@ -99,3 +130,32 @@ class RegistryServer(Server):
                 "who reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers ask (SASL)",
                 self.settings.listen,
             )
+
+
+def _certificate_users(settings: RegistrySettings) -> CertificateUsers | None:
+    """OpenRegistryError beside brokers that know clients by certificates, unless clients of ours have some, too."""
+    tls, sasl = settings.security.tls, settings.security.sasl
+    if tls is None or tls.certificate is None or sasl is not None or settings.is_open:
+        return None
+    if settings.tls is None or settings.client_auth != "required":
+        raise OpenRegistryError
+    return CertificateUsers(settings.bootstrap, settings.security, settings.mapping_rules)
+
+
+def _forwarding_context(settings: RegistrySettings) -> ssl.SSLContext | None:
+    """Other registries know this one by the certificate that brokers know it by: it may write to the topic."""
+    if settings.tls is None:
+        return None
+    own = settings.security.tls
+    if own is None or own.certificate is None:
+        return tls_context(settings.tls)
+    return tls_context(
+        replace(settings.tls, certificate=own.certificate, key=own.key, key_password=own.key_password)
+    )
+
+
+def _origins(settings: RegistrySettings) -> Origins:
+    if not is_loopback(settings.listen.host):
+        return Origins()
+    names = () if settings.advertised is None else (settings.advertised.host.lower(),)
+    return Origins(frozenset(names))

@@ -1,21 +1,19 @@
-"""What the API asks for, between the state, the languages and the topic. Parsing and comparing is done by threads."""
+"""What the API asks for, between the state, the languages and the topic. `work` parses and compares."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from barnabas.client.schemas.subjects import context_of
 from barnabas.services.registry import errors, settings, subjects
-from barnabas.services.registry.compatibility.checking import Known, find_problems
-from barnabas.services.registry.formats.parsing import ParsedSchema, parse
 from barnabas.services.registry.merging import properties, with_defaults
-from barnabas.services.registry.model import Json, Level, Mode, SchemaText, SchemaType, Version, context_of
-from barnabas.services.registry.subjects import Dependency, dependencies, pinned
+from barnabas.services.registry.model import Json, Level, Mode, SchemaText, SchemaType, Version
 from barnabas.services.registry.state import State
 from barnabas.services.registry.store import SchemaStore
-from barnabas.services.registry.subjects import Change, Shown
+from barnabas.services.registry.subjects import Change, Dependency, Shown, dependencies, pinned
+from barnabas.services.registry.work import Facts, SchemaWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,8 @@ class Submitted:
     """A schema as a client sends it. `texts` are the spellings under which it may be registered, the kept one first."""
 
     schema: SchemaText
-    parsed: ParsedSchema
+    needed: tuple[Dependency, ...]
+    facts: Facts
     texts: tuple[str, ...]
     given_id: int | None = None
     given_version: int | None = None
@@ -32,6 +31,7 @@ class Submitted:
 class SchemaService:
     def __init__(self, store: SchemaStore) -> None:
         self.store = store
+        self.work = SchemaWork()
 
     @property
     def state(self) -> State:
@@ -48,17 +48,19 @@ class SchemaService:
         """Parsed, with references that exist. What a client sends and what is kept may be spelled differently."""
         context = context_of(subject)
         fixed = pinned(self.state, schema, context)
-        parsed = await self._parsed(fixed, dependencies(self.state, fixed, context))
+        needed = dependencies(self.state, fixed, context)
         normalize = normalize or self.state.setting(subject, "normalize") is True
-        kept = replace(fixed, text=parsed.normalized() if normalize else parsed.text)
-        texts = tuple(dict.fromkeys([kept.text, parsed.text, schema.text]))
-        return Submitted(kept, parsed, texts, *given)
+        found = await self.work.submission(fixed, needed, normalize=normalize)
+        texts = tuple(dict.fromkeys([found.kept, found.text, schema.text]))
+        return Submitted(replace(fixed, text=found.kept), needed, found.facts, texts, *given)
 
     async def register(self, subject: str, submitted: Submitted) -> Version:
         """The version that has this schema: an old one, or a new one that is compatible with those before it."""
         found = self._registered(subject, submitted)
         if found is not None:
             return found
+        if self.store.leads:
+            await self._compare_ahead(subject, submitted)
 
         async def decide(state: State) -> Change:
             mode = subjects.check_writable(state, subject)
@@ -69,6 +71,13 @@ class SchemaService:
 
         version: Version = await self.store.change(decide)
         return version
+
+    async def _compare_ahead(self, subject: str, submitted: Submitted) -> None:
+        """What takes long is done, and remembered, before the lock is taken that all changes need."""
+        live = self.state.live(subject)
+        schema = with_defaults(self.state, subject, submitted.schema, live)
+        if await self._same(submitted, schema, live) is None:
+            await self.problems(subject, submitted, self._compared(subject, schema, live), None)
 
     async def _decide(self, state: State, subject: str, submitted: Submitted) -> Change:
         live = state.live(subject)
@@ -116,22 +125,27 @@ class SchemaService:
         if wanted is Level.NONE or not older:
             return []
         compared = older if wanted.is_transitive else older[-1:]
-        known: list[Known] = [(one.schema.type, await self.parsed(one)) for one in compared]
-        return await asyncio.to_thread(find_problems, wanted, submitted.schema.type, submitted.parsed, known)
+        new = (submitted.schema, submitted.needed)
+        return await self.work.problems(wanted, new, [self._text(one) for one in reversed(compared)])
 
     async def check_new(self, subject: str, submitted: Submitted) -> None:
         """Names that other registries let through are refused, unless older versions have such names too."""
-        fault = submitted.parsed.fault
+        fault = submitted.facts.fault
         if not fault:
             return
         for version in self.state.live(subject):
-            if version.schema.type is submitted.schema.type and (await self.parsed(version)).fault:
+            if version.schema.type is submitted.schema.type and (await self._facts(version)).fault:
                 return
         raise errors.unreadable_schema(submitted.schema.type, fault)
 
-    async def parsed(self, version: Version) -> ParsedSchema:
-        context = context_of(version.subject)
-        return await self._parsed(version.schema, dependencies(self.state, version.schema, context))
+    async def rendered(self, version: Version, wanted: str) -> str:
+        return await self.work.rendered(*self._text(version), wanted)
+
+    def _text(self, version: Version) -> tuple[SchemaText, tuple[Dependency, ...]]:
+        return version.schema, dependencies(self.state, version.schema, context_of(version.subject))
+
+    async def _facts(self, version: Version) -> Facts:
+        return await self.work.facts(*self._text(version))
 
     async def delete_subject(self, subject: str, *, permanent: bool) -> Any:
         async def decide(state: State) -> Change:
@@ -176,10 +190,10 @@ class SchemaService:
         found = _with_text(submitted, schema, versions)
         if found is not None or schema.type is SchemaType.AVRO:
             return found
-        wanted = submitted.parsed.identity
+        wanted = submitted.facts.identity
         for version in reversed(versions):
             alike = replace(version.schema, text="") == replace(schema, text="")
-            if alike and (await self.parsed(version)).identity == wanted:
+            if alike and (await self._facts(version)).identity == wanted:
                 return version
         return None
 
@@ -189,9 +203,6 @@ class SchemaService:
         if not group:
             return live
         return [one for one in live if _group_of(one.schema, group) == _group_of(schema, group)]
-
-    async def _parsed(self, schema: SchemaText, needed: Sequence[Dependency]) -> ParsedSchema:
-        return await asyncio.to_thread(parse, schema, needed)
 
 
 def _with_text(submitted: Submitted, schema: SchemaText, versions: list[Version]) -> Version | None:

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.client.schemas.subjects import context_of, name_of
 from barnabas.services.registry import errors, records
-from barnabas.services.registry.model import Json, Level, Mode, context_of, name_of
+from barnabas.services.registry.model import CONFIG_FIELDS, Json, Level, Mode
 from barnabas.services.registry.records import Entry, Key
 from barnabas.services.registry.state import DEFAULT_LEVEL, State
 from barnabas.services.registry.subjects import Change
-
-# What a configuration may say, and the type of each; what is not named here is refused, not dropped.
-FIELDS: dict[str, type] = {
-    "compatibility": str,
-    "compatibilityLevel": str,
-    "alias": str,
-    "normalize": bool,
-    "validateFields": bool,
-    "validateRules": bool,
-    "validateNames": bool,
-    "compatibilityGroup": str,
-    "compatibilityPolicy": str,
-    "defaultMetadata": dict,
-    "overrideMetadata": dict,
-    "defaultRuleSet": dict,
-    "overrideRuleSet": dict,
-}
 
 
 def get_config(state: State, scope: str | None, *, default_to_global: bool) -> Json:
@@ -41,7 +25,7 @@ def set_config(state: State, scope: str | None, body: Json) -> Change:
     """Fields that are null are removed, and those that are not named stay."""
     wanted = dict(body)
     for name, value in wanted.items():
-        if name not in FIELDS or not isinstance(value, FIELDS[name] | None):
+        if name not in CONFIG_FIELDS or not isinstance(value, CONFIG_FIELDS[name] | None):
             raise errors.unprocessable(f"the configuration has no {name!r} of this kind")
     level = wanted.pop("compatibilityLevel", None) or wanted.pop("compatibility", None)
     wanted.pop("compatibility", None)

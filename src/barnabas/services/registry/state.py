@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, qualified
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.registry import records
 from barnabas.services.registry.model import (
-    DEFAULT_CONTEXT,
+    CONFIG_FIELDS,
+    MAX_ID,
+    MAX_VERSION,
     Json,
     Level,
     Mode,
@@ -17,16 +20,16 @@ from barnabas.services.registry.model import (
     SchemaText,
     SchemaType,
     Version,
-    context_of,
     context_scope,
     frozen_json,
-    qualified,
 )
 from barnabas.services.registry.records import Key
 
 logger = safe_logger(__name__)
 
 DEFAULT_LEVEL = Level.BACKWARD
+MAX_ANNOUNCED = 16  # producers whose last announcement is kept; one of them is the registries' own
+NOT_TRANSACTIONAL = -1
 Place = tuple[str, int]  # subject and version
 
 
@@ -50,6 +53,7 @@ class State:
         self._configs: dict[str | None, Json] = {}
         self._modes: dict[str | None, Mode] = {}
         self._raw_keys: dict[Key, bytes] = {}
+        self.announced: dict[int, str] = {}  # by producer id, the address of the leader that it recorded last
         self.duplicates = 0  # ids that two schemas have; the first one keeps it
 
     # Looking.
@@ -139,7 +143,13 @@ class State:
 
     # Replaying.
 
-    def replay(self, key_bytes: bytes | None, value: bytes | None) -> None:
+    def replay(
+        self, key_bytes: bytes | None, value: bytes | None, producer_id: int = NOT_TRANSACTIONAL
+    ) -> None:
+        """`producer_id` is that of the transaction with the record."""
+        if key_bytes == records.LEADER_KEY:
+            self._announce(records.read_leader(value), producer_id)
+            return
         key = records.read_key(key_bytes)
         apply = None if key is None else _APPLY.get(key.kind)
         if key is None or apply is None or key_bytes is None:
@@ -157,6 +167,14 @@ class State:
             if isinstance(number, int):
                 context = self._context(context_of(qualified(key.subject)))
                 context.highest = max(context.highest, number)
+
+    def _announce(self, url: str | None, producer_id: int) -> None:
+        if url is None or producer_id == NOT_TRANSACTIONAL:
+            return
+        self.announced.pop(producer_id, None)
+        self.announced[producer_id] = url
+        if len(self.announced) > MAX_ANNOUNCED:
+            del self.announced[next(iter(self.announced))]
 
     def _schema(self, key: Key, document: Json | None) -> None:
         if not key.subject:
@@ -224,7 +242,12 @@ class State:
             context.schemas.pop(old.id, None)
 
     def _config(self, key: Key, document: Json | None) -> None:
-        _set(self._configs, _scope(key), document)
+        """Fields of another type than they have are left out."""
+        kept = {} if document is None else document
+        kept = {
+            name: value for name, value in kept.items() if isinstance(value, CONFIG_FIELDS.get(name, object))
+        }
+        _set(self._configs, _scope(key), None if document is None else kept)
 
     def _mode(self, key: Key, document: Json | None) -> None:
         name = str((document or {}).get("mode"))
@@ -289,26 +312,44 @@ def _targets(version: Version) -> list[Place]:
 
 def _read_version(subject: str, number: int, document: Json) -> Version | None:
     """None for a record that no registry has written."""
-    schema_id, text = document.get("id"), document.get("schema")
-    kind = document.get("schemaType") or "AVRO"
-    if not isinstance(schema_id, int) or not isinstance(text, str) or kind not in SchemaType.__members__:
+    schema_id: Any = document.get("id")
+    text: Any = document.get("schema")
+    kind, guid = document.get("schemaType") or "AVRO", document.get("guid") or ""
+    references = read_references(document.get("references"))
+    is_numbered = _is_number(schema_id, MAX_ID) and _is_number(number, MAX_VERSION)
+    is_text = isinstance(text, str) and isinstance(kind, str) and isinstance(guid, str)
+    if not is_numbered or not is_text or kind not in SchemaType.__members__:
         logger.warning("version %d of subject %s cannot be read: it is passed over", number, subject)
         return None
     schema = SchemaText(
         SchemaType(kind),
         text,
-        read_references(document.get("references")),
-        frozen_json(document.get("metadata")),
-        frozen_json(document.get("ruleSet")),
+        references,
+        _frozen_object(document.get("metadata")),
+        _frozen_object(document.get("ruleSet")),
     )
-    return Version(
-        subject, number, schema_id, schema, document.get("deleted") is True, document.get("guid") or ""
-    )
+    return Version(subject, number, schema_id, schema, document.get("deleted") is True, guid)
+
+
+def _is_number(value: Any, largest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= largest
+
+
+def _frozen_object(value: Any) -> str:
+    return frozen_json(value) if isinstance(value, dict) else ""
 
 
 def read_references(documents: Any) -> tuple[Reference, ...]:
+    """Those that are complete; what else stands there is left out."""
+    listed = documents if isinstance(documents, list) else ()
     return tuple(
-        Reference(one["name"], one["subject"], one["version"])
-        for one in documents or ()
-        if isinstance(one, dict) and {"name", "subject", "version"} <= one.keys()
+        Reference(one["name"], one["subject"], one["version"]) for one in listed if is_reference(one)
     )
+
+
+def is_reference(one: Any) -> bool:
+    if not isinstance(one, dict):
+        return False
+    version = one.get("version")
+    named = isinstance(one.get("name"), str) and isinstance(one.get("subject"), str)
+    return named and isinstance(version, int) and not isinstance(version, bool)

@@ -4,124 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from barnabas.client.cluster import Client, raise_for
-from barnabas.client.errors import ClientError
-from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
-from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
-from barnabas.client.opening import check_batch
-from barnabas.client.retry import Backoff, Deadline
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.safe_logging import safe_logger
-from barnabas.records.batch import iterate_headers
-from barnabas.records.control import AbortedTransactions
-from barnabas.records.record import iterate_records
-from barnabas.services.registry.state import State
-from barnabas.common.types import TopicPartition
-
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.transactional import FENCED
+from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
 from barnabas.services.registry import errors
 from barnabas.services.registry.leadership import GROUP, Identity, Leadership
+from barnabas.services.registry.peers import ANNOUNCEMENT_SECONDS, Peers, warn_of_others
+from barnabas.services.registry.reading import SchemaReader
+from barnabas.services.registry.records import LEADER_KEY, leader_value
 from barnabas.services.registry.state import State
 from barnabas.services.registry.subjects import Change
 from barnabas.services.registry.topic import TOPIC, ensure_topic
 from barnabas.services.registry.writing import SchemaWriter
-from barnabas.common.types import TopicPartition
-
-
-# -- Follows `_schemas`: every committed record is replayed, in order, for as long as the registry runs 
-
-SETTINGS = FetchSettings(isolation=READ_COMMITTED, partition_bytes=8 * 1024 * 1024)
-
-
-class SchemaReader:
-    """`client` is its own: a fetch that waits would hold up the answers to everything behind it."""
-
-    def __init__(self, client: Client, state: State, place: TopicPartition) -> None:
-        self.client = client
-        self.state = state
-        self.place = place
-        self.position = 0  # of the next record; everything before it is in the state
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._task: asyncio.Task[None] | None = None
-
-    async def start(self, asker: Client) -> None:
-        """Returns when what was in the topic at the start is replayed."""
-        self._task = asyncio.create_task(self._follow())
-        await self.catch_up(asker)
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def catch_up(self, asker: Client) -> None:
-        """Until everything is replayed that is committed now; `asker` is a client on which nothing waits."""
-        ends = await end_offsets(asker, [self.place], READ_COMMITTED)
-        await self.reached(ends[self.place])
-
-    async def reached(self, offset: int) -> None:
-        """Until all records before this offset are replayed."""
-        if self.position < offset:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((offset, future))
-            await future
-
-    async def _follow(self) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._fetch()
-                backoff.reset()
-            except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot be read now: %s", self.place.topic, error)
-                await backoff.wait(Deadline(5.0))
-                await self.client.refresh_quietly([self.place.topic])
-
-    async def _fetch(self) -> None:
-        leader = await self.client.leader(self.place)
-        (fetched,) = await fetch(self.client, leader, {self.place: self.position}, SETTINGS)
-        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.position = (await beginning_offsets(self.client, [self.place]))[self.place]
-            return
-        raise_for(fetched.error, str(self.place))
-        self._replay(fetched)
-        self._wake()
-
-    def _replay(self, fetched: FetchedPartition) -> None:
-        """Records of aborted transactions never were, but the ids in them are not given again."""
-        aborted = AbortedTransactions(fetched.aborted)
-        for start, header in iterate_headers(fetched.records):
-            batch = fetched.records[start : start + header.size]
-            check_batch(self.place, batch, header)
-            hidden = aborted.hide(batch, header)
-            apply = self.state.note_id if hidden else self.state.replay
-            for record in () if header.is_control else iterate_records(batch, header):
-                if record.offset >= self.position:
-                    apply(record.key, record.value)
-            self.position = max(self.position, header.next_offset)
-
-    def _wake(self) -> None:
-        still = []
-        for offset, future in self._waiting:
-            if offset > self.position:
-                still.append((offset, future))
-            elif not future.done():
-                future.set_result(None)
-        self._waiting = still
-
-
 
 logger = safe_logger(__name__)
 
@@ -147,12 +51,18 @@ class StoreSettings:
     security: Security = PLAINTEXT
     topic: str = TOPIC
     group: str = GROUP
+    peers: frozenset[str] = frozenset()
+
+
+def _nothing() -> None:
+    """Where requests that need the task fail, and that is all."""
 
 
 class SchemaStore:
     """Three clients: what waits on one connection holds up all that is behind it."""
 
-    def __init__(self, settings: StoreSettings) -> None:
+    def __init__(self, settings: StoreSettings, died: Callable[[], None] = _nothing) -> None:
+        """`died` is called when a task without which the registry does nothing has ended."""
         self.settings = settings
         self.state = State()
         place = TopicPartition(settings.topic, 0)
@@ -161,24 +71,31 @@ class SchemaStore:
             for role in ("reader", "writer", "member")
         ]
         reading, writing, self._joining = self._clients
-        self.reader = SchemaReader(reading, self.state, place)
+        self._died = died
+        self.reader = SchemaReader(reading, self.state, place, self._task_ended)
         self._writer = SchemaWriter(writing, place)
         self._asking = writing
+        self._peers = Peers(settings.peers, self.reader, writing)
         self._lock = asyncio.Lock()
         self.leadership: Leadership | None = None
         self._marking: asyncio.Task[None] | None = None  # while the topic ends with a transaction of ours
+        self._announcing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Returns when what is in the topic can be looked up."""
         await ensure_topic(self._asking, self.settings.topic)
         await self.reader.start(self._asking)
+        if self.settings.security != PLAINTEXT:
+            await warn_of_others(self._asking, self.settings.group, self.settings.security)
 
     def join(self, identity: Identity) -> None:
         """Take part in the election under an address where others reach this one."""
-        self.leadership = Leadership(self._joining, identity, self.settings.group)
-        self.leadership.start()
+        self.leadership = Leadership(self._joining, identity, self.settings.group, self._announce_soon)
+        self.leadership.start(self._task_ended)
 
     async def close(self) -> None:
+        if self._announcing is not None:
+            self._announcing.cancel()
         if self._marking is not None:
             self._marking.cancel()
             with contextlib.suppress(TimeoutError):
@@ -207,6 +124,16 @@ class SchemaStore:
                 self._writer.give_up()
                 raise errors.timed_out("the change may be written or not; ask again") from None
 
+    @property
+    def leads(self) -> bool:
+        return self.leadership is not None and self.leadership.leads
+
+    async def check_leader(self, leader: Identity) -> None:
+        """RegistryError 503 for a leader that must not receive the credentials of clients."""
+        assert self.leadership is not None, "an election has named this leader"
+        waited = time.monotonic() - self.leadership.leader_since
+        await self._peers.check(leader, self.leadership.identity, max(0.0, ANNOUNCEMENT_SECONDS - waited))
+
     async def catch_up(self) -> None:
         """After another registry has written for a client of ours, so that the client finds it here."""
         try:
@@ -215,24 +142,63 @@ class SchemaStore:
         except (ClientError, KafkaError, TimeoutError) as error:
             logger.info("not caught up yet: %s", error)
 
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        logger.critical("a task of the registry has died", exc_info=task.exception())
+        self._died()
+
     async def _change_again_if_fenced(self, decide: Decide) -> Any:
-        """It led before, and another one since: nothing was committed, so decide again on what that one wrote."""
+        """It led before, and another one since: decide again on what that one wrote.
+
+        Unless the change was committed and only the answer to that was lost: deleted again, it would not be found.
+        """
+        change: Change | None = None
         try:
-            return await self._change(decide)
+            await self._be_leader()
+            change = await decide(self.state)
+            await self._write_change(change)
+            return change.answer
         except KafkaError as error:
             if error.code not in FENCED:
                 raise
         self._writer.give_up()
-        return await self._change(decide)
-
-    async def _change(self, decide: Decide) -> Any:
         await self._be_leader()
-        change = await decide(self.state)
+        if change is None or not self.reader.has_seen:
+            change = await decide(self.state)
+            await self._write_change(change)
+        return change.answer
+
+    async def _write_change(self, change: Change) -> None:
         if change.entries:
             encoded = [(self.state.key_bytes(one.key), one.value) for one in change.entries]
-            await self.reader.reached(await self._writer.write(encoded))
-            self._mark_end_soon()
-        return change.answer
+            self.reader.expect(encoded)
+            await self._write(encoded)
+
+    async def _write(self, encoded: Sequence[tuple[bytes, bytes | None]]) -> None:
+        await self.reader.reached(await self._writer.write(encoded))
+        self._mark_end_soon()
+
+    def _announce_soon(self) -> None:
+        """The others forward nothing to a leader that has not recorded its address."""
+        if self._announcing is not None:
+            self._announcing.cancel()
+        self._announcing = asyncio.create_task(self._announce_until_done())
+
+    async def _announce_until_done(self) -> None:
+        backoff = Backoff()
+        while self.leadership is not None and self.leadership.leads:
+            try:
+                await self.change(_no_change)
+                return
+            except (errors.RegistryError, NotLeadingError) as error:
+                logger.info("the address of this registry is not recorded yet: %s", error)
+                await backoff.wait(Deadline(ELECTION_PATIENCE))
+
+    async def _announce(self, url: str) -> None:
+        """Again whenever the producer id has changed: others compare it with the one that the brokers name."""
+        if self.state.announced.get(self._writer.producer_id) != url:
+            await self._write([(LEADER_KEY, leader_value(url))])
 
     def _mark_end_soon(self) -> None:
         if self._marking is not None:
@@ -257,3 +223,8 @@ class SchemaStore:
         if not self._writer.is_ready:
             await self._writer.begin()
             await self.reader.catch_up(self._asking)
+        await self._announce(leadership.identity.url)
+
+
+async def _no_change(state: State) -> Change:
+    return Change([], None)

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-from barnabas.services.registry.errors import invalid_schema
-from barnabas.services.registry.model import LATEST, Reference, SchemaText, Version, context_of, qualified
-from barnabas.services.registry.state import State
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from dataclasses import dataclass
-from typing import Any
-
+from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, name_of, qualified
 from barnabas.services.registry import errors, records
+from barnabas.services.registry.errors import invalid_schema
+from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import (
-    DEFAULT_CONTEXT,
-    LARGEST_ID,
-    LARGEST_VERSION,
+    LATEST,
+    MAX_ID,
+    MAX_VERSION,
     Mode,
+    Reference,
     SchemaText,
     Version,
-    context_of,
-    name_of,
 )
 from barnabas.services.registry.records import Entry, Key, schema_entry
 from barnabas.services.registry.state import State
 
-
 # -- The schemas that a schema refers to, and those that they refer to ---------------------------------
 
-MOST_REFERENCES = 1_000
+MAX_REFERENCES = 1_000
 DEEPEST = 64
 
 
@@ -51,6 +46,9 @@ def dependencies(state: State, schema: SchemaText, context: str) -> tuple[Depend
     """RegistryError 42201 for a reference that leads nowhere or back to itself, and for too many of them."""
     found: dict[str, Dependency] = {}
     _collect(state, schema, context, found, ())
+    if sum(len(one.schema.text) for one in found.values()) > limits.max_referenced_bytes:
+        most = limits.max_referenced_bytes
+        raise invalid_schema(f"its references have more than {most} bytes (--limit max-referenced-bytes)")
     return tuple(found.values())
 
 
@@ -72,8 +70,8 @@ def _collect(
             continue
         _collect(state, target.schema, context_of(target.subject), found, (*path, place))
         found[reference.name] = Dependency(reference.name, target.schema)
-        if len(found) > MOST_REFERENCES:
-            raise invalid_schema(f"more than {MOST_REFERENCES} references")
+        if len(found) > MAX_REFERENCES:
+            raise invalid_schema(f"more than {MAX_REFERENCES} references")
 
 
 def _pin(state: State, reference: Reference, context: str) -> Reference:
@@ -92,8 +90,6 @@ def _target(state: State, reference: Reference, context: str) -> Version:
             f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
         )
     return found
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +112,7 @@ class Shown:
 
 
 LIVE = Shown()
+MAX_DIGITS = 20  # of a version, zeros in front of it included
 
 
 def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
@@ -143,8 +140,9 @@ def parse_version(text: str) -> int | None:
     """None is the latest one."""
     if text in ("latest", "-1"):
         return None
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= LARGEST_VERSION:
-        raise errors.invalid_version(text)
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    if not is_number or not 1 <= int(text) <= MAX_VERSION:
+        raise errors.invalid_version(text[:100])
     return int(text)
 
 
@@ -179,8 +177,8 @@ def register(
     context = context_of(subject)
     known = state.id_of(context, schema)
     number = given_id or known or state.next_id(context)
-    if number > LARGEST_ID:
-        raise errors.store_error(f"no ids are left in context {context}: an import has taken {LARGEST_ID}")
+    if number > MAX_ID:
+        raise errors.store_error(f"no ids are left in context {context}: an import has taken {MAX_ID}")
     version = Version(subject, given_version or _next_version(state, subject), number, schema)
     entries = [schema_entry(version)]
     if context not in state.contexts():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.config.setting import ConfigError
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.config.setting import ConfigError
 
 TOPIC = "_schemas"
 REPLICAS = 3  # if there are so many brokers

@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 
 from barnabas.client.cluster import Client
+from barnabas.client.producing.batch_producer import RecordBatch, TransactionalProducer
 from barnabas.client.producing.batch_sender import BatchSender
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID
+from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.services.registry.records import NOOP, Key
-from barnabas.common.types import TopicPartition
 
 TRANSACTIONAL_ID = "barnabas-schema-registry"
 TIMEOUT_MS = 30_000  # after which the coordinator aborts a transaction that a dead leader has left open
@@ -25,28 +25,30 @@ class SchemaWriter:
     def __init__(self, client: Client, place: TopicPartition) -> None:
         self.client = client
         self.place = place
-        self._transactions = Transactions(client)
-        self._sender = BatchSender(client, transactional_id=TRANSACTIONAL_ID)
         self._plain_sender = BatchSender(client)
-        self._identity: ProducerIdAndEpoch = NO_PRODUCER_ID
-        self._sequence = 0
+        self._producer: TransactionalProducer | None = None
 
     @property
     def is_ready(self) -> bool:
-        return self._identity.is_idempotent
+        return self._producer is not None
+
+    @property
+    def producer_id(self) -> int:
+        """That of the next write: a transaction may leave another one behind."""
+        return NO_PRODUCER_ID.producer_id if self._producer is None else self._producer.identity.producer_id
 
     async def begin(self) -> None:
         """Aborts what is open and fences the writer before; then read to the end, and only then decide anything."""
-        self._identity = await self._transactions.initialize(TRANSACTIONAL_ID, TIMEOUT_MS)
-        self._sequence = 0
+        self._producer = await TransactionalProducer.take(self.client, TRANSACTIONAL_ID, TIMEOUT_MS)
 
     def give_up(self) -> None:
-        self._identity = NO_PRODUCER_ID
+        self._producer = None
 
     async def write(self, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
         """The offset behind the records, which are committed. After an error the writer must begin again."""
+        assert self._producer is not None, "begin first"
         try:
-            return await self._write(entries)
+            return await self._write(self._producer, entries)
         except BaseException:
             self.give_up()
             raise
@@ -58,24 +60,11 @@ class SchemaWriter:
         batch = build_batch([Record(0, now, Key(NOOP).encode(), None, ())])
         (await self._plain_sender.send({self.place: batch})).raise_first()
 
-    async def _write(self, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
+    async def _write(
+        self, producer: TransactionalProducer, entries: Sequence[tuple[bytes, bytes | None]]
+    ) -> int:
         now = time.time_ns() // 1_000_000
         records = [Record(at, now, key, value, ()) for at, (key, value) in enumerate(entries)]
-        batch = build_batch(
-            records,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            base_sequence=self._sequence,
-            transactional=True,
-        )
-        await self._transactions.add_partitions(TRANSACTIONAL_ID, self._identity, [self.place])
-
-        async def attempt() -> int:
-            outcome = await self._sender.send({self.place: batch})
-            outcome.raise_first()
-            return outcome.appended[self.place].base_offset
-
-        offset = await self.client.retry(attempt, [self.place.topic])
-        await self._transactions.end(TRANSACTIONAL_ID, self._identity, committed=True)
-        self._sequence += len(records)
-        return offset + len(records)
+        placed = await producer.send([RecordBatch(self.place, records)])
+        await producer.commit()
+        return placed[self.place][0].base_offset + len(records)

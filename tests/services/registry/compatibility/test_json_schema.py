@@ -12,7 +12,9 @@ from jsonschema import Draft202012Validator
 
 from barnabas.services.registry.compatibility.json_schema import problems
 from barnabas.services.registry.formats.json_schema import parse_json_schema
+from barnabas.services.registry.limits import Budget
 
+STEPS = 10_000
 OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
 MORE: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
 CLOSED = {**OPEN, "additionalProperties": False}
@@ -27,7 +29,9 @@ TREE = {
 
 
 def reads(reader: Any, writer: Any) -> bool:
-    found = problems(parse_json_schema(json.dumps(reader), {}), parse_json_schema(json.dumps(writer), {}))
+    found = problems(
+        parse_json_schema(json.dumps(reader), {}), parse_json_schema(json.dumps(writer), {}), Budget(STEPS)
+    )
     return not found
 
 

@@ -1,4 +1,4 @@
-"""Clients that others wrote, against our registry: `python -m tests.services.registry.counterparts` (needs npm and go)."""
+"""Third-party clients against our registry: `python -m tests.services.registry.counterparts` (needs npm and go)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.testing import EmbeddedBroker
@@ -57,8 +58,8 @@ def karapace(checkout: Path, python: str, bootstrap: str) -> Iterator[str]:
 
 
 @contextmanager
-def barnabas(bootstrap: str) -> Iterator[str]:
-    registry = EmbeddedRegistry(bootstrap, PLAINTEXT)
+def barnabas(bootstrap: str, peers: frozenset[str] = frozenset()) -> Iterator[str]:
+    registry = EmbeddedRegistry(bootstrap, PLAINTEXT, peers=peers)
     try:
         wait_for_leader(registry.url)
         yield registry.url
@@ -132,8 +133,9 @@ def expected(subject: str) -> str:
 
 def main() -> None:
     checkout, python = Path(sys.argv[1]), sys.argv[2]
-    with EmbeddedBroker() as broker:
-        written, deleted = {}, set()
+    with EmbeddedBroker() as broker, ExitStack() as stack:
+        written: dict[Any, Any] = {}
+        deleted: set[Any] = set()
         steps = [("Karapace", range(3)), ("Barnabas", range(3, 6)), ("Karapace", range(6, 9))]
         for name, numbers in steps:
             opened = barnabas(broker.bootstrap_servers) if name == "Barnabas" else None
@@ -143,15 +145,22 @@ def main() -> None:
                 deleted.add(f"s{numbers[0]}-JSON")
                 check(url, written, deleted)
             sys.stdout.write(f"{name}: all of {len(written)} subjects are as they were written\n")
-        with (
-            karapace(checkout, python, broker.bootstrap_servers) as theirs,
-            barnabas(broker.bootstrap_servers) as ours,
-        ):
+        with karapace(checkout, python, broker.bootstrap_servers) as theirs:
+            with barnabas(broker.bootstrap_servers) as ours, Rest(ours) as rest:
+                refused = rest.register("not-listed", AVRO % 99)
+                assert refused.status == 503, refused
+                assert "--peers" in refused.body["message"], refused
+            sys.stdout.write(
+                "while Karapace leads and is not listed in --peers, nothing is forwarded to it\n"
+            )
+            opened = barnabas(broker.bootstrap_servers, frozenset({theirs}))
+            ours = stack.enter_context(opened)
             written |= write(ours, range(9, 12))
             deleted.add("s9-JSON")
             check(theirs, written, deleted)
             check(ours, written, deleted)
             sys.stdout.write("both at once: written through ours while Karapace leads, found in both\n")
+            stack.close()
         with (
             barnabas(broker.bootstrap_servers) as ours,
             karapace(checkout, python, broker.bootstrap_servers) as theirs,

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 from barnabas.common.safe_logging import safe_logger
+from barnabas.services.registry import errors
+from barnabas.services.registry.access import Access, Caller, Origins, Visitor
+from barnabas.services.registry.api import media
+from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
+from barnabas.services.registry.api.request import RawText, Request, read_query
+from barnabas.services.registry.api.routes import Match, check_right, find_route
+from barnabas.services.registry.errors import RegistryError
+from barnabas.services.registry.formats.parsing import SchemaSyntaxError, count_values, load_json
+from barnabas.services.registry.service import SchemaService
+from barnabas.services.registry.store import NotLeadingError
 from barnabas.web.server import (
+    PEER_CERTIFICATE,
     BodyEndedError,
     BodyTooLargeError,
     Receive,
@@ -16,28 +28,23 @@ from barnabas.web.server import (
     read_body,
     send_answer,
 )
-from barnabas.services.registry import errors
-from barnabas.services.registry.access import Access
-from barnabas.services.registry.api import media
-from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
-from barnabas.services.registry.api.request import RawText, Request, read_query
-from barnabas.services.registry.api.routes import Match, check_right, find_route
-from barnabas.services.registry.errors import RegistryError
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError, check_depth
-from barnabas.services.registry.service import SchemaService
-from barnabas.services.registry.store import NotLeadingError
 
 logger = safe_logger(__name__)
 
-LARGEST_BODY = 1024 * 1024
+MAX_BODY = 1024 * 1024
+LARGE_BODY = 64 * 1024  # read by a thread: the event loop would take 10 ms or more
+MANY = 100  # elements of a list that a thread encodes
 _WITH_BODY = ("POST", "PUT")
 
 
 class RegistryApp:
-    def __init__(self, service: SchemaService, access: Access, forwarder: Forwarder) -> None:
+    def __init__(
+        self, service: SchemaService, access: Access, forwarder: Forwarder, origins: Origins
+    ) -> None:
         self.service = service
         self.access = access
         self.forwarder = forwarder
+        self.origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,39 +63,52 @@ class RegistryApp:
 
     async def _answer(self, scope: Scope, headers: dict[str, str], receive: Receive) -> tuple[int, bytes]:
         method = scope["method"]
+        self.origins.check(method, headers)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
         match = find_route("GET" if method == "HEAD" else method, raw_path)
+        visitor = await self.access.visitor(_caller(scope, headers))  # before anything is read
         body = await _read(headers, receive) if method in _WITH_BODY else b""
         if method in _WITH_BODY:
             media.check_content_type(headers.get("content-type", ""))
-        request = await self._request(match, scope, headers, body)
+        request = await self._request(match, visitor, scope, headers, body)
         try:
             answer = await match.route.endpoint(request)
         except NotLeadingError as elsewhere:
             if elsewhere.leader is None or FORWARDED in headers:
                 raise errors.unknown_leader() from None
+            await self.service.store.check_leader(elsewhere.leader)
             query = scope["query_string"].decode("latin-1")
             target = f"{raw_path}?{query}" if query else raw_path
             forwarded = await self.forwarder.forward(elsewhere.leader, method, target, headers, body)
             await self.service.store.catch_up()
             return forwarded
+        if isinstance(answer, list) and len(answer) > MANY:
+            return 200, await asyncio.to_thread(_encoded_list, answer)
         return 200, _encoded(answer)
 
-    async def _request(self, match: Match, scope: Scope, headers: dict[str, str], body: bytes) -> Request:
-        visitor = await self.access.visitor(headers.get("authorization", ""))
+    async def _request(
+        self, match: Match, visitor: Visitor, scope: Scope, headers: dict[str, str], body: bytes
+    ) -> Request:
         repeated = read_query(scope["query_string"].decode("latin-1"))
         query = {name: values[-1] for name, values in repeated.items()}
         new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
         request = Request(self.service, visitor, match.path, query, repeated, None, match.context, new_fields)
         await check_right(match.route, request)
         if scope["method"] in _WITH_BODY:
-            request.body = _decoded(body)
+            request.is_large = len(body) > LARGE_BODY
+            request.body = await asyncio.to_thread(_decoded, body) if request.is_large else _decoded(body)
         return request
+
+
+def _caller(scope: Scope, headers: dict[str, str]) -> Caller:
+    host = (scope.get("client") or ("",))[0]
+    certificate = scope.get("state", {}).get(PEER_CERTIFICATE)
+    return Caller(headers.get("authorization", ""), certificate, host, FORWARDED in headers)
 
 
 async def _read(headers: dict[str, str], receive: Receive) -> bytes:
     try:
-        return await read_body(headers, receive, LARGEST_BODY)
+        return await read_body(headers, receive, MAX_BODY)
     except BodyTooLargeError:
         raise errors.http_error(413) from None
     except BodyEndedError:
@@ -97,8 +117,8 @@ async def _read(headers: dict[str, str], receive: Receive) -> bytes:
 
 def _decoded(body: bytes) -> Any:
     try:
-        value = json.loads(body)
-        check_depth(value)
+        value = load_json(body)
+        count_values(value)
     except RecursionError:
         raise errors.bad_request("the body is nested too deeply") from None
     except SchemaSyntaxError as error:
@@ -112,6 +132,11 @@ def _encoded(answer: Any) -> bytes:
     if isinstance(answer, RawText):
         return answer.text.encode("utf-8", "surrogatepass")
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _encoded_list(answer: list[Any]) -> bytes:
+    """One by one: in between, the event loop gets its turn."""
+    return b"[" + b",".join(map(_encoded, answer)) + b"]"
 
 
 def _error_body(error: RegistryError) -> bytes:

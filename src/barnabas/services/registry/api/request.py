@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
+from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, qualified
 from barnabas.services.registry import errors
 from barnabas.services.registry.access import Visitor
+from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import (
-    DEFAULT_CONTEXT,
     Json,
     SchemaText,
     SchemaType,
     check_subject,
-    context_of,
     frozen_json,
-    qualified,
     scope_of,
 )
-from barnabas.services.registry.subjects import MOST_REFERENCES
 from barnabas.services.registry.service import SchemaService
-from barnabas.services.registry.state import State, read_references
-from barnabas.services.registry.subjects import Shown
+from barnabas.services.registry.state import State, is_reference, read_references
+from barnabas.services.registry.subjects import MAX_REFERENCES, Shown
 
-LARGEST_INT = 2**31 - 1
+MAX_INT = 2**31 - 1
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
 _OF_A_SCHEMA = frozenset(
     {
         *("schema", "schemaType", "references", "metadata", "ruleSet", "id", "version", "subject", "guid"),
@@ -50,6 +51,7 @@ class Request:
     body: Any = None
     context: str = DEFAULT_CONTEXT  # of a path that begins with /contexts/NAME
     wants_guid: bool = False  # the client knows of it, or takes what it does not know
+    is_large: bool = False  # the body takes too long to read for the event loop
 
     @property
     def state(self) -> State:
@@ -64,7 +66,7 @@ class Request:
         """Whose configuration is meant: with a context in the path and no subject, the context's."""
         if "subject" in self.path:
             return scope_of(qualified(self.path["subject"], self.context))
-        return None if self.context == DEFAULT_CONTEXT else f":{self.context}:"
+        return None if self.context == DEFAULT_CONTEXT else scope_of(f":{self.context}:")
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -78,13 +80,14 @@ class Request:
 
     def number(self, name: str, default: int) -> int:
         text = self.query.get(name, "")
-        try:
-            return int(text) if text else default
-        except ValueError:
-            raise errors.http_error(404) from None
+        if not text:
+            return default
+        if not _NUMBER.fullmatch(text):
+            raise errors.http_error(404)
+        return int(text)
 
     def page(self, found: list[Any]) -> list[Any]:
-        start, limit = self.number("offset", 0), self.number("limit", -1)
+        start, limit = max(0, self.number("offset", 0)), self.number("limit", -1)
         return found[start:] if limit < 0 else found[start : start + limit]
 
     def context_of_query(self) -> str:
@@ -97,8 +100,11 @@ class Request:
             raise errors.unprocessable("the body must be a JSON object")
         return self.body
 
-    def schema(self) -> tuple[SchemaText, tuple[int | None, int | None]]:
+    async def schema(self) -> tuple[SchemaText, tuple[int | None, int | None]]:
         """The schema in the body, and the id and the version that an import gives it."""
+        return await asyncio.to_thread(self._schema) if self.is_large else self._schema()
+
+    def _schema(self) -> tuple[SchemaText, tuple[int | None, int | None]]:
         document = self.document()
         for name in document:
             if name not in _OF_A_SCHEMA:
@@ -131,8 +137,8 @@ def _given(document: Json, name: str) -> int | None:
     number = document.get(name)
     if number is None or number == -1:
         return None
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= LARGEST_INT:
-        raise errors.unprocessable(f"{name} must be a number from 1 to {LARGEST_INT}")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= MAX_INT:
+        raise errors.unprocessable(f"{name} must be a number from 1 to {MAX_INT}")
     return number
 
 
@@ -140,7 +146,11 @@ def _object(document: Json, name: str) -> str:
     value = document.get(name)
     if value is not None and not isinstance(value, dict):
         raise errors.unprocessable(f"{name} must be an object")
-    return frozen_json(value)
+    text = frozen_json(value)
+    if len(text) > limits.max_metadata_bytes:
+        most = limits.max_metadata_bytes
+        raise errors.unprocessable(f"{name} has more than {most} bytes (--limit max-metadata-bytes)")
+    return text
 
 
 def _checked_references(references: Any) -> Any:
@@ -148,15 +158,9 @@ def _checked_references(references: Any) -> Any:
         return None
     if not isinstance(references, list):
         raise errors.unprocessable("references must be a list")
-    if len(references) > MOST_REFERENCES:
-        raise errors.invalid_schema(f"more than {MOST_REFERENCES} references")
+    if len(references) > MAX_REFERENCES:
+        raise errors.invalid_schema(f"more than {MAX_REFERENCES} references")
     for one in references:
-        if not isinstance(one, dict) or not _is_reference(one):
+        if not is_reference(one):
             raise errors.unprocessable("a reference has a name, a subject and a version")
     return references
-
-
-def _is_reference(one: Json) -> bool:
-    version = one.get("version")
-    named = isinstance(one.get("name"), str) and isinstance(one.get("subject"), str)
-    return named and isinstance(version, int) and not isinstance(version, bool)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, name_of
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.registry import errors
 from barnabas.services.registry.api import endpoints
 from barnabas.services.registry.api.request import Request
-from barnabas.services.registry.model import DEFAULT_CONTEXT, name_of
-from barnabas.security.authz.authorizer import Operation
+from barnabas.services.registry.model import check_context
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 
@@ -23,6 +24,7 @@ class On(Enum):
     NOTHING = "nothing: any user"
     TOPIC = "the subject's topic"
     SHOWN = "the topics of the subjects that are shown"  # the endpoint leaves out what may not be read
+    SCOPE = "the subject's topic; the cluster for a context and for all"
     CLUSTER = "the cluster"
 
 
@@ -75,15 +77,15 @@ ROUTES = [
     Route("GET", "/config", endpoints.get_config, On.CLUSTER, Operation.DESCRIBE_CONFIGS),
     Route("PUT", "/config", endpoints.set_config, On.CLUSTER, Operation.ALTER_CONFIGS, True),
     Route("DELETE", "/config", endpoints.delete_config, On.CLUSTER, Operation.ALTER_CONFIGS, True),
-    Route("GET", "/config/{subject}", endpoints.get_config, On.TOPIC, Operation.DESCRIBE_CONFIGS),
-    Route("PUT", "/config/{subject}", endpoints.set_config, On.TOPIC, Operation.ALTER_CONFIGS, True),
-    Route("DELETE", "/config/{subject}", endpoints.delete_config, On.TOPIC, Operation.ALTER_CONFIGS, True),
+    Route("GET", "/config/{subject}", endpoints.get_config, On.SCOPE, Operation.DESCRIBE_CONFIGS),
+    Route("PUT", "/config/{subject}", endpoints.set_config, On.SCOPE, Operation.ALTER_CONFIGS, True),
+    Route("DELETE", "/config/{subject}", endpoints.delete_config, On.SCOPE, Operation.ALTER_CONFIGS, True),
     Route("GET", "/mode", endpoints.get_mode, On.CLUSTER, Operation.DESCRIBE_CONFIGS),
     Route("PUT", "/mode", endpoints.set_mode, On.CLUSTER, Operation.ALTER_CONFIGS, True),
     Route("DELETE", "/mode", endpoints.delete_mode, On.CLUSTER, Operation.ALTER_CONFIGS, True),
-    Route("GET", "/mode/{subject}", endpoints.get_mode, On.TOPIC, Operation.DESCRIBE_CONFIGS),
-    Route("PUT", "/mode/{subject}", endpoints.set_mode, On.TOPIC, Operation.ALTER_CONFIGS, True),
-    Route("DELETE", "/mode/{subject}", endpoints.delete_mode, On.TOPIC, Operation.ALTER_CONFIGS, True),
+    Route("GET", "/mode/{subject}", endpoints.get_mode, On.SCOPE, Operation.DESCRIBE_CONFIGS),
+    Route("PUT", "/mode/{subject}", endpoints.set_mode, On.SCOPE, Operation.ALTER_CONFIGS, True),
+    Route("DELETE", "/mode/{subject}", endpoints.delete_mode, On.SCOPE, Operation.ALTER_CONFIGS, True),
     Route("GET", "/contexts", endpoints.list_contexts, On.SHOWN),
 ]
 
@@ -110,16 +112,22 @@ def find_route(method: str, raw_path: str) -> Match:
 
 
 async def check_right(route: Route, request: Request) -> None:
-    """403 without the right; endpoints that show many subjects leave out those that may not be read."""
-    if route.on is On.CLUSTER or (route.on is On.TOPIC and not name_of(request.path["subject"])):
+    """403 without the right; endpoints that show many subjects leave out those that may not be read.
+
+    Decided by what the request means, not by its path: `/config/__GLOBAL__` is everybody's configuration.
+    """
+    if route.on in (On.NOTHING, On.SHOWN):
+        return
+    meant = request.subject if route.on is On.TOPIC else request.scope
+    if meant is None or not name_of(meant):
         if not await request.visitor.may_with_cluster(route.operation):
             raise errors.forbidden(route.operation.name, "the cluster")
-    elif route.on is On.TOPIC and not await request.visitor.may(route.operation, request.path["subject"]):
-        raise errors.forbidden(route.operation.name, f"subject {request.path['subject']}")
+    elif not await request.visitor.may(route.operation, meant):
+        raise errors.forbidden(route.operation.name, f"subject {meant}")
 
 
 def _context(text: str) -> str:
-    name = text.strip(":")
+    name = check_context(text.strip(":"))
     return name if name.startswith(".") else f".{name}"
 
 

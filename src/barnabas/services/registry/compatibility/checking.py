@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from barnabas.services.registry.errors import invalid_schema
 from barnabas.services.registry.formats.parsing import ParsedSchema
+from barnabas.services.registry.limits import Budget, TooComplexError
 from barnabas.services.registry.model import Level, SchemaType
 
-Known = tuple[SchemaType, ParsedSchema]
 
-
-def find_problems(level: Level, kind: SchemaType, new: ParsedSchema, older: Sequence[Known]) -> list[str]:
-    """`older` from the oldest to the newest. The newest one that does not fit says why, as with Confluent."""
-    compared = older if level.is_transitive else older[-1:]
-    for old_kind, old in reversed(compared):
-        try:
-            found = _between(level, kind, new, old_kind, old)
-        except RecursionError:
-            raise invalid_schema("it is nested too deeply to be compared") from None
-        if found:
-            return found
-    return []
-
-
-def _between(
-    level: Level, kind: SchemaType, new: ParsedSchema, old_kind: SchemaType, old: ParsedSchema
+def find_problems(
+    level: Level,
+    new: tuple[SchemaType, ParsedSchema],
+    older: tuple[SchemaType, ParsedSchema],
+    budget: Budget,
 ) -> list[str]:
+    """Why two versions do not fit. TooComplexError if that takes more steps than the budget has."""
     if level is Level.NONE:
         return []
+    (kind, schema), (old_kind, old) = new, older
     if kind is not old_kind:
         return [f"Incompatible because of different schema type: {old_kind} was {kind}"]
     found: list[str] = []
-    if level.is_backward:
-        found += problems(kind, new, old)
-    if level.is_forward:
-        found += problems(kind, old, new)
+    try:
+        if level.is_backward:
+            found += problems(kind, schema, old, budget)
+        if level.is_forward:
+            found += problems(kind, old, schema, budget)
+    except RecursionError:
+        raise TooComplexError from None
     return list(dict.fromkeys(found))
 
 
-def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema) -> list[str]:
+def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema, budget: Budget) -> list[str]:
     """Why a reader with one schema cannot read everything that is written with another."""
     if kind is SchemaType.AVRO:
         from barnabas.services.registry.compatibility import avro as rules
@@ -47,5 +38,5 @@ def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema) -> li
         from barnabas.services.registry.compatibility import json_schema as rules  # type: ignore[no-redef]
     else:
         from barnabas.services.registry.compatibility import protobuf as rules  # type: ignore[no-redef]
-    found: list[str] = rules.problems(reader, writer)  # type: ignore[arg-type]
+    found: list[str] = rules.problems(reader, writer, budget)  # type: ignore[arg-type]
     return found

@@ -10,69 +10,66 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from barnabas.common.regex import PatternError, compile_for_long_texts
-from barnabas.services.registry.compatibility.json_values import number_problems, size_problems, value_problems
-from barnabas.services.registry.errors import invalid_schema
+from barnabas.services.registry.compatibility.json_values import (
+    Problem,
+    number_problems,
+    size_problems,
+    value_problems,
+)
 from barnabas.services.registry.formats.json_schema import JsonSchema, Node
+from barnabas.services.registry.formats.parsing import Path
+from barnabas.services.registry.limits import Budget
 
-MOST_STEPS = 200_000  # comparisons of two nodes
+MAX_PROBLEMS = 100  # that a pair of nodes keeps, and that are reported
+COMPILE_STEPS = 20  # a pattern takes as long to compile as so many pairs to compare
 SUMS, PRODUCT = ("oneOf", "anyOf"), "allOf"
 ANNOTATIONS = frozenset(
-    {
-        *(
-            "$schema",
-            "$id",
-            "id",
-            "$comment",
-            "title",
-            "description",
-            "default",
-            "examples",
-            "$defs",
-            "definitions",
-        ),
-        *(
-            "readOnly",
-            "writeOnly",
-            "deprecated",
-            "$anchor",
-            "$vocabulary",
-            "contentEncoding",
-            "contentMediaType",
-        ),
-    }
-)
+    [
+        *("$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "$defs", "definitions"),
+        *("readOnly", "writeOnly", "deprecated", "$anchor", "$vocabulary", "contentEncoding", "contentMediaType"),
+    ]
+)  # fmt: skip
 
-Problems = list[str]
+Problems = list[Problem]
 
 
-def problems(reader: JsonSchema, writer: JsonSchema) -> Problems:
-    return _Comparison(reader, writer).between(reader.root, writer.root, "#")
-
-
-def problem(kind: str, where: str, text: str) -> str:
-    return f'{{errorType:"{kind}", description:"The {text} at path \'{where}\'"}}'
+def problems(reader: JsonSchema, writer: JsonSchema, budget: Budget) -> list[str]:
+    found = _Comparison(reader, writer, budget).between(reader.root, writer.root, Path("#"))
+    return list(map(str, found))
 
 
 class _Comparison:
-    def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema, budget: Budget) -> None:
         self.reader, self.writer = reader, writer
-        self.steps = 0
-        self._known: dict[tuple[int, int], Problems] = {}
-        self._kept: list[Any] = []  # objects whose ids are keys above
+        self.budget = budget
+        self._known: dict[int, Problems] = {}  # by both ids in one number: there may be many
+        self._kept: dict[int, Any] = {}  # objects whose ids are keys above
         self._derived: dict[Hashable, Node] = {}
+        self._refs: dict[int, bool] = {}  # whether a node has a $ref somewhere
 
-    def between(self, reader: Any, writer: Any, where: str) -> Problems:
+    def between(self, reader: Any, writer: Any, where: Path) -> Problems:
         """What the writer's node accepts and the reader's does not. In a circle, what is asked already is right."""
         reader, writer = _node(self.reader.resolved(reader)), _node(self.writer.resolved(writer))
-        pair = (id(reader), id(writer))
+        pair = id(reader) << 64 | id(writer)
         if pair not in self._known:
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                raise invalid_schema("it is too complex to be compared with the version before it")
-            self._kept += [reader, writer]
-            self._known[pair] = []
-            self._known[pair] = self._compare(reader, writer, where)
+            self.budget.spend(1 + (_width(reader) + _width(writer)) // 8)
+            self._kept[id(reader)], self._kept[id(writer)] = reader, writer
+            self._known[pair] = _NONE
+            found = self._compare(reader, writer, where)
+            self.budget.spend(len(found) // 8)
+            self._known[pair] = found[:MAX_PROBLEMS] if found else _NONE
         return self._known[pair]
+
+    def _has_ref(self, node: Any) -> bool:
+        """Equal texts with a $ref may lead to different places."""
+        if not isinstance(node, dict | list):
+            return False
+        if id(node) not in self._refs:
+            inner = node.values() if isinstance(node, dict) else node
+            self._refs[id(node)] = (isinstance(node, dict) and "$ref" in node) or any(
+                map(self._has_ref, inner)
+            )
+        return self._refs[id(node)]
 
     def _derive(self, key: Hashable, make: Callable[[], Node]) -> Node:
         """A node that is made of another one, the same each time: recursive schemas come back to it."""
@@ -83,13 +80,13 @@ class _Comparison:
     def _without(self, node: Node, word: str) -> Node:
         return self._derive((id(node), word), lambda: {key: node[key] for key in node if key != word})
 
-    def _compare(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _compare(self, reader: Node, writer: Node, where: Path) -> Problems:
         reader = self._derive((id(reader), ""), lambda node=reader: _bare(node))  # type: ignore[misc]
         writer = self._derive((id(writer), ""), lambda node=writer: _bare(node))  # type: ignore[misc]
-        if not reader or (reader == writer and not _has_ref(reader)) or _is_false(writer):
+        if not reader or (reader == writer and not self._has_ref(reader)) or _is_false(writer):
             return []
         if _is_false(reader):
-            return [problem("TYPE_NARROWED", where, "reader accepts nothing")]
+            return [Problem("TYPE_NARROWED", where, "reader accepts nothing")]
         for word in (*SUMS, PRODUCT):  # {"anyOf": [x]} is x
             if len(reader.get(word, ())) == 1 and len(reader) == 1:
                 return self.between(reader[word][0], writer, where)
@@ -97,7 +94,7 @@ class _Comparison:
                 return self.between(reader, writer[word][0], where)
         return self._combined(reader, writer, where)
 
-    def _combined(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _combined(self, reader: Node, writer: Node, where: Path) -> Problems:
         """Writer's alternatives first: each must be read. Then reader's parts: each must read."""
         for word in SUMS:
             if word in writer and not (word in reader and writer[word] == reader[word]):
@@ -115,44 +112,47 @@ class _Comparison:
             return self._some_part(reader, writer, where)
         return self._plain(reader, writer, where)
 
-    def _each_alternative(self, reader: Node, writer: Node, word: str, where: str) -> Problems:
+    def _each_alternative(self, reader: Node, writer: Node, word: str, where: Path) -> Problems:
         found: Problems = []
         rest = self._without(writer, word)
         for at, one in enumerate(writer[word]):
             both: Node = {PRODUCT: [one, rest]}
             branch = self._derive((id(writer), word, at), lambda both=both: both) if rest else one  # type: ignore[misc]
-            if self.between(reader, branch, f"{where}/{at}"):
+            if self.between(reader, branch, where / f"/{at}"):
                 found.append(
-                    problem("SUM_TYPE_NARROWED", where, f"alternative {at} of the writer is not read")
+                    Problem("SUM_TYPE_NARROWED", where, f"alternative {at} of the writer is not read")
                 )
         return found
 
-    def _some_alternative(self, alternatives: list[Any], writer: Node, where: str) -> Problems:
-        if any(not self.between(one, writer, f"{where}/{at}") for at, one in enumerate(alternatives)):
+    def _some_alternative(self, alternatives: list[Any], writer: Node, where: Path) -> Problems:
+        """One that did not change is tried first: so a long list of alternatives takes no n x n steps."""
+        self.budget.spend(len(alternatives) // 8)
+        tried = sorted(enumerate(alternatives), key=lambda one: _bare(_node(one[1])) != writer)
+        if any(not self.between(one, writer, where / f"/{at}") for at, one in tried):
             return []
         return [
-            problem(
+            Problem(
                 "COMBINED_TYPE_SUBSCHEMAS_CHANGED", where, "reader has no alternative that reads the writer"
             )
         ]
 
-    def _each_part(self, parts: list[Any], writer: Node, where: str) -> Problems:
+    def _each_part(self, parts: list[Any], writer: Node, where: Path) -> Problems:
         found: Problems = []
         for at, part in enumerate(parts):
-            if self.between(part, writer, f"{where}/allOf/{at}"):
+            if self.between(part, writer, where / f"/allOf/{at}"):
                 found.append(
-                    problem("PRODUCT_TYPE_EXTENDED", where, f"part {at} of allOf is not met by the writer")
+                    Problem("PRODUCT_TYPE_EXTENDED", where, f"part {at} of allOf is not met by the writer")
                 )
         return found
 
-    def _some_part(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _some_part(self, reader: Node, writer: Node, where: Path) -> Problems:
         """The writer's documents meet all of its parts: it is enough that one of them, or all in one, are read."""
         rest = self._without(writer, PRODUCT)
         parts = [*writer[PRODUCT], *([rest] if rest else [])]
         tried = [self.between(reader, part, where) for part in parts]
         if any(not found for found in tried):
             return []
-        merged = self._merged(parts)
+        merged = self._derive((id(writer), "merged"), lambda: {"": self._merged(parts)})[""]
         return tried[0] if merged is None else self._plain(reader, merged, where)
 
     def _merged(self, parts: list[Any]) -> Node | None:
@@ -171,12 +171,12 @@ class _Comparison:
                     merged[key] = value
         return merged
 
-    def _plain(self, reader: Node, writer: Node, where: str) -> Problems:
-        found = value_problems(reader, writer, where, problem)
+    def _plain(self, reader: Node, writer: Node, where: Path) -> Problems:
+        found = value_problems(reader, writer, where)
         if found:
             return found
-        found += number_problems(reader, writer, where, problem)
-        found += size_problems(reader, writer, where, problem)
+        found += number_problems(reader, writer, where)
+        found += size_problems(reader, writer, where)
         found += self._negations(reader, writer, where)
         if _may_be(writer, "array"):
             found += self._items(reader, writer, where)
@@ -185,134 +185,142 @@ class _Comparison:
             found += self._dependencies(reader, writer, where)
         return found
 
-    def _negations(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _negations(self, reader: Node, writer: Node, where: Path) -> Problems:
         """What the reader excludes, the writer must exclude."""
         if "not" not in reader:
             return []
-        swapped = _Comparison(self.writer, self.reader)
-        swapped.steps = self.steps
-        if "not" in writer and not swapped.between(writer["not"], reader["not"], f"{where}/not"):
+        swapped = _Comparison(self.writer, self.reader, self.budget)
+        if "not" in writer and not swapped.between(writer["not"], reader["not"], where / "/not"):
             return []
-        return [problem("NOT_TYPE_EXTENDED", f"{where}/not", "reader excludes more than the writer")]
+        return [Problem("NOT_TYPE_EXTENDED", where / "/not", "reader excludes more than the writer")]
 
-    def _items(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _items(self, reader: Node, writer: Node, where: Path) -> Problems:
         of_reader, more_of_reader = _tuple(reader)
         of_writer, more_of_writer = _tuple(writer)
         found = self._lists_and_tuples(reader, writer, where)
         for at in range(max(len(of_reader), len(of_writer))):
             one = of_reader[at] if at < len(of_reader) else more_of_reader
             other = of_writer[at] if at < len(of_writer) else more_of_writer
-            if self.between(one, other, f"{where}/items/{at}"):
-                found += self.between(one, other, f"{where}/items/{at}")
-        found += self.between(more_of_reader, more_of_writer, f"{where}/items")
+            if self.between(one, other, where / f"/items/{at}"):
+                found += self.between(one, other, where / f"/items/{at}")
+        found += self.between(more_of_reader, more_of_writer, where / "/items")
         if reader.get("uniqueItems") and not writer.get("uniqueItems"):
-            found.append(problem("UNIQUE_ITEMS_ADDED", where, "reader wants items that differ"))
+            found.append(Problem("UNIQUE_ITEMS_ADDED", where, "reader wants items that differ"))
         if "contains" in reader and self.between(reader["contains"], writer.get("contains", {}), where):
             found.append(
-                problem("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "reader wants an item that fits")
+                Problem("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "reader wants an item that fits")
             )
         return found
 
-    def _lists_and_tuples(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _lists_and_tuples(self, reader: Node, writer: Node, where: Path) -> Problems:
         """Confluent's rule: one does not become the other, even where every item would be read."""
         if _is_list(writer) and any(_node(self.reader.resolved(one)) for one in _tuple(reader)[0]):
             text = "items of the writer are a list and those of the reader a tuple"
-            return [problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", f"{where}/items", text)]
+            return [Problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", where / "/items", text)]
         if _tuple(writer)[0] and _is_list(reader) and _node(self.reader.resolved(reader["items"])):
             text = "items of the writer are a tuple and those of the reader a list"
-            return [problem("SCHEMA_ADDED", f"{where}/items", text)]
+            return [Problem("SCHEMA_ADDED", where / "/items", text)]
         return []
 
-    def _properties(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _properties(self, reader: Node, writer: Node, where: Path) -> Problems:
         found: Problems = []
         mine, others = reader.get("properties", {}), writer.get("properties", {})
-        for name in [*mine, *(name for name in others if name not in mine)]:
-            place = f"{where}/properties/{name}"
-            if name in mine and name in others:
-                found += self.between(mine[name], others[name], place)
-            elif name in mine:
-                found += self._added(name, mine[name], writer, place)
+        added = self._covering(writer, [name for name in mine if name not in others])
+        removed = self._covering(reader, [name for name in others if name not in mine])
+        around = where / "/properties/"
+        for name in [*mine, *removed]:
+            if name in added:
+                found += self._added(mine[name], added[name], around / name)
+            elif name in removed:
+                found += self._removed(others[name], removed[name], around / name)
             else:
-                found += self._removed(name, others[name], reader, place)
+                found += self.between(mine[name], others[name], around / name)
         found += self._required(reader, writer, where)
         return found + self._additional(reader, writer, where)
 
-    def _added(self, name: str, schema: Any, writer: Node, where: str) -> Problems:
+    def _covering(self, node: Node, names: list[str]) -> dict[str, Any]:
+        """What properties that a node does not name must be. Each pattern is compiled once, and kept no longer."""
+        rest = node.get("additionalProperties", node.get("unevaluatedProperties", True))
+        found = dict.fromkeys(names, rest)
+        unmatched = names
+        for pattern, schema in node.get("patternProperties", {}).items() if names else ():
+            self.budget.spend(COMPILE_STEPS + sum(map(len, unmatched)) // 64 + len(unmatched) // 8)
+            matched = _matching(pattern, unmatched)
+            found |= dict.fromkeys(matched, schema)
+            unmatched = [name for name in unmatched if name not in matched]
+        return found
+
+    def _added(self, schema: Any, covering: Any, where: Path) -> Problems:
         """The reader knows a property that the writer does not name: what did the writer let stand there?"""
-        covering = _covering(writer, name)
         if covering is False or not self.between(schema, covering, where):
             return []
         kind = "OPEN" if _node(covering) == {} else "PARTIALLY_OPEN"
         return [
-            problem(
+            Problem(
                 f"PROPERTY_ADDED_TO_{kind}_CONTENT_MODEL",
                 where,
                 "property is new to a schema that let it be anything",
             )
         ]
 
-    def _removed(self, name: str, schema: Any, reader: Node, where: str) -> Problems:
-        covering = _covering(reader, name)
+    def _removed(self, schema: Any, covering: Any, where: Path) -> Problems:
         if covering is not False:
             return self.between(covering, schema, where)
         if _is_false(_node(self.writer.resolved(schema))):
             return []
         return [
-            problem(
+            Problem(
                 "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "property is not let through any more"
             )
         ]
 
-    def _required(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _required(self, reader: Node, writer: Node, where: Path) -> Problems:
         known = set(_names(writer.get("required")))
         found = []
         for name in _names(reader.get("required")):
             schema = _node(self.reader.resolved(reader.get("properties", {}).get(name, {})))
             if name not in known and "default" not in schema:
-                place = f"{where}/properties/{name}"
+                place = where / "/properties/" / name
                 found.append(
-                    problem("REQUIRED_ATTRIBUTE_ADDED", place, "property is required and has no default")
+                    Problem("REQUIRED_ATTRIBUTE_ADDED", place, "property is required and has no default")
                 )
         return found
 
-    def _additional(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _additional(self, reader: Node, writer: Node, where: Path) -> Problems:
         mine = reader.get("additionalProperties", True)
         others = writer.get("additionalProperties", True)
         found: Problems = []
-        if others is not False and self.between(mine, others, f"{where}/additionalProperties"):
+        if others is not False and self.between(mine, others, where / "/additionalProperties"):
             found.append(
-                problem("ADDITIONAL_PROPERTIES_NARROWED", where, "additional properties are narrowed")
+                Problem("ADDITIONAL_PROPERTIES_NARROWED", where, "additional properties are narrowed")
             )
         for pattern, schema in reader.get("patternProperties", {}).items():
             other = writer.get("patternProperties", {}).get(pattern, others)
             if other is not False:
-                found += self.between(schema, other, f"{where}/patternProperties/{pattern}")
+                found += self.between(schema, other, where / f"/patternProperties/{pattern}")
         if "propertyNames" in reader and self.between(
             reader["propertyNames"], writer.get("propertyNames", {}), where
         ):
-            found.append(problem("PROPERTY_NAMES_NARROWED", where, "names of properties are narrowed"))
+            found.append(Problem("PROPERTY_NAMES_NARROWED", where, "names of properties are narrowed"))
         return found
 
-    def _dependencies(self, reader: Node, writer: Node, where: str) -> Problems:
+    def _dependencies(self, reader: Node, writer: Node, where: Path) -> Problems:
         found: Problems = []
         mine, others = _all_dependencies(reader), _all_dependencies(writer)
+        required = set(_names(writer.get("required")))
         for name, wanted in mine.items():
             other = others.get(name)
             if isinstance(wanted, list):
-                missing = (
-                    set(wanted)
-                    - set(other if isinstance(other, list) else ())
-                    - set(_names(writer.get("required")))
-                )
+                missing = set(wanted) - set(other if isinstance(other, list) else ()) - required
                 if missing:
                     found.append(
-                        problem("DEPENDENCY_ARRAY_EXTENDED", where, f"property {name} depends on more")
+                        Problem("DEPENDENCY_ARRAY_EXTENDED", where, f"property {name[:100]} depends on more")
                     )
             elif self.between(
-                wanted, other if isinstance(other, dict | bool) else {}, f"{where}/dependencies/{name}"
+                wanted, other if isinstance(other, dict | bool) else {}, where / "/dependencies/" / name
             ):
                 found.append(
-                    problem("DEPENDENCY_SCHEMA_ADDED", where, f"property {name} depends on a schema")
+                    Problem("DEPENDENCY_SCHEMA_ADDED", where, f"property {name[:100]} depends on a schema")
                 )
         return found
 
@@ -323,8 +331,17 @@ def _node(schema: Any) -> Node:
     return _FALSE if schema is False else _TRUE
 
 
+_NONE: Problems = []  # shared, and never changed
 _TRUE: Node = {}
 _FALSE: Node = {"not": {}}
+
+
+def _width(node: Node) -> int:
+    """Of the lists and objects that a comparison walks through."""
+    return len(node) + sum(len(node[word]) for word in _WIDE if isinstance(node.get(word), dict | list))
+
+
+_WIDE = ("enum", "properties", "required", "patternProperties", "dependencies", "dependentRequired")
 
 
 def _is_false(node: Node) -> bool:
@@ -333,13 +350,6 @@ def _is_false(node: Node) -> bool:
 
 def _bare(node: Node) -> Node:
     return {key: value for key, value in node.items() if key not in ANNOTATIONS}
-
-
-def _has_ref(node: Any) -> bool:
-    """Equal texts with a $ref may lead to different places."""
-    if isinstance(node, dict):
-        return "$ref" in node or any(map(_has_ref, node.values()))
-    return isinstance(node, list) and any(map(_has_ref, node))
 
 
 def _may_be(node: Node, kind: str) -> bool:
@@ -364,19 +374,13 @@ def _is_list(node: Node) -> bool:
     return "prefixItems" not in node and isinstance(node.get("items"), dict | bool)
 
 
-def _covering(node: Node, name: str) -> Any:
-    """What a property that is not named must be."""
-    for pattern, schema in node.get("patternProperties", {}).items():
-        if _matches(pattern, name):
-            return schema
-    return node.get("additionalProperties", node.get("unevaluatedProperties", True))
-
-
-def _matches(pattern: str, name: str) -> bool:
+def _matching(pattern: str, names: list[str]) -> set[str]:
+    """None for what is not a pattern."""
     try:
-        return compile_for_long_texts(pattern).search(name) is not None
+        compiled = compile_for_long_texts(pattern)
+        return {name for name in names if compiled.search(name) is not None}
     except PatternError:
-        return False
+        return set()
 
 
 def _all_dependencies(node: Node) -> dict[str, Any]:

@@ -2,62 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from barnabas.services.registry.formats.parsing import compact
 from barnabas.services.registry.formats.json_schema import TYPES, Node
+from barnabas.services.registry.formats.parsing import Path, compact
 
-Say = Callable[[str, str, str], str]
+
+class Problem(NamedTuple):
+    """Becomes text once it is reported."""
+
+    kind: str
+    where: Path
+    text: str
+
+    def __str__(self) -> str:
+        return f'{{errorType:"{self.kind}", description:"The {self.text} at path \'{self.where}\'"}}'
+
 
 _UPPER = (("maxLength", "string"), ("maxItems", "array"), ("maxProperties", "object"))
 _LOWER = (("minLength", "string"), ("minItems", "array"), ("minProperties", "object"))
 
 
-def value_problems(reader: Node, writer: Node, where: str, say: Say) -> list[str]:
+def value_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
     """Types, and lists of values."""
     lost = _types(writer) - _types(reader)
     if lost and not _values_fit(writer, reader):
         kind = "TYPE_NARROWED" if _types(writer) & _types(reader) else "TYPE_CHANGED"
-        return [say(kind, where, f"reader does not take {', '.join(sorted(lost))}")]
+        return [Problem(kind, where, f"reader does not take {', '.join(sorted(lost))}")]
     mine, others = _values(reader), _values(writer)
     if mine is None:
         return []
     if others is None or not others <= mine:
-        return [say("ENUM_ARRAY_NARROWED", where, "reader's list of values lacks some of the writer's")]
+        return [Problem("ENUM_ARRAY_NARROWED", where, "reader's list of values lacks some of the writer's")]
     return []
 
 
-def number_problems(reader: Node, writer: Node, where: str, say: Say) -> list[str]:
+def number_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
     if not _types(writer) & {"number", "integer"}:
         return []
     found = []
     for word, sign in (("Maximum", 1), ("Minimum", -1)):
         mine, others = _bound(reader, word, sign), _bound(writer, word, sign)
         if mine is not None and (others is None or others > mine):
-            found.append(say(f"{word.upper()}_ADDED_OR_TIGHTENED", where, f"{word.lower()} is tighter"))
+            found.append(Problem(f"{word.upper()}_ADDED_OR_TIGHTENED", where, f"{word.lower()} is tighter"))
     step = reader.get("multipleOf")
     if step is not None:
         other = writer.get("multipleOf")
         if other is None or not _is_multiple(other, step):
             found.append(
-                say("MULTIPLE_OF_CHANGED", where, "reader wants multiples that the writer does not keep to")
+                Problem(
+                    "MULTIPLE_OF_CHANGED", where, "reader wants multiples that the writer does not keep to"
+                )
             )
     return found
 
 
-def size_problems(reader: Node, writer: Node, where: str, say: Say) -> list[str]:
+def size_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
     """Lengths and patterns of texts, numbers of items and properties."""
     found = []
     types = _types(writer)
     for word, kind in _UPPER:
         if word in reader and kind in types and (word not in writer or writer[word] > reader[word]):
-            found.append(say(f"{_constant(word)}_ADDED_OR_DECREASED", where, f"{word} is tighter"))
+            found.append(Problem(f"{_constant(word)}_ADDED_OR_DECREASED", where, f"{word} is tighter"))
     for word, kind in _LOWER:
         if kind in types and reader.get(word, 0) > writer.get(word, 0):
-            found.append(say(f"{_constant(word)}_ADDED_OR_INCREASED", where, f"{word} is tighter"))
+            found.append(Problem(f"{_constant(word)}_ADDED_OR_INCREASED", where, f"{word} is tighter"))
     if "pattern" in reader and "string" in types and reader["pattern"] != writer.get("pattern"):
-        found.append(say("PATTERN_ADDED_OR_CHANGED", where, "pattern is new"))
+        found.append(Problem("PATTERN_ADDED_OR_CHANGED", where, "pattern is new"))
     return found
 
 
@@ -108,7 +119,12 @@ def _bound(node: Node, word: str, sign: int) -> tuple[float, bool] | None:
 
 
 def _is_multiple(number: float, of: float) -> bool:
-    return abs(number / of - round(number / of)) < 1e-9
+    if isinstance(number, int) and isinstance(of, int):
+        return number % of == 0
+    try:
+        return abs(number / of - round(number / of)) < 1e-9
+    except OverflowError:  # the quotient is too large for a float
+        return False
 
 
 def _constant(word: str) -> str:

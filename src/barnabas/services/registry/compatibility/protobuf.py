@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from barnabas.services.registry.formats.parsing import Path
 from barnabas.services.registry.formats.protobuf import ProtobufSchema
+from barnabas.services.registry.limits import Budget
 
 _MESSAGE, _GROUP, _ENUM = 11, 10, 14
 _REPEATED, _REQUIRED = 3, 2
@@ -27,11 +29,15 @@ _ALIKE = {
 _NUMERIC = frozenset({"varint", "zigzag", "fixed32", "fixed64", "double", "float"})
 
 
-def problems(reader: ProtobufSchema, writer: ProtobufSchema) -> list[str]:
-    return _Comparison(_Types(reader), _Types(writer)).compare()
+MAX_PROBLEMS = 100
 
 
-def _problem(kind: str, where: str, text: str) -> str:
+def problems(reader: ProtobufSchema, writer: ProtobufSchema, budget: Budget) -> list[str]:
+    """The first of them; all that was looked at counts as steps."""
+    return _Comparison(_Types(reader), _Types(writer), budget).compare()
+
+
+def _problem(kind: str, where: Path, text: str) -> str:
     return f'{{errorType:"{kind}", description:"The {text} at path \'{where}\'"}}'
 
 
@@ -43,17 +49,17 @@ class _Types:
         self.messages: dict[str, Any] = {}
         self.imported: set[str] = set()
         for file in schema.files.file:
-            prefix, before = f".{file.package}" if file.package else "", set(self.messages)
+            prefix = f".{file.package}" if file.package else ""
             for message in file.message_type:
-                self._add(message, prefix)
-            if file.name != self.file.name:
-                self.imported |= self.messages.keys() - before
+                self._add(message, prefix, is_imported=file.name != self.file.name)
 
-    def _add(self, message: Any, prefix: str) -> None:
+    def _add(self, message: Any, prefix: str, *, is_imported: bool) -> None:
         name = f"{prefix}.{message.name}"
+        if is_imported and name not in self.messages:
+            self.imported.add(name)
         self.messages[name] = message
         for nested in message.nested_type:
-            self._add(nested, name)
+            self._add(nested, name, is_imported=is_imported)
 
     def local(self, name: str) -> str:
         """Without the package, which may change."""
@@ -70,41 +76,44 @@ class _Types:
 class _Comparison:
     reader: _Types
     writer: _Types
+    budget: Budget
     found: list[str] = field(default_factory=list)
     _compared: set[tuple[str, str]] = field(default_factory=set)
 
     def compare(self) -> list[str]:
-        self._messages(self.reader.file.message_type, self.writer.file.message_type, "#/")
+        self._messages(self.reader.file.message_type, self.writer.file.message_type, Path("#/"))
         return self.found
 
-    def _say(self, kind: str, where: str, text: str) -> None:
-        self.found.append(_problem(kind, where, text))
+    def _say(self, kind: str, where: Path, text: str) -> None:
+        if len(self.found) < MAX_PROBLEMS:
+            self.found.append(_problem(kind, where, text))
 
-    def _messages(self, mine: Any, others: Any, where: str) -> None:
+    def _messages(self, mine: Any, others: Any, where: Path) -> None:
         known = {message.name: message for message in mine}
         for other in others:
             if other.options.map_entry:
                 continue
             if other.name not in known:
-                self._say("MESSAGE_REMOVED", f"{where}{other.name}", "message is gone")
+                self._say("MESSAGE_REMOVED", where / f"{other.name}", "message is gone")
             else:
-                self._message(known[other.name], other, f"{where}{other.name}")
+                self._message(known[other.name], other, where / f"{other.name}")
 
-    def _message(self, mine: Any, other: Any, where: str) -> None:
+    def _message(self, mine: Any, other: Any, where: Path) -> None:
+        self.budget.spend(1 + (len(mine.field) + len(other.field)) // 4)
         known = {one.number: one for one in mine.field}
         before = {one.number: one for one in other.field}
         for number, one in before.items():
             if number in known:
-                self._field(known[number], one, f"{where}/{number}")
+                self._field(known[number], one, where / f"/{number}")
             else:
-                self._removed(one, other, f"{where}/{number}")
+                self._removed(one, other, where / f"/{number}")
         for number, one in known.items():
             if number not in before and one.label == _REQUIRED:
-                self._say("REQUIRED_FIELD_ADDED", f"{where}/{number}", "required field is new")
+                self._say("REQUIRED_FIELD_ADDED", where / f"/{number}", "required field is new")
         self._oneofs(mine, other, where)
-        self._messages(mine.nested_type, other.nested_type, f"{where}/")
+        self._messages(mine.nested_type, other.nested_type, where / "/")
 
-    def _removed(self, one: Any, message: Any, where: str) -> None:
+    def _removed(self, one: Any, message: Any, where: Path) -> None:
         if one.label == _REQUIRED:
             self._say("REQUIRED_FIELD_REMOVED", where, "required field is gone")
         elif _oneof(one) is not None:
@@ -114,22 +123,25 @@ class _Comparison:
                 f"field of oneof {message.oneof_decl[one.oneof_index].name} is gone",
             )
 
-    def _oneofs(self, mine: Any, other: Any, where: str) -> None:
+    def _oneofs(self, mine: Any, other: Any, where: Path) -> None:
         """Fields that were independent exclude each other in a oneof: one alone may move to a new one."""
         before = {one.number: one for one in other.field}
+        fields: dict[int | None, list[Any]] = {}
+        for one in mine.field:
+            fields.setdefault(_oneof(one), []).append(one)
         for at, declared in enumerate(mine.oneof_decl):
-            inside = [one for one in mine.field if _oneof(one) == at]
+            inside = fields.get(at, [])
             moved = [one for one in inside if one.number in before and _oneof(before[one.number]) is None]
             stayed = [
                 one for one in inside if one.number in before and _oneof(before[one.number]) is not None
             ]
-            place = f"{where}/{declared.name}"
+            place = where / f"/{declared.name}"
             if len(moved) > 1:
                 self._say("MULTIPLE_FIELDS_MOVED_TO_ONEOF", place, "fields were independent")
             elif moved and stayed:
                 self._say("FIELD_MOVED_TO_EXISTING_ONEOF", place, f"field {moved[0].name} was independent")
 
-    def _field(self, mine: Any, other: Any, where: str) -> None:
+    def _field(self, mine: Any, other: Any, where: Path) -> None:
         entry, before = self.reader.entry(mine), self.writer.entry(other)
         if (entry is None) != (before is None):
             self._say("FIELD_KIND_CHANGED", where, "field is a map in one of the schemas")
@@ -140,7 +152,7 @@ class _Comparison:
             self._type(mine, other, where)
             self._label(mine, other, where)
 
-    def _type(self, mine: Any, other: Any, where: str) -> None:
+    def _type(self, mine: Any, other: Any, where: Path) -> None:
         kind, before = _ALIKE[mine.type], _ALIKE[other.type]
         if kind != before:
             name = (
@@ -152,7 +164,7 @@ class _Comparison:
         elif kind in ("message", "group"):
             self._named(mine.type_name, other.type_name, where)
 
-    def _named(self, mine: str, other: str, where: str) -> None:
+    def _named(self, mine: str, other: str, where: Path) -> None:
         if self.reader.local(mine) != self.writer.local(other):
             self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {mine}")
         elif mine in self.reader.imported and (mine, other) not in self._compared:
@@ -161,7 +173,7 @@ class _Comparison:
             if inside is not None and before is not None:
                 self._message(inside, before, where)
 
-    def _label(self, mine: Any, other: Any, where: str) -> None:
+    def _label(self, mine: Any, other: Any, where: Path) -> None:
         """Of several values, a reader that wants one takes the last; packed numbers it cannot read."""
         if (mine.label == _REPEATED) != (other.label == _REPEATED) and _ALIKE[mine.type] in _NUMERIC:
             self._say("FIELD_NUMERIC_LABEL_CHANGED", where, "numeric field is repeated in one of the schemas")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.services.registry.formats.parsing import SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.limits import limits
 
+MAX_NAME = 4096  # of a full name, with its namespace
 RESOLVED = "resolved"  # the format that asks for a schema without references
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -57,7 +59,7 @@ def parse_avro(text: str, dependencies: Sequence[str] = ()) -> AvroSchema:
     others = tuple(_Writer(names).write(_read(one), None, "$") for one in dependencies)
     writer = _Writer(names)
     document = writer.write(_read(text), None, "$")
-    return AvroSchema(compact(document), document, others, str(next(iter(writer.faults), "")))
+    return AvroSchema(compact(document), document, others, writer.fault)
 
 
 def _read(text: str) -> Any:
@@ -74,7 +76,8 @@ class _Writer:
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
-        self.faults: list[SchemaSyntaxError] = []
+        self.fault = ""  # the first one
+        self._characters = 0  # of all full names
 
     def write(self, node: Any, space: str | None, where: str) -> Any:
         if isinstance(node, str):
@@ -82,7 +85,9 @@ class _Writer:
         if isinstance(node, list):
             return self._union(node, space, where)
         if not isinstance(node, dict):
-            raise SchemaSyntaxError(where, f"a schema is a name, an object or a list, not {compact(node)}")
+            raise SchemaSyntaxError(
+                where, f"a schema is a name, an object or a list, not {compact(node)[:100]}"
+            )
         kind = node.get("type")
         if isinstance(kind, dict | list):  # {"type": {"type": "array", ...}}
             return self.write(kind, space, f"{where}.type")
@@ -194,12 +199,17 @@ class _Writer:
             inner: str | None = own
         else:
             inner = (given or None) if isinstance(given, str) else space
+        if len(inner or "") + len(short) > MAX_NAME:
+            raise SchemaSyntaxError(where, f"a full name has at most {MAX_NAME} characters")
         for part in [*(inner or "_").split("."), short]:
             self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name is place enough
         full = f"{inner}.{short}" if inner else short
         if full in self.names or short in PRIMITIVES:
             raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
         self.names[full] = node
+        self._characters += len(full)
+        if self._characters > limits.max_name_bytes:
+            raise SchemaSyntaxError(where, "its full names are too long in total (--limit max-name-bytes)")
         head: dict[str, Any] = {"type": kind, "name": short}
         if inner != space:
             head["namespace"] = inner or ""
@@ -208,11 +218,11 @@ class _Writer:
         return head, inner
 
     def _name(self, name: Any, where: str) -> str:
-        text = f"{name if isinstance(name, str) else compact(name)} {_NO_NAME}"
         if not isinstance(name, str) or not name:
-            raise SchemaSyntaxError(where, text)
-        if not _NAME.fullmatch(name):
-            self.faults.append(SchemaSyntaxError(where, text))
+            shown = name if isinstance(name, str) else compact(name)[:100]
+            raise SchemaSyntaxError(where, f"{shown} {_NO_NAME}")
+        if not self.fault and not _NAME.fullmatch(name):
+            self.fault = str(SchemaSyntaxError(where, f"{name[:100]} {_NO_NAME}"))
         return name
 
 

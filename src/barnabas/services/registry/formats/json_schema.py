@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.formats.parsing import Path, SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.limits import limits
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
@@ -33,6 +34,8 @@ _COUNTS = (
     *("maxContains", "minContains"),
 )
 
+MAX_ADDRESS = 4096
+
 Node = dict[str, Any]
 
 
@@ -42,9 +45,7 @@ class JsonSchema:
     root: Any
     others: tuple[Any, ...] = ()  # documents of its references: the ids below are of objects in them, too
     targets: dict[int, Any] = field(default_factory=dict)  # id of an object with a `$ref` -> where it leads
-    _beside: dict[int, Node] = field(
-        default_factory=dict
-    )  # the same -> target and what stands beside the $ref
+    _ends: dict[int, Any] = field(default_factory=dict)  # the same -> where all its `$ref`s end
 
     @property
     def identity(self) -> str:
@@ -63,16 +64,24 @@ class JsonSchema:
 
     def resolved(self, node: Any) -> Any:
         """Where the `$ref`s of a node end; {} for one that only leads around in a circle."""
-        seen: set[int] = set()
-        while isinstance(node, dict) and "$ref" in node and id(node) in self.targets:
-            if id(node) in seen:
-                return {}
-            seen.add(id(node))
+        followed: dict[int, None] = {}
+        while isinstance(node, dict) and id(node) in self.targets:
+            if id(node) in followed or id(node) in self._ends:
+                node = self._ends.get(id(node), {})
+                break
+            followed[id(node)] = None
             rest = {key: value for key, value in node.items() if key not in _NOT_BESIDE_REF}
             if rest:  # since 2019-09, what stands beside a $ref counts too
-                return self._beside.setdefault(id(node), {"allOf": [self.targets[id(node)], rest]})
+                node = {"allOf": [self.targets[id(node)], rest]}
+                break
             node = self.targets[id(node)]
-        return node
+        return self._keep_end(followed, node)
+
+    def _keep_end(self, followed: Iterable[int], end: Any) -> Any:
+        """The same object for all threads: comparisons know nodes by their ids."""
+        for one in followed:
+            end = self._ends.setdefault(one, end)
+        return end
 
 
 _NOT_BESIDE_REF = frozenset(
@@ -102,50 +111,61 @@ def parse_json_schema(text: str, dependencies: Mapping[str, str]) -> JsonSchema:
         index.add(document, name)
     for name, document in {"": root, **documents}.items():
         if not isinstance(document, dict | bool):
-            raise SchemaSyntaxError(
-                "$", f"a JSON Schema is an object or a boolean, not {compact(document)[:100]}"
-            )
-        for where, node in _walk(document, "$" if not name else f"{name}#"):
+            raise SchemaSyntaxError("$", f"a JSON Schema is an object or a boolean, not {_shown(document)}")
+        for where, node in _walk(document, _root(name)):
             _check(node, where)
     return JsonSchema(compact(root), root, tuple(documents.values()), index.targets())
+
+
+def _root(name: str) -> Path:
+    return Path(f"{name}#" if name else "$")
 
 
 class _Index:
     """Schemas by their address: that of a whole document, an `$id` or an `$anchor`."""
 
     def __init__(self) -> None:
-        self._by_address: dict[str, Any] = {}
-        self._refs: list[tuple[str, str, Node]] = []  # place, base address, object with a $ref
+        self._by_address: dict[tuple[str, str], Any] = {}  # by address and anchor
+        self._refs: list[tuple[Path, str, Node]] = []  # place, base address, object with a $ref
+        self._characters = 0  # of all addresses
 
     def add(self, document: Any, name: str) -> None:
-        self._by_address.setdefault(name, document)
-        self._add(document, _own_address(document, name), "$" if not name else f"{name}#")
-
-    def _add(self, document: Any, base: str, where: str) -> None:
-        waiting = [(where, base, document)]
+        self._by_address.setdefault((name, ""), document)
+        waiting = [(_root(name), name, document)]
         while waiting:
             place, base, node = waiting.pop()
             if not isinstance(node, dict):
                 continue
-            base = _own_address(node, base)
+            base = self._own_address(node, base, place)
             if base:
-                self._by_address.setdefault(base, node)
+                self._by_address.setdefault((base, ""), node)
             for word in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(word), str):
-                    self._by_address.setdefault(f"{base}#{node[word]}", node)
+                    self._by_address.setdefault((base, node[word]), node)
             if isinstance(node.get("$ref"), str):
                 self._refs.append((place, base, node))
             waiting += [(inner, base, child) for inner, child in _children(node, place)]
 
+    def _own_address(self, node: Node, base: str, where: Path) -> str:
+        """`id` is what draft 4 called it."""
+        own = node.get("$id", node.get("id"))
+        if not isinstance(own, str) or own.startswith("#"):
+            return base
+        found = _joined(base, own.rstrip("#"), where)
+        self._characters += len(found)
+        if self._characters > limits.max_name_bytes:
+            raise SchemaSyntaxError(where, "its addresses are too long in total (--limit max-name-bytes)")
+        return found
+
     def targets(self) -> dict[int, Any]:
         return {id(node): self._target(place, base, node["$ref"]) for place, base, node in self._refs}
 
-    def _target(self, where: str, base: str, ref: str) -> Any:
+    def _target(self, where: Path, base: str, ref: str) -> Any:
         address, _, fragment = ref.partition("#")
-        full = urllib.parse.urljoin(base, address) if address else base
+        full = _joined(base, address, where) if address else base
         if full.startswith(META_SCHEMAS):
             return {}
-        document = self._by_address.get(full, self._by_address.get(address))
+        document = self._by_address.get((full, ""), self._by_address.get((address, "")))
         if document is None:
             text = f"the $ref {ref!r} leads nowhere: it is not among the references, and nothing is fetched"
             raise SchemaSyntaxError(where, text)
@@ -153,7 +173,7 @@ class _Index:
         if not fragment:
             return document
         if not fragment.startswith("/"):
-            found = self._by_address.get(f"{full}#{fragment}")
+            found = self._by_address.get((full, fragment))
         else:
             found = _pointed_at(document, fragment)
         if found is None:
@@ -161,14 +181,13 @@ class _Index:
         return found
 
 
-def _own_address(node: Any, base: str) -> str:
-    """`id` is what draft 4 called it."""
-    if not isinstance(node, dict):
-        return base
-    own = node.get("$id", node.get("id"))
-    if not isinstance(own, str) or own.startswith("#"):
-        return base
-    return urllib.parse.urljoin(base, own.rstrip("#"))
+def _joined(base: str, address: str, where: Path) -> str:
+    if len(address) > MAX_ADDRESS or len(base) > MAX_ADDRESS:
+        raise SchemaSyntaxError(where, f"an address has at most {MAX_ADDRESS} characters")
+    try:
+        return urllib.parse.urljoin(base, address)
+    except ValueError as error:
+        raise SchemaSyntaxError(where, f"not a valid address: {address!r} ({error})") from None
 
 
 def _pointed_at(document: Any, pointer: str) -> Any:
@@ -177,36 +196,36 @@ def _pointed_at(document: Any, pointer: str) -> Any:
         part = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict):
             node = node.get(part)
-        elif isinstance(node, list) and part.isdecimal() and int(part) < len(node):
-            node = node[int(part)]
+        elif isinstance(node, list) and part.isascii() and part.isdecimal() and len(part) < 10:
+            node = node[int(part)] if int(part) < len(node) else None
         else:
             return None
     return node
 
 
-def _children(node: Node, where: str) -> Iterator[tuple[str, Any]]:
+def _children(node: Node, where: Path) -> Iterator[tuple[Path, Any]]:
     """The schemas inside a schema, with their places."""
     for word in _SCHEMA:
         if word in node:
-            yield f"{where}.{word}", node[word]
+            yield where / f".{word}", node[word]
     for word in (*_SCHEMAS, "items"):
         found = node.get(word)
         if isinstance(found, list):
-            yield from ((f"{where}.{word}[{at}]", child) for at, child in enumerate(found))
+            yield from ((where / f".{word}[{at}]", child) for at, child in enumerate(found))
         elif word == "items" and found is not None:
-            yield f"{where}.items", found
+            yield where / ".items", found
     for word in (*_NAMED, "dependencies"):
         found = node.get(word)
         if isinstance(found, dict):
-            listed = word == "dependencies"
+            around, listed = where / f".{word}.", word == "dependencies"
             yield from (
-                (f"{where}.{word}.{name}", child)
+                (around / name, child)
                 for name, child in found.items()
                 if not (listed and isinstance(child, list))
             )
 
 
-def _walk(document: Any, where: str) -> Iterator[tuple[str, Any]]:
+def _walk(document: Any, where: Path) -> Iterator[tuple[Path, Any]]:
     waiting = [(where, document)]
     while waiting:
         place, node = waiting.pop()
@@ -215,54 +234,54 @@ def _walk(document: Any, where: str) -> Iterator[tuple[str, Any]]:
             waiting += list(_children(node, place))
 
 
-def _check(node: Any, where: str) -> None:
+def _check(node: Any, where: Path) -> None:
     if isinstance(node, bool):
         return
     if not isinstance(node, dict):
-        raise SchemaSyntaxError(where, f"a schema is an object or a boolean, not {compact(node)[:100]}")
+        raise SchemaSyntaxError(where, f"a schema is an object or a boolean, not {_shown(node)}")
     _check_type(node, where)
     _check_lists(node, where)
     for word in ("pattern", "$ref", "$schema", "title", "description", "format"):
         if word in node and not isinstance(node[word], str):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a text")
+            raise SchemaSyntaxError(where / f".{word}", "this must be a text")
     _check_numbers(node, where)
 
 
-def _check_lists(node: Node, where: str) -> None:
+def _check_lists(node: Node, where: Path) -> None:
     for word in _NAMED:
         if word in node and not isinstance(node[word], dict):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be an object")
+            raise SchemaSyntaxError(where / f".{word}", "this must be an object")
     for word in _SCHEMAS:
         if word in node and (not isinstance(node[word], list) or not node[word]):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a list of schemas")
+            raise SchemaSyntaxError(where / f".{word}", "this must be a list of schemas")
     if "required" in node and not isinstance(node["required"], bool) and not _is_names(node["required"]):
-        raise SchemaSyntaxError(f"{where}.required", "this must be a list of names")
+        raise SchemaSyntaxError(where / ".required", "this must be a list of names")
     if "enum" in node and not isinstance(node["enum"], list):
-        raise SchemaSyntaxError(f"{where}.enum", "this must be a list of values")
+        raise SchemaSyntaxError(where / ".enum", "this must be a list of values")
 
 
-def _check_type(node: Node, where: str) -> None:
+def _check_type(node: Node, where: Path) -> None:
     if "type" not in node:
         return
     given = node["type"] if isinstance(node["type"], list) else [node["type"]]
     for one in given:
         if not isinstance(one, str) or one not in TYPES:
             known = ", ".join(sorted(TYPES))
-            raise SchemaSyntaxError(f"{where}.type", f"{compact(one)} is no type: there are {known}")
+            raise SchemaSyntaxError(where / ".type", f"{_shown(one)} is no type: there are {known}")
 
 
-def _check_numbers(node: Node, where: str) -> None:
+def _check_numbers(node: Node, where: Path) -> None:
     for word in _NUMBERS:
         if word in node and not _is_number(node[word]):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a number")
+            raise SchemaSyntaxError(where / f".{word}", "this must be a number")
     if "multipleOf" in node and node["multipleOf"] <= 0:
-        raise SchemaSyntaxError(f"{where}.multipleOf", "this must be above 0")
+        raise SchemaSyntaxError(where / ".multipleOf", "this must be above 0")
     for word in ("exclusiveMaximum", "exclusiveMinimum"):
         if word in node and not isinstance(node[word], bool) and not _is_number(node[word]):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a number (in draft 4: true or false)")
+            raise SchemaSyntaxError(where / f".{word}", "this must be a number (in draft 4: true or false)")
     for word in _COUNTS:
         if word in node and (not _is_number(node[word]) or node[word] < 0 or node[word] != int(node[word])):
-            raise SchemaSyntaxError(f"{where}.{word}", "this must be a whole number from 0 on")
+            raise SchemaSyntaxError(where / f".{word}", "this must be a whole number from 0 on")
 
 
 def _is_number(value: Any) -> bool:
@@ -271,3 +290,8 @@ def _is_number(value: Any) -> bool:
 
 def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _shown(value: Any) -> str:
+    """Not the whole of it: it may be as large as the schema."""
+    return type(value).__name__ if isinstance(value, dict | list) else compact(value)[:100]

@@ -3,33 +3,60 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-
+import threading
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from barnabas.services.registry.errors import empty_schema, unreadable_schema
+from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import SchemaText, SchemaType
 from barnabas.services.registry.subjects import Dependency
 
-
-# -- JSON from strangers: bounded in depth, and with a place to point at when it is wrong --------------
+# -- JSON from clients: bounded in depth and in the number of values, and with a path to point at when it is wrong
 
 DEEPEST = 64
+MAX_STEP_CHARACTERS = 100
+MAX_PATH_CHARACTERS = 1_000
+MAX_REASON_CHARACTERS = 1_000
+
+
+class Path:
+    """A place such as `$.properties.name`, as a link to the place around it.
+
+    It becomes text when an error needs it: names may be long, and nearly all places are never shown.
+    """
+
+    __slots__ = ("around", "step")
+
+    def __init__(self, step: str, around: Path | None = None) -> None:
+        self.step = step
+        self.around = around
+
+    def __truediv__(self, step: str) -> Path:
+        return Path(step, self)
+
+    def __str__(self) -> str:
+        steps, path = [], self
+        while path.around is not None:
+            steps.append(_clipped(path.step, MAX_STEP_CHARACTERS))
+            path = path.around
+        steps.append(_clipped(path.step, MAX_STEP_CHARACTERS))
+        return _clipped("".join(reversed(steps)), MAX_PATH_CHARACTERS)
 
 
 class SchemaSyntaxError(Exception):
     """Something is wrong at a place such as `$.fields[2].type`; at none if the reason has it."""
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{reason} (at {where})" if where else reason)
+    def __init__(self, where: str | Path, reason: str) -> None:
+        place = _clipped(str(where), MAX_PATH_CHARACTERS)
+        reason = _clipped(reason, MAX_REASON_CHARACTERS)
+        super().__init__(f"{reason} (at {place})" if place else reason)
 
 
 def read_json(text: str) -> Any:
     """The value, with the keys of objects in their order; SchemaSyntaxError says the line and the column."""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = load_json(text)
     except RecursionError:
         raise SchemaSyntaxError("$", f"it is nested deeper than {DEEPEST}") from None
     except json.JSONDecodeError as error:
@@ -37,35 +64,60 @@ def read_json(text: str) -> Any:
         raise SchemaSyntaxError(where, f"this is no JSON: {error.msg}") from None
     except ValueError as error:
         raise SchemaSyntaxError("$", f"this is no JSON: {error}") from None
-    check_depth(value)
+    count_values(value)
     return value
 
 
-def check_depth(value: Any, deepest: int = DEEPEST) -> None:
-    level, depth = [value], 0
+def load_json(text: str | bytes) -> Any:
+    """ValueError for what JSON does not have: NaN, Infinity, and numbers that a double cannot hold."""
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def count_values(value: Any, deepest: int = DEEPEST) -> int:
+    """The number of objects and lists; SchemaSyntaxError if there are too many, or nested too deeply."""
+    level, depth, count = _containers([value]), 0, 0
     while level:
+        depth, count = depth + 1, count + len(level)
         if depth > deepest:
             raise SchemaSyntaxError("$", f"it is nested deeper than {deepest}")
-        level = [child for one in level for child in children(one)]
-        depth += 1
+        if count > limits.max_values:
+            raise SchemaSyntaxError(
+                "$", f"it has more than {limits.max_values} objects and lists (--limit max-values)"
+            )
+        level = [child for one in level for child in _containers(one)]
+    return count
 
 
-def children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+def _containers(value: Any) -> list[Any]:
+    values = value.values() if isinstance(value, dict) else value
+    return [child for child in values if isinstance(child, dict | list)]
 
 
 def compact(value: Any, *, sort_keys: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
+
+
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{_clipped(text, MAX_STEP_CHARACTERS)} is too large for a number")
+    return number
 
-MOST_KEPT = 500  # parsed schemas
+
+Text = tuple[SchemaText, tuple[Dependency, ...]]
+"""A schema and all that it refers to."""
+
+BYTES_PER_CHARACTER = 12
+"""Memory of a parsed schema by the length of its texts: measured 6 to 10 for large schemas that people write."""
+LEAST_BYTES = 2_000
 
 
 class ParsedSchema(Protocol):
@@ -93,19 +145,61 @@ class ParsedSchema(Protocol):
         ...
 
 
+Key = tuple[SchemaType, str, tuple[tuple[str, str], ...]]
+
+
+class _Cache:
+    """Parsed schemas, the last used ones, within `limits.cache_bytes`. Shared by threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[Key, ParsedSchema] = {}
+        self.bytes = 0
+
+    def get(self, key: Key) -> ParsedSchema | None:
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is not None:
+                self._kept[key] = found
+            return found
+
+    def put(self, key: Key, parsed: ParsedSchema) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self.bytes += _size(key)
+            self._kept[key] = parsed
+            while self.bytes > limits.cache_bytes:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self.bytes -= _size(oldest)
+
+
+def _size(key: Key) -> int:
+    _, text, dependencies = key
+    characters = len(text) + sum(len(other) for _, other in dependencies)
+    return LEAST_BYTES + characters * BYTES_PER_CHARACTER
+
+
+cache = _Cache()
+
+
 def parse(schema: SchemaText, dependencies: Sequence[Dependency]) -> ParsedSchema:
     """RegistryError 42201 says what is wrong, and where. May take long, and starts protoc: for a thread."""
     if not schema.text.strip():
         raise empty_schema()
-    try:
-        return _parse(schema.type, schema.text, tuple((one.name, one.schema.text) for one in dependencies))
-    except SchemaSyntaxError as error:
-        raise unreadable_schema(schema.type, str(error)) from None
-    except RecursionError:
-        raise unreadable_schema(schema.type, "it is nested too deeply") from None
+    key = (schema.type, schema.text, tuple((one.name, one.schema.text) for one in dependencies))
+    parsed = cache.get(key)
+    if parsed is None:
+        try:
+            parsed = _parse(*key)
+        except SchemaSyntaxError as error:
+            raise unreadable_schema(schema.type, str(error)) from None
+        except RecursionError:
+            raise unreadable_schema(schema.type, "it is nested too deeply") from None
+        cache.put(key, parsed)
+    return parsed
 
 
-@lru_cache(MOST_KEPT)
 def _parse(kind: SchemaType, text: str, dependencies: tuple[tuple[str, str], ...]) -> ParsedSchema:
     if kind is SchemaType.AVRO:
         from barnabas.services.registry.formats.avro import parse_avro

@@ -18,8 +18,8 @@ _TYPES = {
 _GROUP, _STRING, _BYTES, _ENUM = 10, 9, 12, 14
 _LABELS = {1: "optional", 2: "required", 3: "repeated"}
 _REPEATED, _REQUIRED = 3, 2
-LARGEST_FIELD = 536_870_911
-LARGEST_ENUM = 2_147_483_647
+MAX_FIELD = 536_870_911
+MAX_ENUM = 2_147_483_647
 _EDITIONS = {998: "proto2", 999: "proto3", 1000: "2023", 1001: "2024"}
 
 
@@ -67,24 +67,25 @@ class _Writer:
             yield from self._enum(enum, inner)
         yield from self._extensions(message.extension, inner)
         for span in message.extension_range:
-            yield f"{inner}extensions {_span(span.start, span.end - 1, LARGEST_FIELD)};"
-        yield from _reserved(message, inner, LARGEST_FIELD, 1)
+            yield f"{inner}extensions {_span(span.start, span.end - 1, MAX_FIELD)};"
+        yield from _reserved(message, inner, MAX_FIELD, 1)
         yield f"{indent}}}"
 
     def _fields(self, message: Any, indent: str) -> Iterator[str]:
         entries = {one.name: one for one in message.nested_type if one.options.map_entry}
         nested = {one.name: one for one in message.nested_type}
-        written: set[int] = set()
+        members: dict[int, list[Any]] = {}
+        for field in message.field:
+            if field.HasField("oneof_index") and not field.proto3_optional:
+                members.setdefault(field.oneof_index, []).append(field)
         for field in message.field:
             if not field.HasField("oneof_index") or field.proto3_optional:
                 yield from self._field(field, indent, entries, nested)
-            elif field.oneof_index not in written:
-                written.add(field.oneof_index)
+            elif field.oneof_index in members:
                 yield f"{indent}oneof {message.oneof_decl[field.oneof_index].name} {{"
                 yield from _options(message.oneof_decl[field.oneof_index].options, indent + "  ")
-                for one in message.field:
-                    if one.HasField("oneof_index") and one.oneof_index == field.oneof_index:
-                        yield from self._field(one, indent + "  ", entries, nested, in_oneof=True)
+                for one in members.pop(field.oneof_index):
+                    yield from self._field(one, indent + "  ", entries, nested, in_oneof=True)
                 yield f"{indent}}}"
 
     def _field(
@@ -122,7 +123,7 @@ class _Writer:
         yield from _options(enum.options, inner)
         for value in enum.value:
             yield f"{inner}{value.name} = {value.number}{_bracketed(_option_texts(value.options))};"
-        yield from _reserved(enum, inner, LARGEST_ENUM, 0)
+        yield from _reserved(enum, inner, MAX_ENUM, 0)
         yield f"{indent}}}"
 
     def _extensions(self, extensions: Any, indent: str) -> Iterator[str]:

@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
+
 from barnabas.client.schemas.formats.protobuf import well_known_files
 from barnabas.services.registry.errors import store_error
 from barnabas.services.registry.formats.parsing import SchemaSyntaxError
-
-import re
-from collections.abc import Callable, Mapping
-from typing import Any
-from barnabas.client.schemas.formats.protobuf import well_known_files
-
-import base64
-import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text
 
-
-# -- Runs protoc on texts from strangers: a process with limits, which sees nothing but the files that are given to it 
+# -- Runs protoc on texts from strangers: a process with limits, which sees nothing but the files that are given to it
 
 SECONDS = 5
 MEGABYTES = 512
 MAIN = "_.proto"
-LONGEST_ERROR = 2_000
-_LIMITED = f'ulimit -v {MEGABYTES * 1024} 2>/dev/null; ulimit -t {SECONDS}; exec "$0" "$@"'
+MAX_ERROR = 2_000
+KILLED = 128  # what the shell returns, and more, for a process that a signal has ended
+MAX_OUTPUT = (
+    16 * 1024 * 1024
+)  # bytes of descriptors and of errors: a full name is repeated wherever it is used
+_LIMITED = (
+    f"ulimit -v {MEGABYTES * 1024} 2>/dev/null; ulimit -t {SECONDS}; ulimit -f {MAX_OUTPUT // 512}; "
+    'exec "$0" "$@" 2>errors'
+)
 _PLACE = re.compile(r"_\.proto:(\d+):(\d+): (.*)")
 
 
-def compile_proto(text: str, dependencies: Mapping[str, str]) -> Any:
-    """The FileDescriptorSet of a text and of all that it imports; SchemaSyntaxError says line and column."""
+def compile_proto(text: str, dependencies: Mapping[str, str], end: float) -> Any:
+    """The FileDescriptorSet of a text and of all that it imports; SchemaSyntaxError says line and column.
+
+    `end` is by `time.monotonic()`.
+    """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     with tempfile.TemporaryDirectory(prefix="barnabas-protoc-") as name:
@@ -50,9 +51,9 @@ def compile_proto(text: str, dependencies: Mapping[str, str]) -> Any:
         sources = folder / "in"
         _write(sources, MAIN, text)
         for path, other in dependencies.items():
-            _write(sources, path, other)
+            _write(sources, _checked_name(path), other)
         (folder / "known").write_bytes(_well_known())
-        _run(folder)
+        _run(folder, end)
         found = FileDescriptorSet.FromString((folder / "out").read_bytes())
     for file in found.file:
         if file.name != MAIN and file.name not in dependencies and file.name not in well_known_files():
@@ -60,7 +61,7 @@ def compile_proto(text: str, dependencies: Mapping[str, str]) -> Any:
     return found
 
 
-def _run(folder: Path) -> None:
+def _run(folder: Path, end: float) -> None:
     command = [
         *_protoc(),
         f"--proto_path={folder / 'in'}",
@@ -73,15 +74,18 @@ def _run(folder: Path) -> None:
         done = subprocess.run(
             ["/bin/sh", "-c", _LIMITED, *command],
             cwd=folder,
-            capture_output=True,
-            timeout=SECONDS,
+            timeout=max(0.0, end - time.monotonic()),
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise SchemaSyntaxError("$", f"protoc did not read it within {SECONDS} seconds") from None
+    if done.returncode < 0 or done.returncode >= KILLED:
+        raise SchemaSyntaxError("$", "protoc needs more memory, time or output for it than it may take")
     if done.returncode:
-        raise ProtocError(done.stderr.decode("utf-8", "replace"))
+        raise ProtocError((folder / "errors").read_text("utf-8", "replace"))
 
 
 class ProtocError(SchemaSyntaxError):
@@ -94,15 +98,22 @@ class ProtocError(SchemaSyntaxError):
             line, column, reason = places[0]
             super().__init__(f"line {line} column {column}", reason)
         else:
-            super().__init__("$", said.strip()[:LONGEST_ERROR] or "protoc cannot read it")
+            super().__init__("$", said.strip()[:MAX_ERROR] or "protoc cannot read it")
+
+
+def _checked_name(name: str) -> str:
+    """Written as protoc writes it, so that no two names are one file; that of the schema's own file is taken."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name or str(path) != name:
+        raise SchemaSyntaxError("references", f"{name!r} cannot be the name of an import")
+    if name == MAIN:
+        raise SchemaSyntaxError("references", f"{MAIN!r} is the schema itself: rename the reference")
+    return name
 
 
 def _write(folder: Path, name: str, text: str) -> None:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise SchemaSyntaxError("references", f"{name!r} cannot be the name of an import")
     try:
-        target = folder / path
+        target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     except (OSError, UnicodeEncodeError):
@@ -132,13 +143,13 @@ def _well_known() -> bytes:
     return serialized
 
 
+# -- Schemas that protoc refuses and other registries take: an option that no file defines, a reference by another name
 
-
-# -- Schemas that protoc refuses and other registries take: an option that no file defines, a reference by another name 
-
-MOST_ROUNDS = 5  # protoc names one unknown option of each message, field or enum at a time
+MAX_ROUNDS = 5  # protoc names one unknown option of each message, field or enum at a time
 _UNKNOWN_OPTION = re.compile(r'Option "(\([\w.]+\))[^"]*" unknown')
 _IMPORT = re.compile(r'(?:^|(?<=[;}\s]))import\s+(?:public\s+|weak\s+)?"([^"\n]+)"\s*;')
+_STATEMENT = re.compile(r"\boption\s*(\([\w.]+\))")
+_ENTRY = re.compile(r"[\[,]\s*(\([\w.]+\))")
 _PAIRS = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -146,18 +157,17 @@ def compile_leniently(text: str, dependencies: Mapping[str, str]) -> tuple[Any, 
     """(descriptors, the options that no file defines)"""
     text = import_references(text, dependencies)
     dropped: list[str] = []
-    for _ in range(MOST_ROUNDS):
+    end = time.monotonic() + SECONDS
+    for _ in range(MAX_ROUNDS):
         try:
-            return compile_proto(text, dependencies), " ".join(dropped)
+            return compile_proto(text, dependencies, end), " ".join(dropped)
         except ProtocError as error:
             unknown = {name for reason in error.reasons for name in _UNKNOWN_OPTION.findall(reason)}
-            blank = text
-            for name in sorted(unknown):
-                blank = without_option(blank, name, dropped)
+            blank = without_options(text, unknown, dropped)
             if blank == text:
                 raise
             text = blank
-    return compile_proto(text, dependencies), " ".join(dropped)
+    return compile_proto(text, dependencies, end), " ".join(dropped)
 
 
 def import_references(text: str, dependencies: Mapping[str, str]) -> str:
@@ -172,20 +182,29 @@ def import_references(text: str, dependencies: Mapping[str, str]) -> str:
     return _IMPORT.sub(lambda found: next(instead, "") if found[1] in nowhere else found[0], text)
 
 
-def without_option(text: str, name: str, dropped: list[str]) -> str:
-    """Blanks in place of an option, so that lines and columns stay."""
-    statement = re.compile(rf"\boption\s*{re.escape(name)}")
-    text = _blanked(text, statement, lambda at: (at, _end(text, at, ";") + 1), dropped)
-    entry = re.compile(rf"[\[,]\s*{re.escape(name)}")
-    return _blanked(text, entry, lambda at: _entry_bounds(text, at), dropped)
+def without_options(text: str, names: Collection[str], dropped: list[str]) -> str:
+    """Blanks in place of options, so that lines and columns stay."""
+    text = _blanked(text, _STATEMENT, names, lambda at: (at, _end(text, at, ";") + 1), dropped)
+    for _ in range(MAX_ROUNDS):  # an entry that goes with its comma hides the next one from the same pass
+        before = text
+        text = _blanked(before, _ENTRY, names, lambda at: _entry_bounds(before, at), dropped)  # noqa: B023
+        if text == before:
+            break
+    return text
 
 
 def _blanked(
-    text: str, wanted: re.Pattern[str], bounds: Callable[[int], tuple[int, int]], dropped: list[str]
+    text: str,
+    wanted: re.Pattern[str],
+    names: Collection[str],
+    bounds: Callable[[int], tuple[int, int]],
+    dropped: list[str],
 ) -> str:
-    """One pass, however often it is there."""
+    """One pass, however many names there are and however often each is there."""
     pieces, done = [], 0
-    while found := wanted.search(text, done):
+    for found in wanted.finditer(text):
+        if found[1] not in names or found.start() < done:
+            continue
         start, end = bounds(found.start())
         dropped.append(" ".join(text[start:end].split()))
         pieces += [text[done:start], re.sub(r"[^\n]", " ", text[start:end])]
@@ -225,7 +244,6 @@ def _after_string(text: str, at: int) -> int:
     return at + 1
 
 
-
 SERIALIZED = "serialized"  # the format that asks for a descriptor
 IGNORE_EXTENSIONS = "ignore_extensions"  # the format that asks for a text without them
 
@@ -262,7 +280,7 @@ class ProtobufSchema:
 def parse_protobuf(text: str, dependencies: Mapping[str, str]) -> ProtobufSchema:
     """SchemaSyntaxError says line and column."""
     descriptor = _descriptor(text)
-    written = text.strip() if descriptor is None else proto_text(descriptor)
+    written = text.strip() if descriptor is None else _text_of(descriptor)
     needed = {name: _text(other) for name, other in dependencies.items()}
     files, options = compile_leniently(written, needed)
     return ProtobufSchema(written, files, options)
@@ -281,7 +299,17 @@ def _without_extensions(file: Any) -> Any:
 
 def _text(schema: str) -> str:
     descriptor = _descriptor(schema)
-    return schema if descriptor is None else proto_text(descriptor)
+    return schema if descriptor is None else _text_of(descriptor)
+
+
+def _text_of(descriptor: Any) -> str:
+    """A descriptor from a client may be one that no compiler makes, such as a map without a value."""
+    try:
+        return proto_text(descriptor)
+    except (LookupError, ValueError, TypeError) as error:
+        raise SchemaSyntaxError(
+            "$", f"the descriptor is not complete: {type(error).__name__} {error}"
+        ) from None
 
 
 def _descriptor(text: str) -> Any:

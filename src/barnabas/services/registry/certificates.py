@@ -1,0 +1,105 @@
+"""Users by their certificates, where brokers know clients by certificates, too.
+
+A certificate cannot be tried on a broker, as a password can: only its owner has the key. So the registry reads the ACLs
+of the cluster and decides as the brokers' authorizer does. It needs DESCRIBE and DESCRIBE_CONFIGS on the cluster.
+"""
+
+from __future__ import annotations
+
+import time
+
+from barnabas.client import admin
+from barnabas.client.access.acls import describe_acls
+from barnabas.client.access.logins import REMEMBERED
+from barnabas.client.cluster import Client
+from barnabas.client.schemas.subjects import topic_of
+from barnabas.client.security.settings import Security
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
+from barnabas.security.principal import USER, Principal
+from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
+
+logger = rate_limited_logger(__name__)
+
+BROKER = 4  # ConfigResource.Type.BROKER
+_READ = ("super.users", "allow.everyone.if.no.acl.found", "authorizer.class.name")
+
+
+class CertificateUsers:
+    """Knows principals by their certificates, and what ACLs allow them. What brokers say is good for some seconds."""
+
+    def __init__(self, bootstrap: str, security: Security, mapping_rules: str) -> None:
+        self._client = Client(bootstrap, client_id="schema-registry-acls", security=security)
+        self._rules = MappingRules.parse(mapping_rules)
+        self._authorizer: StandardAuthorizer | None = None  # None: the brokers have none
+        self._read_at: float | None = None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def principal(self, certificate: bytes | None) -> Principal | None:
+        """None without a certificate, and for one that no mapping rule applies to."""
+        if certificate is None:
+            return None
+        from barnabas.security.tls.mapping_rules import subject_of
+
+        try:
+            return Principal(USER, self._rules.name_of(subject_of(certificate)))
+        except NoRuleAppliesError as error:
+            logger.info("a certificate was refused: %s", error)
+            return None
+
+    async def may(self, principal: Principal, host: str, action: Action) -> bool:
+        if self._read_at is None or time.monotonic() - self._read_at > REMEMBERED:
+            self._authorizer = await self._read()
+            self._read_at = time.monotonic()
+        if self._authorizer is None:
+            return True
+        return self._authorizer.verdict(str(principal), host, action).is_allowed
+
+    async def _read(self) -> StandardAuthorizer | None:
+        try:
+            acls = await describe_acls(self._client, AclFilter())
+        except KafkaError as error:
+            if error.code == ErrorCode.SECURITY_DISABLED:
+                return None
+            raise
+        found = StandardAuthorizer(await self._policy())
+        found.use(frozenset(acls))
+        return found
+
+    async def _policy(self) -> Policy:
+        """Without the right to read it, super users have the rights that ACLs give them."""
+        metadata = await self._client.refresh([])
+        try:
+            configs = await admin.describe_configs(self._client, BROKER, str(min(metadata.brokers)))
+        except KafkaError as error:
+            logger.warning("super.users cannot be read (it needs DESCRIBE_CONFIGS on the cluster): %s", error)
+            return Policy()
+        values = {one.name: one.value or "" for one in configs if one.name in _READ}
+        users = frozenset(name.strip() for name in values.get("super.users", "").split(";") if name.strip())
+        return Policy(users, values.get("allow.everyone.if.no.acl.found") == "true")
+
+
+class CertifiedUser:
+    """What ACLs allow a principal with a topic, it may with the topic's subjects."""
+
+    def __init__(self, users: CertificateUsers, principal: Principal, host: str) -> None:
+        self._users = users
+        self._principal = principal
+        self._host = host
+
+    async def may_act(self, action: Action) -> bool:
+        return await self._users.may(self._principal, self._host, action)
+
+    async def may(self, operation: Operation, subject: str) -> bool:
+        return await self.may_act(Action(operation, ResourceType.TOPIC, topic_of(subject)))
+
+    async def may_with_cluster(self, operation: Operation) -> bool:
+        return await self.may_act(Action(operation, ResourceType.CLUSTER))
+
+    async def readable(self, subjects: list[str]) -> list[str]:
+        return [subject for subject in subjects if await self.may(Operation.READ, subject)]

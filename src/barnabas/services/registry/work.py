@@ -1,0 +1,147 @@
+"""Parsing and comparing schemas, away from the event loop: in threads while it is quick, else in the worker process.
+
+Protobuf has threads of its own, as each waits for protoc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from barnabas.services.registry import errors
+from barnabas.services.registry.compatibility.checking import find_problems
+from barnabas.services.registry.formats.parsing import ParsedSchema, Text, parse
+from barnabas.services.registry.limits import Budget, SchemaLimits, TooComplexError
+from barnabas.services.registry.model import Level, SchemaText, SchemaType
+from barnabas.services.registry.subjects import Dependency
+
+if TYPE_CHECKING:
+    from barnabas.services.registry.worker import Worker
+
+THREADS = 4
+PROTOC_PROCESSES = 2
+MAX_REMEMBERED = 10_000  # facts and results of comparisons; each takes about 200 bytes
+MAX_REMEMBERED_CHARACTERS = 500
+MAX_SLOW = 16  # comparisons of one request in the worker process: a transitive level may have many versions
+
+Key = tuple[int, int, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a text once it was parsed. `identity` is a digest, the same for texts that mean the same."""
+
+    identity: bytes
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The text to keep, as it is or normalized, and the text as it is."""
+
+    facts: Facts
+    kept: str
+    text: str
+
+
+class SchemaWork:
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "schemas")
+        self._protoc = ThreadPoolExecutor(PROTOC_PROCESSES, "protoc")
+        self._worker: Worker | None = None  # made when a comparison needs it
+        self._known_facts: dict[Key, Facts] = {}
+        self._known_problems: dict[tuple[Level, Key, Key], tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+        for pool in (self._threads, self._protoc):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def submission(
+        self, schema: SchemaText, needed: tuple[Dependency, ...], *, normalize: bool
+    ) -> Submission:
+        """RegistryError 42201 says what is wrong with the text."""
+
+        def work() -> Submission:
+            parsed = parse(schema, needed)
+            kept = parsed.normalized() if normalize else parsed.text
+            return Submission(_facts(parsed), kept, parsed.text)
+
+        return await self._run(schema.type, work)
+
+    async def facts(self, schema: SchemaText, needed: tuple[Dependency, ...]) -> Facts:
+        """Of a registered version; they are remembered."""
+        key = _key((schema, needed))
+        found = self._known_facts.get(key)
+        if found is None:
+            found = await self._run(schema.type, lambda: _facts(parse(schema, needed)))
+            _remember(self._known_facts, key, found)
+        return found
+
+    async def rendered(self, schema: SchemaText, needed: tuple[Dependency, ...], wanted: str) -> str:
+        return await self._run(schema.type, lambda: parse(schema, needed).rendered(wanted))
+
+    async def problems(self, level: Level, new: Text, older: Sequence[Text]) -> list[str]:
+        """`older` from the newest to the oldest. The first that does not fit says why, as with Confluent."""
+        slow = 0
+        for old in older:
+            key = (level, _key(new), _key(old))
+            found = self._known_problems.get(key)
+            if found is None:
+                try:
+                    found = await self._compare_quickly(level, new, old)
+                except TooComplexError:
+                    slow += 1
+                    if slow > MAX_SLOW:
+                        raise errors.too_complex() from None
+                    found = await self._compare_slowly(level, new, old)
+                if sum(map(len, found)) < MAX_REMEMBERED_CHARACTERS:
+                    _remember(self._known_problems, key, found)
+            if found:
+                return list(found)
+        return []
+
+    async def _compare_quickly(self, level: Level, new: Text, old: Text) -> tuple[str, ...]:
+        def work() -> tuple[str, ...]:
+            parsed = [(schema.type, parse(schema, needed)) for schema, needed in (new, old)]
+            return tuple(find_problems(level, parsed[0], parsed[1], Budget(SchemaLimits.quick_steps)))
+
+        return await self._run(new[0].type, work)
+
+    async def _compare_slowly(self, level: Level, new: Text, old: Text) -> tuple[str, ...]:
+        if self._worker is None:
+            from barnabas.services.registry.worker import Worker
+
+            self._worker = Worker()
+        try:
+            return tuple(await self._worker.compare(level, new, old))
+        except TooComplexError:
+            raise errors.too_complex() from None
+
+    async def _run(self, kind: SchemaType, work: Callable[[], T]) -> T:
+        pool = self._protoc if kind is SchemaType.PROTOBUF else self._threads
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+def _facts(parsed: ParsedSchema) -> Facts:
+    identity = hashlib.sha256(parsed.identity.encode("utf-8", "surrogatepass")).digest()
+    return Facts(identity, parsed.fault)
+
+
+def _key(text: Text) -> Key:
+    """Instead of the text, which may be long. Hashes of texts depend on a secret of the process."""
+    schema, needed = text
+    inside = (schema.type, schema.text, tuple((one.name, one.schema.text) for one in needed))
+    return hash(inside), len(schema.text), len(needed)
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    known[key] = value
+    if len(known) > MAX_REMEMBERED:
+        del known[next(iter(known))]
