@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import urllib.parse
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,7 @@ class Web:
     ) -> None:
         self._connection.close()
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: bytes | None = None, /, **headers: str) -> Answer:
         """Any path of the console, as it is."""
         self._connection.request(method, path, body, self.headers | headers)
         response = self._connection.getresponse()
@@ -75,7 +75,7 @@ class Web:
         body = json.dumps(fields).encode()
         return self.ask("POST", f"/api/v1{self.base}{path}", body, **{"Content-Type": JSON})
 
-    def events(self, path: str, **query: Any) -> Iterator[tuple[str, Any]]:
+    def events(self, path: str, **query: Any) -> Generator[tuple[str, Any], None, None]:
         """Of a stream, until it ends or the test has enough; the connection is used up."""
         self._connection.request("GET", f"/api/v1{self.base}{path}{_query(query)}", headers=self.headers)
         response = self._connection.getresponse()

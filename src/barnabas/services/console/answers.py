@@ -1,4 +1,4 @@
-"""What goes back: HTML, JSON, events, downloads, with the headers that every answer of the console has."""
+"""Responses: HTML, JSON, events and downloads, with the headers common to all."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ResponseWriter:
         self._compresses = "gzip" in accepted
         self._is_head = is_head
         self.more: Headers = []
-        """Headers that somebody on the way adds, such as a cookie."""
+        """Headers added while the request is handled, such as a cookie."""
         self.started = False
 
     async def body(self, status: int, kind: str, body: bytes, headers: Headers | None = None) -> None:
@@ -68,7 +68,7 @@ class ResponseWriter:
     async def events(
         self, events: AsyncIterator[Event], receive: Receive, refused: Coroutine[Any, Any, None]
     ) -> None:
-        """Until the generator ends, the browser has gone or the visitor is `refused`."""
+        """Send until the generator ends, the browser disconnects or the user is `refused`."""
         await self._start(200, [("content-type", EVENTS), ("cache-control", "no-store")])
         sending = asyncio.create_task(self._send_events(events))
         others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(refused)]
@@ -98,7 +98,7 @@ class ResponseWriter:
             await _end(download.chunks)
 
     async def _send_events(self, events: AsyncIterator[Event]) -> None:
-        """A comment is sent when nothing else is: the browser, or a proxy, must not think that we are gone."""
+        """Send a comment when idle, so that the browser or a proxy does not time out."""
         upcoming: asyncio.Task[Event] | None = None
         try:
             while True:
@@ -134,7 +134,7 @@ class ResponseWriter:
 
 
 def _one_line(value: str) -> str:
-    """A name in it must not become a header of its own."""
+    """Remove line breaks: a name must not inject a header."""
     return value if value.isprintable() else "".join(each for each in value if each.isprintable())
 
 

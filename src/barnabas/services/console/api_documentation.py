@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ class ApiRoute(msgspec.Struct):
     answer: str
 
 
+@cache
 def described(table: RouteTable) -> list[ApiRoute]:
     """All of them, by their paths."""
     found = [_described(route) for route in table.routes]
@@ -82,7 +84,7 @@ def _answer(route: Route) -> str:
 
 
 def type_word(kind: Any) -> str:
-    """A type as people who write no Python read it."""
+    """A type in language-neutral terms."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         return type_word(inner[0])

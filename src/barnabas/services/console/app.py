@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
+import secrets
 import urllib.parse
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +12,12 @@ from typing import Any
 import msgspec
 
 from barnabas.client.errors import ClientError
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console import answers
 from barnabas.services.console.answers import ResponseWriter
-from barnabas.services.console.context import Auditing
 from barnabas.services.console.clusters import Cluster
-from barnabas.services.console.context import Context, refusal
+from barnabas.services.console.context import Auditing, Context, refusal
 from barnabas.services.console.errors import (
     BadInputError,
     ConsoleError,
@@ -25,25 +28,23 @@ from barnabas.services.console.errors import (
     UnauthorizedError,
     explain,
 )
-from barnabas.services.console.visitor import Authenticator, Head
 from barnabas.services.console.rendering import Renderer
-from barnabas.services.console.requests import LARGEST_BODY, as_struct, read_body, read_fields
+from barnabas.services.console.requests import MAX_BODY, as_struct, read_fields, read_struct
 from barnabas.services.console.routes import Done, Kind, Match, RouteTable
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
-from barnabas.services.console.visitor import Visitor
-from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import safe_logger
+from barnabas.services.console.visitor import Authenticator, Head, Nobody, Visitor
 from barnabas.web.server import (
+    MAX_BODY_BEFORE_LOGIN,
     BodyEndedError,
     BodyTooLargeError,
     Receive,
     Scope,
     Send,
     headers_of,
+    read_body,
 )
-from barnabas.web.server import read_body as read_request
 
 _logger = safe_logger(__name__)
 
@@ -56,7 +57,7 @@ LOGIN = "/login"
 @dataclass
 class _Request:
     head: Head
-    query: str
+    query: bytes
     receive: Receive
     answering: ResponseWriter
     match: Match | None = None
@@ -64,7 +65,7 @@ class _Request:
 
     @property
     def can_log_in(self) -> bool:
-        """Is this a page that can be seen after a login? Then the login comes first."""
+        """True for a page: redirect to the login instead of failing."""
         is_login = self.match is not None and self.match.route.needs.without_login
         return not self.is_api and not is_login and self.head.method == "GET"
 
@@ -87,6 +88,7 @@ class ConsoleApp:
         self.table = table
         self.gate = gate
         self.audit = audit
+        self._key = secrets.token_bytes(32)
         self.static = StaticFiles()
         self._renderer = Renderer(self.static)
         self._streams = ConcurrencyLimit(
@@ -119,8 +121,8 @@ class ConsoleApp:
         request.match = match = self.table.find(head.method, head.path)
         visitor = await self.gate.visitor(head, match)
         request.context = context = self._context(request, visitor, match)
-        given = await self._given(request)
-        query = as_struct(match.route.query, match.path, given)
+        most = MAX_BODY_BEFORE_LOGIN if isinstance(visitor, Nobody) else MAX_BODY
+        query = await self._query(request, match, most)
         await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
@@ -133,16 +135,19 @@ class ConsoleApp:
         own = (request.head, self.gate, self.audit, more)
         return Context(self.settings, visitor, self.clusters, self.table, current, *own)
 
-    async def _given(self, request: _Request) -> dict[str, Any]:
+    async def _query(self, request: _Request, match: Match, most: int) -> Any:
         if request.head.method != "POST":
-            return dict(read_fields(request.query))
+            return as_struct(match.route.query, match.path, read_fields(request.query))
         try:
-            body = await read_request(request.head.headers, request.receive, LARGEST_BODY)
+            body = await read_body(request.head.headers, request.receive, most)
         except BodyTooLargeError:
-            raise TooLargeError(f"The body is larger than {LARGEST_BODY:,} bytes") from None
+            raise TooLargeError(f"The body is larger than {most:,} bytes") from None
         except BodyEndedError:
             raise BadInputError("The request ended before its body") from None
-        return read_body(request.head.headers.get("content-type", ""), body)
+        content_type = request.head.headers.get("content-type", "")
+        if len(body) <= MAX_BODY_BEFORE_LOGIN:
+            return read_struct(match.route.query, match.path, content_type, body)
+        return await asyncio.to_thread(read_struct, match.route.query, match.path, content_type, body)
 
     async def _check_rights(self, head: Head, context: Context, match: Match, query: Any) -> None:
         """By what the page will see, not by what was sent: a parameter may be sent twice."""
@@ -162,7 +167,7 @@ class ConsoleApp:
             if match.is_api:
                 await answering.body(200, answers.JSON, answers.encode(page))
                 return
-            message = _last(read_fields(request.query).get("message", ""))
+            message = self._message(request, context)
             html = self._renderer.page(route, context, query, page, request.head.path, message)
             await answering.body(200, answers.HTML, html)
         elif route.kind is Kind.ACTION:
@@ -181,9 +186,22 @@ class ConsoleApp:
             return
         see: str = context.url(getattr(done, "see", Done.see))
         if done.message:
-            message = urllib.parse.urlencode({"message": done.message})
+            seal = self._seal(context, urllib.parse.urlsplit(see).path, done.message)
+            message = urllib.parse.urlencode({"message": done.message, "seal": seal})
             see = f"{see}{'&' if '?' in see else '?'}{message}"
         await request.answering.see(see)
+
+    def _message(self, request: _Request, context: Context) -> str:
+        """Message of the action that redirected here. Links from other sites cannot set one."""
+        fields = read_fields(request.query)
+        message, seal = (fields.get(name, [""])[-1] for name in ("message", "seal"))
+        is_ours = hmac.compare_digest(seal.encode(), self._seal(context, request.head.path, message).encode())
+        return message if is_ours else ""
+
+    def _seal(self, context: Context, path: str, message: str) -> str:
+        """For this visitor on this page, until the console is restarted."""
+        text = "\0".join((context.visitor.name, path, message))
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
 
     async def _stream(self, request: _Request, match: Match, context: Context, query: Any) -> None:
         with self._streams.take(context.visitor.name):
@@ -191,7 +209,7 @@ class ConsoleApp:
             await request.answering.events(match.route.endpoint(context, query), request.receive, refused)
 
     async def _until_refused(self, request: _Request, match: Match, query: Any) -> None:
-        """A stream may go on for hours, and a session or a right may end meanwhile."""
+        """Recheck periodically: a session or a right may end during a long stream."""
         while True:
             await asyncio.sleep(CHECK_STREAMS)
             try:
@@ -200,12 +218,12 @@ class ConsoleApp:
             except ConsoleError:
                 return
             except (ClientError, KafkaError, OSError):
-                continue  # the cluster is away: nobody says that the right is gone
+                continue  # the cluster is unreachable: keep the stream
 
     async def _send_static(self, request: _Request) -> None:
         found = self.static.find(request.head.path)
         if found is None:
-            raise NotFoundError("There is no such file")
+            raise NotFoundError("File not found")
         headers = [("cache-control", FOR_EVER)]
         if "gzip" in request.head.headers.get("accept-encoding", ""):
             body, headers = found.compressed, [*headers, ("content-encoding", "gzip")]
@@ -214,7 +232,7 @@ class ConsoleApp:
         await request.answering.whole(200, found.kind, body, headers)
 
     async def _tell(self, request: _Request, error: Exception) -> None:
-        """A sentence and a status, or the login."""
+        """Answer with a status and a message, or redirect to the login."""
         try:
             known = explain(error)
         except Exception:
@@ -227,7 +245,11 @@ class ConsoleApp:
             await request.answering.see(known.location)
             return
         if isinstance(known, UnauthorizedError) and request.can_log_in:
-            wanted = f"{request.head.path}?{request.query}" if request.query else request.head.path
+            wanted = (
+                f"{request.head.path}?{request.query.decode('latin-1')}"
+                if request.query
+                else request.head.path
+            )
             await request.answering.see(f"{LOGIN}?{urllib.parse.urlencode({'next': wanted})}")
         elif request.is_api:
             told = {"error": known.message, "field": known.field}
@@ -243,8 +265,4 @@ def _request_of(scope: Scope, receive: Receive, send: Send) -> _Request:
     host = (scope.get("client") or ("", 0))[0]
     head = Head(scope["method"], path, headers, host, scope.get("scheme") == "https")
     answering = ResponseWriter(send, headers.get("accept-encoding", ""), is_head=scope["method"] == "HEAD")
-    return _Request(head, scope["query_string"].decode("latin-1"), receive, answering)
-
-
-def _last(value: Any) -> Any:
-    return (value[-1] if value else "") if isinstance(value, list) else value
+    return _Request(head, scope["query_string"], receive, answering)

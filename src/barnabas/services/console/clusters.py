@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.schemas.client import SchemaClient
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.services.console.administration.moving import Mover
 from barnabas.services.console.administration.rights import TieredTopics
 from barnabas.services.console.alarms.tracker import AlarmTracker
@@ -21,6 +26,10 @@ from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
 from barnabas.services.console.statuses import StatusBoard
 
 CLIENT_ID = "barnabas-console"
+SUBJECTS_SECONDS = 10.0
+SUBJECTS_TIMEOUT = 3.0
+
+log = rate_limited_logger(__name__)
 
 
 class Cluster:
@@ -43,6 +52,7 @@ class Cluster:
             self.watch.followers.append(publisher.publish)
         self.logs = LogService(self.client, self.folder / "logs", settings, self.statuses)
         self.scanner = Scanner(pool, registry_of(settings))
+        self.subjects = Subjects(settings)
 
     async def start(self) -> None:
         """Never waits for the cluster: pages say that it is away."""
@@ -61,6 +71,36 @@ class Cluster:
         await self.sampler.close()
         await self.history.close()
         await self.client.close()
+
+
+class Subjects:
+    """The subjects of the schema registry, by which visitors' rights on schemas are decided."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._names: list[str] = []
+        self._until = 0.0
+
+    async def names(self) -> list[str]:
+        """None of them if the registry is away: then schemas of the topic itself can be read, and no others."""
+        if self._settings.registry and time.monotonic() >= self._until:
+            try:
+                self._names = await asyncio.to_thread(self._read)
+            except (ClientError, ValueError, OSError) as error:
+                log.warning(
+                    "the schema registry of %s cannot list its subjects: %s", self._settings.name, error
+                )
+                self._names = []
+            self._until = time.monotonic() + SUBJECTS_SECONDS
+        return self._names
+
+    def _read(self) -> list[str]:
+        login = self._settings.registry_login
+        user, password, token = login.user, login.password.text, login.token.text
+        with SchemaClient(
+            self._settings.registry, user=user, password=password, token=token, timeout=SUBJECTS_TIMEOUT
+        ) as client:
+            return client.subjects()
 
 
 def registry_of(settings: ClusterSettings) -> Registry:

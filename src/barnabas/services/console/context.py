@@ -1,33 +1,27 @@
-"""What a page gets: the cluster it is about, who asks, and how the console is set up."""
+"""Context of a page: the cluster, the user and the console's settings."""
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
-from barnabas.services.console.visitor import Head
-from barnabas.services.console.routes import Match
-from barnabas.security.authz.authorizer import Action
-
 import urllib.parse
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.client.cluster import Client
 from barnabas.client.security.settings import Security
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER
+from barnabas.services.console.routes import Match
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.services.console.visitor import Visitor
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.services.console.visitor import Head, Visitor
 
 if TYPE_CHECKING:
     from barnabas.services.console.clusters import Cluster
-    from barnabas.services.console.visitor import Authenticator, Head
     from barnabas.services.console.routes import RouteTable
-
-
+    from barnabas.services.console.visitor import Authenticator, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class Context:
     gate: Authenticator | None = None
     audit: Auditing | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
-    """Of the answer, beside those that every answer has: a cookie."""
+    """Additional response headers, such as a cookie."""
 
     @property
     def cluster(self) -> Cluster:
@@ -57,11 +51,11 @@ class Context:
 
     @property
     def security(self) -> Security:
-        """How other connections, those of a search process, log in for the visitor."""
+        """Credentials for further connections, such as those of a search process."""
         return self.visitor.security(self.cluster.name) or self.cluster.settings.security
 
     async def hidden(self, topic: str) -> Hidden:
-        """What this visitor may not see of the topic's records, nor search, sort, copy or export by."""
+        """Mask of the topic for this user; masked parts cannot be searched, sorted, copied or exported either."""
         rules = self.settings.access.masks
         found = hidden_of(rules, self.cluster.name, topic)
         return NOTHING if not found or await self.visitor.unmasks(self.cluster.name) else found
@@ -94,16 +88,16 @@ def refusal(visitor: Visitor, action: Action) -> RefusedError:
     )
     return RefusedError(
         f"{visitor.name} may not do this: it needs {right}. "
-        "Ask whoever administers the cluster or the console's roles"
+        "Ask an administrator of the cluster or of the console's roles"
     )
 
 
+# -- Audit log: written before a change, completed after it ---------------------------------------------
 
-# -- Where changes are written down: before the act, and completed after it ----------------------------
 
 class Auditing(Protocol):
     def act(self, head: Head, context: Context, match: Match, form: Any) -> AbstractAsyncContextManager[None]:
-        """Around one action. An act that cannot be written down does not happen."""
+        """Wraps one action. An action that cannot be recorded is not performed."""
         ...
 
     async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:

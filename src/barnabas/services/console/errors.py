@@ -1,9 +1,10 @@
-"""What a visitor is told when a request cannot be answered: a status, a sentence, and the field that it is about."""
+"""Errors of requests: an HTTP status, a message for the user, and the field that it concerns."""
 
 from __future__ import annotations
 
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.protocol.wire import EncodeError
 
 
 class ConsoleError(Exception):
@@ -20,13 +21,13 @@ class BadInputError(ConsoleError):
 
 
 class UnauthorizedError(ConsoleError):
-    """Nobody is logged in. Pages send people to the login, the API says 401."""
+    """Not logged in. Pages redirect to the login, the API answers 401."""
 
     status = 401
 
 
 class ElsewhereError(ConsoleError):
-    """Nothing is wrong: the browser goes on elsewhere, to an identity provider for example."""
+    """Redirects the browser, for example to an identity provider."""
 
     status = 303
 
@@ -36,7 +37,7 @@ class ElsewhereError(ConsoleError):
 
 
 class TooManyError(ConsoleError):
-    """Of attempts to log in."""
+    """Too many failed logins."""
 
     status = 429
 
@@ -54,7 +55,7 @@ class WrongMethodError(ConsoleError):
 
 
 class StaleError(ConsoleError):
-    """What the form was made from has changed meanwhile; the text says how."""
+    """The state shown in the form has changed since; the message says how."""
 
     status = 409
 
@@ -106,6 +107,8 @@ def explain(error: Exception) -> ConsoleError:
     """
     if isinstance(error, ConsoleError):
         return error
+    if isinstance(error, EncodeError):
+        return BadInputError(f"This does not fit into a request to the cluster: {error}")
     if isinstance(error, KafkaError):
         return ClusterError(_status(error), str(error))
     if isinstance(error, ClientError | TimeoutError | OSError) and not isinstance(error, LookupError):

@@ -1,4 +1,4 @@
-"""Which right a route needs: an ACL operation on the resource that a part of its path names."""
+"""Rights that routes need: ACL operations on the resource named in the path."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cluster(operation: Operation) -> Needs:
 
 
 def administer() -> Needs:
-    """Beside the right that the brokers want."""
+    """In addition to the right that the brokers check."""
     return Needs((Need(ADMINISTER.operation, ADMINISTER.resource_type),))
 
 

@@ -1,11 +1,16 @@
-"""A request's parameters as the Struct that a page wants: from the path, the query string, a form or JSON."""
+"""A request's parameters as the Struct that a page wants: from the path, the query string, a form or JSON.
+
+A body costs little time and memory, whatever it contains: escapes are decoded in pieces, and of JSON only the fields
+that the page wants become objects, of the types that it wants.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
 import types
 import typing
-import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,33 +19,73 @@ from barnabas.services.console.errors import BadInputError
 
 T = TypeVar("T")
 
-LARGEST_BODY = 2 * 1024 * 1024
-MOST_FIELDS = 10_000
+MAX_BODY = 2 * 1024 * 1024
+MAX_FIELDS = 10_000
 FORM = "application/x-www-form-urlencoded"
 _LISTS = (list, tuple, set, frozenset)
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_PIECE = 64 * 1024
+"""Bytes whose escapes are decoded at once: urllib needs 360 MB for 2 MB of `%`."""
 
 
-def read_fields(text: str) -> dict[str, list[str]]:
+def read_fields(data: bytes) -> dict[str, list[str]]:
     """Of a query string or a form."""
-    try:
-        return urllib.parse.parse_qs(
-            text, keep_blank_values=True, strict_parsing=False, errors="strict", max_num_fields=MOST_FIELDS
-        )
-    except (ValueError, UnicodeDecodeError):
-        raise BadInputError("The parameters are not text in UTF-8, or too many") from None
-
-
-def read_body(content_type: str, body: bytes) -> dict[str, Any]:
-    """Forms come as lists of texts, JSON as what it says."""
-    if content_type.partition(";")[0].strip().lower() == FORM:
-        return read_fields(body.decode("utf-8", "surrogateescape"))
-    try:
-        found = msgspec.json.decode(body or b"{}")
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise BadInputError(f"The body is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise BadInputError("The body must be a JSON object")
+    if data.count(b"&") >= MAX_FIELDS:
+        raise BadInputError(f"There are more than {MAX_FIELDS:,} parameters")
+    found: dict[str, list[str]] = {}
+    for pair in filter(None, data.split(b"&")):
+        name, _, value = pair.partition(b"=")
+        found.setdefault(_unescaped(name), []).append(_unescaped(value))
     return found
+
+
+def _unescaped(data: bytes) -> str:
+    spaced = data.replace(b"+", b" ")
+    plain = spaced if b"%" not in spaced else b"".join(map(_unescaped_piece, _pieces(spaced)))
+    try:
+        return plain.decode()
+    except UnicodeDecodeError:
+        raise BadInputError("The parameters are not text in UTF-8") from None
+
+
+def _unescaped_piece(piece: bytes) -> bytes:
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), piece)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """No escape is cut in two."""
+    start = 0
+    while start < len(data):
+        end = start + _PIECE
+        cut = data.rfind(b"%", end - 2, end)
+        end = end if cut < 0 or end >= len(data) else cut
+        yield data[start:end]
+        start = end
+
+
+def read_struct(kind: type[T], path: Mapping[str, str], content_type: str, body: bytes) -> T:
+    """From a form or from JSON."""
+    if content_type.partition(";")[0].strip().lower() == FORM:
+        return as_struct(kind, path, read_fields(body))
+    try:
+        raw: type[msgspec.Struct] = _raw_kind(kind)  # type: ignore[arg-type]  # a class is hashable
+        found = msgspec.json.decode(body or b"{}", type=raw)
+    except msgspec.ValidationError:
+        raise BadInputError("The body must be a JSON object") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadInputError(f"The body is not valid JSON: {error}") from None
+    fields = {each.name: each.encode_name for each in msgspec.structs.fields(found)}
+    given = {encoded: getattr(found, name) for name, encoded in fields.items()}
+    return as_struct(kind, path, {name: value for name, value in given.items() if bytes(value) != b"null"})
+
+
+@functools.cache
+def _raw_kind(kind: type[Any]) -> type[msgspec.Struct]:
+    """With the same fields, none of them decoded."""
+    fields = msgspec.structs.fields(kind)
+    names = {each.name: each.encode_name for each in fields}
+    raw = [(each.name, msgspec.Raw, msgspec.Raw(b"null")) for each in fields]
+    return msgspec.defstruct(f"Raw{kind.__name__}", raw, rename=names)
 
 
 def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) -> T:
@@ -54,9 +99,13 @@ def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) 
         name: value for name, value in path.items() if name in fields
     }  # the path wins: rights are about it
     try:
+        if any(isinstance(value, msgspec.Raw) for value in values.values()):
+            return msgspec.json.decode(msgspec.json.encode(values), type=kind, strict=False)
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _bad_input(str(error)) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadInputError(f"The body is not valid JSON: {error}") from None
 
 
 def _plain(kind: Any, value: Any) -> Any:

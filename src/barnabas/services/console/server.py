@@ -7,17 +7,16 @@ async with ConsoleServer(ConsoleSettings((ClusterSettings("default", "127.0.0.1:
 from __future__ import annotations
 
 from barnabas.client.addresses import Address
-from barnabas.services.console.access.audit import ConsoleAudit
-from barnabas.services.console.access.audit import AuditTopic
+from barnabas.security.tls.server import https_context
+from barnabas.services.console.access.audit import AuditTopic, ConsoleAudit
 from barnabas.services.console.access.gates import gate_of
 from barnabas.services.console.app import ConsoleApp
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.pages import route_table
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.web.server import WebServer, bind
 from barnabas.web.process import Server
-from barnabas.security.tls.server import https_context
+from barnabas.web.server import WebServer, bind
 
 
 class ConsoleServer(Server):
@@ -45,7 +44,7 @@ class ConsoleServer(Server):
             self.port = listening.getsockname()[1]
             for cluster in self.clusters.values():
                 await cluster.start()
-            self._http = WebServer(self.app, self._tls)
+            self._http = WebServer(self.app, self._tls, self.settings.http)
             await self._http.start(listening)
         except BaseException:
             listening.close()

@@ -1,4 +1,4 @@
-"""How a console is set up. Without a file: one cluster, no login, on loopback."""
+"""Settings of a console. Without a file: one cluster, no login, on loopback."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, Security
-from barnabas.services.console.access.model import AccessSettings
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.settings import Tls
+from barnabas.services.console.access.model import AccessSettings
+from barnabas.web.server import WebLimits
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8090)
 
@@ -52,7 +53,8 @@ class ConsoleSettings:
     publish_metrics: str = ""
     """The topic that metrics are written to, in each cluster; none if it is empty."""
     silenced_alarms: frozenset[str] = frozenset()
-    """Names of alarms that are shown to nobody."""
+    """Names of alarms that are silenced for all users."""
+    http: WebLimits = field(default_factory=WebLimits)
 
 
 def default_data() -> Path:

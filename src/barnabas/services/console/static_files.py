@@ -1,7 +1,7 @@
-"""What browsers load beside pages: read once, compressed once, and never asked for again after the first time.
+"""Scripts, styles and images: read and compressed once, cached by browsers indefinitely.
 
-The address has a digest of all of it, so that a new version is a new address, and modules may import each other by
-relative names.
+The URL contains a digest of all files, so a new version has a new URL and modules can import each other by relative
+names.
 """
 
 from __future__ import annotations

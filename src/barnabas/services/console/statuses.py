@@ -1,7 +1,7 @@
-"""How pipelines, connectors, agents and mirrors stand, by what they report to `__barnabas_status`.
+"""Status of pipelines, connectors, agents and mirrors, as reported to `__barnabas_status`.
 
-The board reads on every few seconds, so that no page waits; it also remembers the last two hours of each flow, for a
-curve. What was last known is shown with its age when the cluster is away.
+The board polls every few seconds, so that pages never wait, and keeps two hours of each flow for its curve. While the
+cluster is unreachable, the last reports are shown with their age.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from barnabas.client.errors import ClientError
 from barnabas.client.status import REPORT_SECONDS, Kind, Part, Status, StatusTable
 from barnabas.common.errors import KafkaError
 
-MOST_POINTS = 1440
+MAX_POINTS = 1440
 """Of a flow: two hours of a report each five seconds."""
-MOST_TRENDS = 2000
+MAX_TRENDS = 2000
 
 FlowKey = tuple[str, str, str]
 """Kind, name and part."""
@@ -88,8 +88,8 @@ class StatusBoard:
         seen = dict(_flows(self._found))
         for key in self._trends.keys() - seen.keys():
             del self._trends[key]
-        for key, (status, part) in list(seen.items())[:MOST_TRENDS]:
-            _add(self._trends.setdefault(key, deque(maxlen=MOST_POINTS)), status, part)
+        for key, (status, part) in list(seen.items())[:MAX_TRENDS]:
+            _add(self._trends.setdefault(key, deque(maxlen=MAX_POINTS)), status, part)
 
 
 def _flows(statuses: list[Status]) -> Iterator[tuple[FlowKey, tuple[Status, Part]]]:

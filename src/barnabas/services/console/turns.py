@@ -1,4 +1,4 @@
-"""How many answers that take long may be open at once: of all visitors, and of each."""
+"""Limit on concurrent long-running responses, in total and per user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.services.console.errors import BusyError
 
 
 class ConcurrencyLimit:
-    """Nobody takes all of them: what one visitor has open is bounded, too."""
+    """Limits open long-running responses in total and per user."""
 
     def __init__(self, most: int, most_each: int, sentence: str) -> None:
         self._most, self._most_each, self._sentence = most, most_each, sentence
@@ -25,4 +25,4 @@ class ConcurrencyLimit:
             yield
         finally:
             self._open[visitor] -= 1
-            self._open += Counter[str]()  # forgets who has none
+            self._open += Counter[str]()  # drop users without open responses

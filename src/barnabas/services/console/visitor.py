@@ -1,28 +1,20 @@
-"""Who asks, and what that person may do."""
+"""The user of a request and the user's rights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
-from barnabas.services.console.routes import Match
-
-from barnabas.client.status import STATUS_TOPIC
-from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-
-from collections.abc import Iterable
 from typing import Protocol
 
 from barnabas.client.cluster import Client
 from barnabas.client.security.settings import Security
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.client.status import STATUS_TOPIC
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.services.console.routes import Match
 
-
-
-
-# -- What a console itself must be allowed to do, so that it can show how a cluster stands -------------
+# -- ACLs that the console's principal needs -------------------------------------------------------------
 
 _NEEDED = {
     (ResourceType.CLUSTER, CLUSTER_NAME): (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
@@ -38,15 +30,13 @@ def needed_acls(user: str) -> list[AclBinding]:
     return allowing(user, _NEEDED)
 
 
-
-
 class Visitor(Protocol):
     @property
     def name(self) -> str: ...
 
     @property
     def has_session(self) -> bool:
-        """Is somebody logged in who can log out?"""
+        """True for a logged-in user, who can log out."""
         ...
 
     async def may(self, cluster: str, action: Action) -> bool: ...
@@ -54,24 +44,24 @@ class Visitor(Protocol):
     async def allowed(
         self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        """Those of the names with which the visitor may do this."""
+        """Subset of the names on which the user may do this."""
         ...
 
     async def unmasks(self, cluster: str) -> bool:
-        """May see what is masked for others (`Context.hidden`)."""
+        """True if masks do not apply to this user (`Context.hidden`)."""
         ...
 
     def client(self, cluster: str) -> Client | None:
-        """The visitor's own connections; None: the console's act for the visitor."""
+        """The user's client; None: use the console's."""
         ...
 
     def security(self, cluster: str) -> Security | None:
-        """How other connections log in as the visitor; None: as the console."""
+        """Credentials for further connections of the user; None: use the console's."""
         ...
 
 
 class Anyone:
-    """Without login everybody who reaches the console may do what it may do. What is masked is masked for everybody."""
+    """User of a console without login: has all rights of the console; masks apply."""
 
     name = "anyone"
     has_session = False
@@ -95,7 +85,7 @@ class Anyone:
 
 
 class Nobody(Anyone):
-    """Not logged in: sees the login, and nothing else."""
+    """Not logged in: may only see the login page."""
 
     name = "nobody"
 
@@ -108,12 +98,12 @@ class Nobody(Anyone):
         return set()
 
 
+# -- Authentication: the first check of every request ---------------------------------------------------
 
-# -- Who is let in. Every request passes here before anything else is looked at ------------------------
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a gate looks at: the request without its body."""
+    """The request without its body, for authentication."""
 
     method: str
     path: str
@@ -125,11 +115,11 @@ class Head:
 
 class Authenticator(Protocol):
     def check(self, head: Head) -> None:
-        """RefusedError for a request that no page of ours has sent: a foreign Host, a form of another site."""
+        """Raises RefusedError for a foreign Host or a form of another site."""
         ...
 
     async def visitor(self, head: Head, match: Match) -> Visitor:
-        """UnauthorizedError if nobody is logged in and the route needs somebody."""
+        """Raises UnauthorizedError if the route needs a login and there is none."""
         ...
 
     async def close(self) -> None: ...

@@ -6,9 +6,8 @@ import json
 from http.cookies import SimpleCookie
 from typing import Any
 
-from barnabas.services.console.access.passwords import ApiToken, digest_of
 from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, MaskRule, Role
-from barnabas.services.console.access.passwords import hash_of
+from barnabas.services.console.access.passwords import ApiToken, digest_of, hash_of
 from tests.services.console.web import FORM, JSON, Answer, RunningConsole, Web
 
 CHEAP = 14

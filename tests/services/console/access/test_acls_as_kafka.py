@@ -16,16 +16,16 @@ from barnabas.client.access.logins import KafkaUsers, password_login
 from barnabas.client.admin import create_topic
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
-from barnabas.services.console.access.model import AccessSettings, Login, LoginKind
-from barnabas.services.console.settings import ClusterSettings
 from barnabas.security.authz.acls import SUPPORTED
 from barnabas.security.authz.authorizer import CLUSTER_NAME, ResourceType
+from barnabas.services.console.access.model import AccessSettings, Login, LoginKind
+from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
-from tests.services.console.access.people import logged_in
-from tests.services.console.web import CLUSTER, RunningConsole, Web, running_console
 from tests.handlers.guarded_kafka import STANDARD, GuardedKafka
 from tests.sasl_broker import java_login, properties
+from tests.services.console.access.people import logged_in
+from tests.services.console.web import CLUSTER, RunningConsole, Web, running_console
 
 pytestmark = pytest.mark.java
 
@@ -89,7 +89,8 @@ def listed_by_kafka(place: Place, folder: Path) -> set[tuple[str, ...]]:
     config = folder / "client.properties"
     config.write_text(properties(LOGIN))
     arguments = ("--bootstrap-server", place.bootstrap, "--command-config", str(config), "--list")
-    found, pattern = set(), ("", "", "")
+    found: set[tuple[str, ...]] = set()
+    pattern = ("", "", "")
     for line in run_tool(TOOL, *arguments).check().stdout.splitlines():
         if about := re.search(r"resourceType=(\w+), name=(.*), patternType=(\w+)\)", line):
             pattern = (about[1], about[2], about[3])

@@ -15,13 +15,12 @@ from barnabas.client.access.users import set_password
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
 from barnabas.client.security.settings import Mechanism, Sasl, Security
-from barnabas.services.console.access.model import AccessSettings, Login, LoginKind, MaskRule
-from barnabas.services.console.settings import ClusterSettings
+from barnabas.security.authn.credentials import ScramMechanism, Secret
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.credentials import Secret
+from barnabas.services.console.access.model import AccessSettings, Login, LoginKind, MaskRule
+from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import log_in, logged_in
 from tests.services.console.web import CLUSTER, RunningConsole, running_console

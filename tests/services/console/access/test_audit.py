@@ -9,11 +9,11 @@ from pathlib import Path
 
 from barnabas.client.cluster import Client
 from barnabas.client.consumer import Consumer
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.audit import AuditFile, lines_of
 from barnabas.services.console.access.audit import FILE, ConsoleAudit
 from barnabas.services.console.access.model import AccessSettings, AuditSettings
-from barnabas.security.authz.audit import AuditFile, lines_of
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.services.console.web import Web, running_console
 
 SMALL = AuditSettings(max_bytes=400, files=3)

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.services.console import app
-from barnabas.services.console.access.gates import MOST, Attempts
-from barnabas.services.console.access.audit import FILE
-from barnabas.services.console.access.gates import LoginGate, inner_path
-from barnabas.services.console.pages.access.settings import without_login
 from barnabas.security.tls.settings import parse_tls
+from barnabas.services.console import app
+from barnabas.services.console.access.audit import FILE
+from barnabas.services.console.access.gates import MAX, Attempts, LoginGate, inner_path
+from barnabas.services.console.pages.access.settings import without_login
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority
 from tests.services.console.access.people import PASSWORD, by_token, cookie_of, log_in, logged_in, with_roles
@@ -115,7 +114,7 @@ def test_a_wrong_password_and_a_wrong_name_are_answered_alike(
 
 def test_after_many_failures_even_the_right_password_has_to_wait(console: RunningConsole) -> None:
     gate = gate_of(console)
-    for _ in range(MOST["both"]):
+    for _ in range(MAX["both"]):
         gate.attempts.failed("viewer", "127.0.0.1")
     with console.web() as web:
         assert log_in(web, "viewer", PASSWORD).status == 429
@@ -126,11 +125,11 @@ def test_a_program_with_an_old_token_keeps_nobody_else_out(console: RunningConso
     lines = len(events(folder)) if (folder / FILE).exists() else 0
     with console.web() as web, by_token(console, "viewer") as other:
         web.headers["Authorization"] = "Bearer bct_old"
-        answers = {web.api("/access/acls").status for _ in range(MOST["address"] + 5)}
+        answers = {web.api("/access/acls").status for _ in range(MAX["address"] + 5)}
         assert answers == {401}
         assert other.api("/access/acls").status == 200
 
-    assert len(events(folder)) - lines <= MOST["address"]  # the audit log is not flooded
+    assert len(events(folder)) - lines <= MAX["address"]  # the audit log is not flooded
 
 
 def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> None:

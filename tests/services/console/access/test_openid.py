@@ -8,7 +8,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +16,14 @@ import pytest
 
 from barnabas.client.addresses import Address
 from barnabas.client.security.parsing import parse_security
+from barnabas.security.authn.credentials import Secret
 from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, Oidc, Role
 from barnabas.services.console.settings import ClusterSettings
-from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
-from tests.services.console.web import CLUSTER, RunningConsole, running_console
 from tests.openid_provider import openid_provider
 from tests.sasl_broker import login, sasl_settings
+from tests.services.console.web import CLUSTER, RunningConsole, running_console
 
 CALLBACK = "/login/oidc/callback"
 
@@ -190,3 +190,25 @@ def _trusting(issuer: str) -> EmbeddedBroker:
         "super.users": "User:bob;User:alice",
     }
     return EmbeddedBroker(sasl_settings(("PLAIN", "OAUTHBEARER"), **settings))
+
+
+def test_logins_that_others_begin_and_abandon_do_not_end_mine(party: Party) -> None:
+    mine = begun(party)
+    with party.console.web() as web:
+        for _ in range(1001):
+            assert web.ask("GET", "/login/oidc").status == 303
+        query = urllib.parse.urlencode({"state": mine["state"], "code": "made-up"})
+        answer = web.ask("GET", f"/api/v1{CALLBACK}?{query}", Cookie=mine["cookie"])
+    assert "refuses" in answer.json["error"]  # the provider was asked
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: text[:-1], lambda text: "x" + text, lambda text: f"{text}.x"]
+)
+def test_a_cookie_that_was_changed_begins_no_login(party: Party, change: Callable[[str], str]) -> None:
+    mine = begun(party)
+    name, _, value = mine["cookie"].partition("=")
+    with party.console.web() as web:
+        path = f"/api/v1{CALLBACK}?state={mine['state']}&code=made-up"
+        answer = web.ask("GET", path, Cookie=f"{name}={change(value)}")
+    assert "not begun here" in answer.json["error"]

@@ -55,7 +55,12 @@ def test_only_a_known_name_with_its_password_is_accepted() -> None:
 def test_a_name_that_nobody_has_takes_a_hash_too(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = PasswordHash.matches
-    monkeypatch.setattr(PasswordHash, "matches", lambda self, word: asked.append(word) or real(self, word))
+
+    def matches(self: PasswordHash, word: str) -> bool:
+        asked.append(word)
+        return real(self, word)
+
+    monkeypatch.setattr(PasswordHash, "matches", matches)
     asyncio.run(Passwords({"alice": ALICE}).accept("nobody", "x"))
 
     assert asked == ["x"]

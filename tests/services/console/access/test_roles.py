@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.passwords import ApiToken, ApiTokens, is_digest, new_token
-from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
-from barnabas.services.console.access.model import Grant, MaskRule, Role, fits
-from barnabas.services.console.access.roles import Roles, rights_of
-from barnabas.services.console.needs import ADMINISTER
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.services.console.access.model import Grant, MaskRule, Role, fits
+from barnabas.services.console.access.passwords import ApiToken, ApiTokens, is_digest, new_token
+from barnabas.services.console.access.roles import NOTHING, Hidden, Roles, hidden_of, rights_of
+from barnabas.services.console.needs import ADMINISTER
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 

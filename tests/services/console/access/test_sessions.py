@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.gates import MOST, Attempts
+from barnabas.services.console.access.gates import MAX, Attempts
 from barnabas.services.console.access.sessions import Cookie, Sessions
 
 
@@ -95,7 +95,7 @@ def test_after_too_many_failures_nobody_is_listened_to_for_a_while(
 ) -> None:
     time = Time()
     attempts = Attempts(now=time)
-    for number in range(MOST[kind]):
+    for number in range(MAX[kind]):
         assert attempts.wait(name, address) == 0
         failed_name = name if kind != "address" else f"name{number}"
         attempts.failed(failed_name, address if kind != "name" else str(number + 100))
@@ -108,7 +108,7 @@ def test_after_too_many_failures_nobody_is_listened_to_for_a_while(
 
 def test_a_login_that_succeeds_forgets_what_failed_before() -> None:
     attempts = Attempts(now=Time())
-    for _ in range(MOST["both"] - 1):
+    for _ in range(MAX["both"] - 1):
         attempts.failed("alice", "1")
     attempts.succeeded("alice", "1")
     attempts.failed("alice", "1")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client.share.dead_letters import DeadLetter
+from barnabas.common.types import TopicPartition
 from barnabas.services.console.administration.letters import filter_of, is_named_so, reasons_of
 from barnabas.services.console.errors import BadInputError
-from barnabas.common.types import TopicPartition
 
 
 def letter(offset: int, reason: str, group: str = "billing") -> DeadLetter:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from barnabas.client.placement.planning import Move
 from barnabas.client.placement.plans import Plan
-from barnabas.services.console.administration.moving import Meter, digest
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.administration.moving import Meter, digest
 
 PLACE = TopicPartition("orders", 0)
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from barnabas.client.status import Status
+from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.exporter import lines as exported
 from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.sampling.snapshot import GroupSample, LogDirSample, Snapshot
-from barnabas.metrics.catalogue import CATALOGUE
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 
 WELL = Known(

@@ -49,7 +49,7 @@ def test_a_cluster_that_does_not_answer_keeps_its_alarms_and_gets_one_more() -> 
 
 
 def test_a_large_outage_is_bounded_and_says_how_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_FINDINGS", 3)
+    monkeypatch.setattr(module, "MAX_FINDINGS", 3)
     tracker = AlarmTracker()
     places = [place(index, -1, (), (1,)) for index in range(10)]
     tracker.update(Known(snapshot([broker(1)], [topic("orders", places, [1] * 10)])), START)

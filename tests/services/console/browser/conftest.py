@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas.services.console.settings import ClusterSettings
+from tests.kafka_jars import PROJECT_ROOT
+from tests.programs import find, missing
 from tests.services.console.browser.hostile import HOSTILE, hostile_broker
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
 from tests.services.ingest.running import eventually
-from tests.kafka_jars import PROJECT_ROOT
-from tests.programs import find, missing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -88,7 +89,7 @@ def _write_records(servers: str) -> None:
         producer.produce(HOSTILE, data, data, headers=[("bytes", data), ("none", None)])
     for text in TEXTS:
         producer.produce(LOGS, f"{time.strftime('%FT%TZ', time.gmtime())} ERROR {text}", partition=0)
-        origin = [
+        origin: list[tuple[str, str | bytes | None]] = [
             (TOPIC_HEADER, ORDERS),
             (PARTITION_HEADER, "0"),
             (OFFSET_HEADER, "0"),
@@ -166,6 +167,8 @@ def _create_rights(servers: str) -> None:
     for future in admin.create_acls(acls).values():
         future.result(PATIENCE)
     secret = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    changes = [UserScramCredentialUpsertion(name, secret, b"secret") for name in (SCRIPT, IMAGE, "alice")]
+    changes: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(name, secret, b"secret") for name in (SCRIPT, IMAGE, "alice")
+    ]
     for future in admin.alter_user_scram_credentials(changes).values():
         future.result(PATIENCE)

@@ -85,7 +85,7 @@ def test_j_and_k_move_through_rows_and_enter_opens_one(visit: Visit) -> None:
 
 
 def test_g_and_a_letter_go_to_pages(visit: Visit) -> None:
-    """Three of them, one of which is of no cluster; tests/services/console/test_app.py sees that letters are different."""
+    """Three of them, one of which is of no cluster; test_app.py checks that letters differ."""
     for entry, route in route_table().entries:
         if entry.word in ("Topics", "Brokers", "Settings"):
             visit.open(GOTO)

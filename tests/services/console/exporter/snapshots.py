@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.addresses import Address
 from barnabas.client.metadata import Broker
+from barnabas.common.types import ZERO_UUID
 from barnabas.services.console.sampling.snapshot import (
     BrokerSample,
     GroupSample,
@@ -17,7 +18,6 @@ from barnabas.services.console.sampling.snapshot import (
     Snapshot,
     TopicSample,
 )
-from barnabas.common.types import ZERO_UUID
 
 
 def broker(number: int, error: str = "", dirs: tuple[LogDirSample, ...] = ()) -> BrokerSample:

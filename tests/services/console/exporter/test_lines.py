@@ -9,12 +9,11 @@ from pathlib import Path
 from time import thread_time
 
 from barnabas.client.status import Part, Status
-from barnabas.services.console.exporter.lines import CATALOGUE
+from barnabas.services.console.exporter.lines import CATALOGUE, page_lines
 from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.exporter.lines import page_lines
 from barnabas.services.console.sampling.snapshot import LogDirSample, Snapshot
-from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.prometheus import find_promtool
+from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 
 HOSTILE = 'a"} 1\nkafka_brokers 99\\'
 

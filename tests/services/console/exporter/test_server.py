@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -20,11 +21,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
+from barnabas.common.types import TopicPartition
 from barnabas.services.console.exporter.server import ExporterServer
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.loop_thread import LoopThread
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka, run_tool
 
 PATIENCE = 60.0
@@ -75,7 +76,7 @@ def until(url: str, name: str) -> dict[str, float]:
 
 
 def _fill(bootstrap: str) -> None:
-    given = {"bootstrap.servers": bootstrap}
+    given: dict[str, Any] = {"bootstrap.servers": bootstrap}
     admin = AdminClient(given)
     admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(PATIENCE)
     producer = Producer(given)
@@ -101,7 +102,7 @@ def _member(bootstrap: str) -> Iterator[None]:
     deadline = time.monotonic() + PATIENCE
     while (record := member.poll(0.2)) is None:
         assert time.monotonic() < deadline
-    member.commit(record, asynchronous=False)
+    member.commit(message=record, asynchronous=False)
     try:
         yield
     finally:
@@ -199,8 +200,8 @@ def _read_reports(bootstrap: str) -> dict[str, dict[str, object]]:
         assert time.monotonic() < deadline, found
         record = reader.poll(0.2)
         if record is not None and record.error() is None:
-            report = json.loads(record.value())
-            assert record.key().decode() == report["service"]
+            report = json.loads(record.value() or b"")
+            assert (record.key() or b"").decode() == report["service"]
             found[report["service"]] = report
     reader.close()
     return found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,3 +132,20 @@ def test_a_full_disk_names_no_series_that_is_not_in_the_file(path: Path) -> None
     assert values(again, "b", NOW + 2 * TICK, NOW + 3 * TICK, 1) == [2.0]
     assert values(again, "a", NOW + 2 * TICK, NOW + 3 * TICK, 1) == [3.0]
     again.close()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_only_the_owner_reads_the_history_even_in_an_open_folder(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir(0o755)
+    path = folder / "history.sqlite"
+    if exists:
+        path.touch(0o644)
+    store = HistoryStore(path)
+    store.record(HOUR_MS, {"a": 1.0})
+
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+
+    store.close()
+    assert set(modes.values()) == {0o600}, modes
+    assert len(modes) > 1

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
+from barnabas.records.record import Header
 from barnabas.services.console.logs.lines import rows_of
 from barnabas.services.console.logs.store import Store, StoreSettings
-from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
-from barnabas.records.record import Header
-from barnabas.common.types import TopicPartition
 
 NOW_MS = 1_795_000_000_000
 PLACE = TopicPartition("app.logs", 0)
@@ -25,10 +25,10 @@ def columns_of(
     key: bytes = b"web-1:/var/log/shop.log",
     first: int = 0,
     time: int = NOW_MS,
-) -> Columns:
+) -> RecordColumns:
     rows = len(values)
     pairs = [{"key": name, "value": value} for name, value in headers]
-    return Columns(
+    return RecordColumns(
         rows,
         {
             "offset": pa.array(range(first, first + rows), pa.int64()),

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.services.console.logs.columns import LEVELS
-from barnabas.services.console.logs.lines import rows_of
-from barnabas.services.console.logs.columns import line_at
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.logs.columns import LEVELS, line_at
+from barnabas.services.console.logs.lines import rows_of
 from tests.services.console.logs.making import NOW_MS, PLACE, columns_of
 
 NAMES = ("host", "path", "peer", "parsed", "severity", "service")

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.logs.query import BadQueryError, Cursor, Term, read_cursor, read_levels, read_text
+from barnabas.services.console.logs.query import (
+    BadQueryError,
+    Cursor,
+    Term,
+    read_cursor,
+    read_levels,
+    read_text,
+)
 
 
 def test_words_and_phrases_must_all_be_there_and_those_with_a_minus_must_not() -> None:

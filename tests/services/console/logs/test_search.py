@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.cluster import Client
+from barnabas.common.types import TopicPartition
 from barnabas.services.console.logs.archive import Found, LogArchive
 from barnabas.services.console.logs.columns import LEVELS
 from barnabas.services.console.logs.query import Cursor, Term, Wanted, quoted, read_cursor, read_text
-from barnabas.services.console.logs.store import Store
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.common.types import TopicPartition
+from barnabas.services.console.logs.store import Store
 from tests.services.console.logs.making import NOW_MS, PLACE, store_of
 
 WORDS = ("ERROR", "info", "INFO", "Pay", "pay.", "x*", "\t", "\\", '"', "[warn]", "a(b", "\N{BELL}", "\0")

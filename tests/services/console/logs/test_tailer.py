@@ -18,15 +18,15 @@ from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
+from barnabas.security.authz.acls import AclBinding
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.logs import store
 from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.query import Wanted, read_text
-from barnabas.services.console.logs.store import Store, StoreSettings
 from barnabas.services.console.logs.service import LogTopics, topics_of_agents
+from barnabas.services.console.logs.store import Store, StoreSettings
 from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.metrics import status_of
-from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.client.test_transactions import write_transactions
 from tests.services.ingest.running import RunningAgent, eventually

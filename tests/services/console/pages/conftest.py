@@ -41,6 +41,6 @@ def either(either_console: RunningConsole) -> Iterator[Web]:
 @pytest.fixture
 def visitor(console: RunningConsole) -> Iterator[Limited]:
     gate, limited = console.server.app.gate, Limited()
-    console.server.app.gate = OnlyOne(limited)  # type: ignore[assignment]
+    console.server.app.gate = OnlyOne(limited)
     yield limited
     console.server.app.gate = gate

@@ -62,7 +62,7 @@ def member_of(group: str, bootstrap: str) -> Iterator[None]:
     deadline = time.monotonic() + PATIENCE
     while (record := member.poll(0.2)) is None:
         assert time.monotonic() < deadline
-    member.commit(record, asynchronous=False)
+    member.commit(message=record, asynchronous=False)
     try:
         yield
     finally:

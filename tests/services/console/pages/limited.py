@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.services.console.visitor import Head
-from barnabas.services.console.routes import Match
-from barnabas.services.console.visitor import Anyone, Visitor
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.services.console.routes import Match
+from barnabas.services.console.visitor import Anyone, Head, Visitor
 
 
 class Limited(Anyone):

@@ -17,7 +17,14 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.share.dead_letters import GROUP_PREFIX
 from tests.apache_kafka import run_tool
 from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
-from tests.services.console.pages.administration import PATIENCE, created, eventually, look_anew, new_name, write
+from tests.services.console.pages.administration import (
+    PATIENCE,
+    created,
+    eventually,
+    look_anew,
+    new_name,
+    write,
+)
 from tests.services.console.web import RunningConsole, Web
 
 
@@ -341,7 +348,7 @@ def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
     origin, dead = created(either, "jobs", 1), created(either, "dlq.jobs", 1)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for number in range(5):
-        headers = {
+        headers: dict[str, str | bytes | None] = {
             "__connect.errors.topic": origin,
             "__connect.errors.partition": "0",
             "__connect.errors.offset": str(number),

@@ -10,12 +10,12 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.status import STATUS_TOPIC, Status, StatusReporter
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.needs import CHECKED, SHOWN
 from barnabas.services.console.pages.cluster import dead
 from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.services.console.pages.topic.table import routes as of_a_topic
 from barnabas.services.console.routes import Kind, Route
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.pages.administration import eventually, look_anew, write
 from tests.services.console.pages.limited import Limited
@@ -131,7 +131,7 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
 def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
     visitor: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(dead, "MAX_BYTES", 1 << 20)
     console_broker.create_topic("dlq.large", partitions=1)
     producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
     for _ in range(12):
@@ -154,7 +154,8 @@ def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
     producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})
     for number in range(2400):
         reason = "__connect.errors.exception.message"
-        headers = {"__connect.errors.topic": "mine.mixed", reason: "odd" if number % 2 else "even"}
+        headers: dict[str, str | bytes | None] = {"__connect.errors.topic": "mine.mixed"}
+        headers[reason] = "odd" if number % 2 else "even"
         producer.produce("dlq.mixed", b"v", headers=headers)
     assert producer.flush(60) == 0
     visitor.rights = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.services.console.exporter.watch import Known
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.services.console.exporter.watch import Known
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import RunningConsole, Web
 

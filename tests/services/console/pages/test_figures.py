@@ -14,13 +14,12 @@ from barnabas.client.admin import create_topic
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
-from barnabas.services.console.visitor import Head
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.routes import Match
 from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.services.console.visitor import Anyone, Visitor
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.services.console.visitor import Anyone, Head, Visitor
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.services.console.web import RunningConsole, Web, running_console
 
 HOSTILE = "<script>alert(1)</script>/../\u202e&amp;"

@@ -12,11 +12,11 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
-from barnabas.services.console.pages.flows import curve_of
-from barnabas.services.console.visitor import Anyone
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import as_reported, new_status
 from barnabas.security.authz.authorizer import Action, Operation
+from barnabas.services.console.pages.flows import curve_of
+from barnabas.services.console.visitor import Anyone
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import RunningConsole, Web
 

@@ -8,9 +8,9 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
+from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.services.console.pages.administration import look_anew, write
 from tests.services.console.pages.limited import Limited
 from tests.services.console.web import RunningConsole, Web

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.model import AccessSettings, MaskRule
 from barnabas.services.console.visitor import Anyone
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
 from tests.services.ingest.running import eventually
@@ -116,8 +116,8 @@ def test_a_line_is_shown_between_those_around_it(web: Web) -> None:
         ({"find": "a(b", "regex": "true"}, "find", "column 2"),
         ({"find": 'a "b'}, "find", "column 3"),
         ({"level": "loud"}, "level", "levels are"),
-        ({"since": "yesterday"}, "since", "no time"),
-        ({"until": "tomorrow"}, "until", "no time"),
+        ({"since": "yesterday"}, "since", "not a valid time"),
+        ({"until": "tomorrow"}, "until", "not a valid time"),
         ({"before": "x"}, "before", "newest"),
         ({"limit": "many"}, "limit", "limit"),
     ],

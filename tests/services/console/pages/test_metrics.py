@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.exporter.watch import narrowed
+from barnabas.services.console.exporter.watch import Known, narrowed
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import Web

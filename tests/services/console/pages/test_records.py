@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.security.authz.authorizer import Action, Operation
 from barnabas.services.console.access.model import AccessSettings, MaskRule
 from barnabas.services.console.visitor import Anyone
-from barnabas.security.authz.authorizer import Action, Operation
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import RunningConsole, Web, running_console
 

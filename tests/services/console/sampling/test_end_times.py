@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.console.sampling.end_times import MOST_NOTES, EndTimes
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.sampling.end_times import MAX_NOTES, EndTimes
 
 START = 1_800_000_000_000
 
@@ -67,7 +67,7 @@ def test_at_an_even_rate_the_age_is_exact_however_much_was_forgotten(rate: int, 
     ticks = 400
     times = times_of(*((10 * at, 10 * at * rate) for at in range(ticks + 1)))
 
-    assert len(times._notes["t"]) <= MOST_NOTES
+    assert len(times._notes["t"]) <= MAX_NOTES
     for seconds in back:
         offset = (10 * ticks - seconds) * rate
         if seconds:

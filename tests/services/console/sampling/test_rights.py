@@ -7,10 +7,10 @@ from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
-from barnabas.services.console.visitor import needed_acls
-from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.services.console.visitor import needed_acls
+from barnabas.testing import EmbeddedBroker
 
 USERS = {"admin": "admin's", "console": "console's"}
 SETTINGS = {

@@ -14,12 +14,12 @@ from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
 from barnabas.common.clock import ManualClock
+from barnabas.common.types import TopicPartition
 from barnabas.services.console.history.history import History
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.sampling.series import group_series, topic_series
 from barnabas.services.console.sampling.snapshot import Snapshot
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from benchmarks.clients.cluster_fill import fill, partition_counts
 
 NOW = int(time.time() * 1000)

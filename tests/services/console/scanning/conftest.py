@@ -91,7 +91,7 @@ def records(broker: EmbeddedBroker, orders: str) -> list[ConsumedRecord]:
 
 def as_record(message: Message) -> ConsumedRecord:
     _, timestamp = message.timestamp()
-    headers = tuple((name, value) for name, value in message.headers() or ())
+    headers: Any = message.headers() or ()
     return ConsumedRecord(
         message.topic() or "",
         message.partition() or 0,
@@ -99,7 +99,7 @@ def as_record(message: Message) -> ConsumedRecord:
         timestamp,
         _bytes(message.key()),
         _bytes(message.value()),
-        headers,  # type: ignore[arg-type]
+        tuple((name, value) for name, value in headers),
     )
 
 

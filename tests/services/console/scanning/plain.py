@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from barnabas.client.opening import ConsumedRecord
-from barnabas.services.console.scanning.model import Search
 from barnabas.filters import Filter
+from barnabas.services.console.scanning.model import Search
 
 
 def search_plainly(search: Search, records: Iterable[ConsumedRecord]) -> list[tuple[int, int]]:

@@ -8,9 +8,9 @@ import pytest
 
 from barnabas.services.console.scanning.model import Search
 from tests.apache_kafka import ApacheKafka
+from tests.kafka_jars import requires_java
 from tests.services.console.scanning.conftest import Searcher, as_record
 from tests.services.console.scanning.plain import search_plainly
-from tests.kafka_jars import requires_java
 from tests.tables.conftest import fill, poll_all
 
 pytestmark = requires_java

@@ -52,7 +52,7 @@ def test_hidden_fields_keys_and_headers_are_not_shown(
     hits = find(searcher, broker, people)
     text = repr(hits)
     assert len(hits) == 7
-    assert not [secret for secret in SECRETS if secret in text.replace('["4111"]', "")]
+    assert not [secret for secret in SECRETS if secret in text]
     oldest = hits[-1]
     assert json.loads(oldest.value.text)["card"] == {"number": HIDDEN, "month": 7}
     assert oldest.key.format == "masked"
@@ -81,7 +81,7 @@ def test_no_search_finds_a_record_by_what_is_hidden(
     wanted: dict[str, Any], searcher: Searcher, broker: EmbeddedBroker, people: str
 ) -> None:
     hits = find(searcher, broker, people, **wanted)
-    assert [hit for hit in hits if hit.value.text != '["4111"]'] == []
+    assert hits == []
 
 
 def test_what_is_not_hidden_is_found(searcher: Searcher, broker: EmbeddedBroker, people: str) -> None:

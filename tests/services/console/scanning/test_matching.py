@@ -10,9 +10,13 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.offsets import OffsetRange
 from barnabas.client.opening import ConsumedRecord
+from barnabas.client.range_fetcher import FetchedRange
+from barnabas.common.types import TopicPartition
+from barnabas.records.builder import build_batch
+from barnabas.records.columnar.plan import plan_batches
+from barnabas.records.record import Record
 from barnabas.services.console.scanning.merging import Merge
 from barnabas.services.console.scanning.messages import Found, Range
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Hit, Search, Shown
@@ -20,10 +24,6 @@ from barnabas.services.console.scanning.places import read_places, write_places
 from barnabas.services.console.scanning.worker.reading import Section, Window
 from barnabas.services.console.scanning.worker.searching import Looker
 from barnabas.services.console.scanning.worker.showing import Viewer
-from barnabas.records.builder import build_batch
-from barnabas.records.columnar.plan import plan_batches
-from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 from tests.services.console.scanning.plain import search_plainly
 
 PLACE = TopicPartition("t", 0)
@@ -134,8 +134,8 @@ def test_hits_are_given_out_in_the_order_of_time_and_each_once(
     places = [(hit.partition, hit.offset) for hit in given_out]
     assert len(places) == len(set(places)) == min(limit, every)
     for partition in range(3):
-        offsets = [offset for one, offset in places if one == partition]
-        assert offsets == sorted(offsets, reverse=newest)
+        given = [offset for one, offset in places if one == partition]
+        assert given == sorted(given, reverse=newest)
     if all(end == (0 if newest else size) for end in at.values()) and every <= limit:
         assert [hit.timestamp for hit in given_out] == sorted(
             (hit.timestamp for hit in given_out), reverse=newest
@@ -160,8 +160,7 @@ def test_a_value_above_a_mebibyte_is_cut_and_a_smaller_one_is_not() -> None:
 
 def test_the_console_itself_imports_no_columns() -> None:
     """They are 200 MB, and belong to the search processes."""
-    program = (
-        "import sys, barnabas.services.console.pages.records.listing; print({'pyarrow', 'numba'} & set(sys.modules))"
-    )
+    imported = "barnabas.services.console.pages.records.listing"
+    program = f"import sys, {imported}; print({{'pyarrow', 'numba'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

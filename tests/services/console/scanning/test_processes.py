@@ -17,11 +17,11 @@ from confluent_kafka import Producer
 
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.services.console.scanning.messages import CREDITS
 from barnabas.services.console.scanning.model import Hits, Search, Skipped
 from barnabas.services.console.scanning.process import ProcessDiedError
 from barnabas.services.console.scanning.scanner import Scanner
-from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import Searcher, gather
 

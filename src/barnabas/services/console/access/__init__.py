@@ -1,1 +1,4 @@
-"""Who visits the console, what they may do and see, and what is written down of it."""
+"""Login, sessions, roles, masks and the audit log of the console.
+
+`gate_of` makes the authenticator of a console, `read_console_file` reads `console.yml`, `ConsoleAudit` records changes.
+"""

@@ -1,18 +1,11 @@
-"""Every change that somebody makes through the console, in the format of the brokers' audit log (`security/authz/audit`).
+"""Audit log of changes made through the console, in the format of the brokers' (`security/authz/audit`).
 
-A change is written down before it is made, with `"state": "begun"` and an id, and once more after it: `done`, or
-`failed` with the reason. One that has begun and never ended was cut off. A change that cannot be written down is not
-made. Events have names only, never the contents of a form: no secret can be in them.
+A change is recorded before it is made, with `"state": "begun"` and an id, and again afterwards: `done`, or `failed`
+with the reason. A change that begins and never ends was interrupted. A change that cannot be recorded is not made.
+Events hold names only, never the contents of a form, so they contain no secrets.
 """
 
 from __future__ import annotations
-
-import asyncio
-from barnabas.client.cluster import Client
-from barnabas.client.errors import ClientError
-from barnabas.client.producer import Producer
-from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import rate_limited_logger
 
 import asyncio
 import secrets
@@ -26,18 +19,20 @@ from typing import Any, Protocol
 
 import msgspec
 
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.producer import Producer
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import rate_limited_logger, safe_logger
+from barnabas.security.authz.audit import AuditFile, Event, lines_of
+from barnabas.security.authz.authorizer import Action
 from barnabas.services.console.access.model import AuditSettings
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BusyError, RefusedError, explain
-from barnabas.services.console.visitor import Head
 from barnabas.services.console.routes import Match
-from barnabas.common.safe_logging import safe_logger
-from barnabas.security.authz.audit import Event
-from barnabas.security.authz.audit import AuditFile, lines_of
-from barnabas.security.authz.authorizer import Action
+from barnabas.services.console.visitor import Head
 
-
-# -- The audit log in a topic: a copy for those who collect them. The file is what counts --------------
+# -- Copy of the audit log in a topic; the file is authoritative ----------------------------------------
 
 log = rate_limited_logger(__name__)
 
@@ -45,7 +40,7 @@ SEND_SECONDS = 5.0
 
 
 class AuditTopic:
-    """The topic must be there; the console's principal needs WRITE on it."""
+    """The topic must exist; the console's principal needs WRITE on it."""
 
     def __init__(self, client: Client, topic: str) -> None:
         self._client = client
@@ -53,7 +48,7 @@ class AuditTopic:
         self._producer: Producer | None = None
 
     async def send(self, line: bytes) -> None:
-        """It is waited for; a topic that cannot be written holds a change up for some seconds, no longer."""
+        """Wait for the write, for a few seconds at most."""
         if self._producer is None:
             self._producer = Producer(self._client)
         try:
@@ -68,13 +63,12 @@ class AuditTopic:
             self._producer = None
 
 
-
 _logger = safe_logger(__name__)
 
 FILE = "audit.jsonl"
 READ_BYTES = 4 * 1024 * 1024
-"""The end of the log, which the page shows."""
-MOST_NAMES = 100
+"""Size of the end of the log that the page shows."""
+MAX_NAMES = 100
 _NAMES = (
     "topic", "topics", "group", "groups", "user", "principal", "name", "names", "broker", "brokers", "partition",
     "partitions", "transactional_id", "resource", "operation", "source", "target", "pipeline", "connector",
@@ -95,7 +89,7 @@ class ConsoleAudit:
 
     @asynccontextmanager
     async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
-        if match.route.needs.without_login:  # a login is an event of its own
+        if match.route.needs.without_login:  # a login has a separate event
             yield
             return
         event = _event(head, context, match, _action(context, match, form), _named(form))
@@ -127,7 +121,7 @@ class ConsoleAudit:
         await self._write_if_possible(ended)
 
     async def _write_if_possible(self, event: Event) -> None:
-        """What has happened has happened; the log of the process says that it is missing here."""
+        """Write an event of a change already made; a failure is only logged."""
         try:
             await self._write(event)
         except BusyError as error:
@@ -146,7 +140,7 @@ class ConsoleAudit:
             await self._topic.send(line.rstrip(b"\n"))
 
     async def newest(self) -> list[Event]:
-        """The last events, the newest first; a change is one event, as it ended."""
+        """Latest events, newest first; a change is one event with its final state."""
         return await asyncio.to_thread(_newest, self.path, self._count)
 
 
@@ -185,14 +179,14 @@ def _action(context: Context, match: Match, form: Any) -> Action | None:
 
 
 def _named(form: Any) -> dict[str, Any]:
-    """Which resources the form names."""
+    """Resources named in the form."""
     found = {name: getattr(form, name, None) for name in _NAMES}
     return {name: _short(value) for name, value in found.items() if value not in (None, "", [], ())}
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
-        return [str(each)[:250] for each in list(value)[:MOST_NAMES]]
+        return [str(each)[:250] for each in list(value)[:MAX_NAMES]]
     return value if isinstance(value, int) else str(value)[:250]
 
 

@@ -1,4 +1,4 @@
-"""From `console.yml` to settings. Whatever is wrong in it is refused with the line, before anything is started."""
+"""Reads `console.yml`. Errors name the line and are raised before anything starts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from barnabas.client.addresses import parse_address, parse_addresses
-from barnabas.client.security.parsing import parse_security
-from barnabas.client.security.parsing import resolve
+from barnabas.client.security.parsing import parse_security, resolve
+from barnabas.common.durations import seconds_of
 from barnabas.config.document import DocumentError, Node, read_document
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.security.endpoints import problem_with
+from barnabas.security.tls.server import https_context
+from barnabas.security.tls.settings import Tls, parse_tls
 from barnabas.services.console.access import words
-from barnabas.services.console.access.passwords import ApiToken, is_digest
 from barnabas.services.console.access.model import (
     AccessSettings,
     AuditSettings,
@@ -26,34 +29,27 @@ from barnabas.services.console.access.model import (
     Oidc,
     Role,
 )
-from barnabas.services.console.access.passwords import PasswordHash
+from barnabas.services.console.access.passwords import ApiToken, PasswordHash, is_digest
 from barnabas.services.console.alarms.catalogue import BY_NAME
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
-from barnabas.common.durations import seconds_of
-from barnabas.security.endpoints import problem_with
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import Tls, parse_tls
+from barnabas.web.server import WebLimits, parse_networks
 
 T = TypeVar("T")
 _FORBIDDEN_IN_NAMES = frozenset("/\\\0")
 
 
 class ConsoleFileError(DocumentError):
-    """Something in the file is wrong; the text begins with the file and the line."""
+    """The file is not valid; the message begins with the file and the line."""
 
 
 def read_console_file(path: Path, cluster: ClusterSettings | None = None) -> ConsoleSettings:
-    """`cluster` is for a file that names none: that of --bootstrap-server, or of the broker beside."""
-    try:
-        document = read_document(path, ConsoleFileError, needs="clusters")
-    except OSError as error:
-        raise ConsoleFileError(f"{path} cannot be read: {error.strerror}.") from None
+    """`cluster` is the default for a file without clusters: from --bootstrap-server, or the local broker."""
+    document = read_document(path, ConsoleFileError, needs="clusters")
     return _Reader(document, path.parent).settings(() if cluster is None else (cluster,))
 
 
 class _Reader:
-    """Each part is made with its own node at hand, so that an error has its line."""
+    """Builds each part with its node, so that errors name the line."""
 
     def __init__(self, document: Node, folder: Path) -> None:
         self._document = document
@@ -78,6 +74,7 @@ class _Reader:
             self._access([each.name for each in clusters]),
             said.publish_metrics,
             self._at("alarms", lambda: _silenced(said.alarms)),
+            self._at("http", lambda: _http(said.http)),
         )
 
     def _access(self, clusters: list[str]) -> AccessSettings:
@@ -116,7 +113,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def _resolved(said: S, kind: type[S]) -> S:
-    """With every reference replaced by what it names. The author of the file may read what it refers to."""
+    """Resolve all references to environment variables and files."""
     return msgspec.convert(_replaced("it", msgspec.to_builtins(said)), kind)
 
 
@@ -131,19 +128,30 @@ def _replaced(name: str, value: Any) -> Any:
 def _once(names: list[str], what: str) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two have the name {name}; each {what} needs one of its own")
+            raise ValueError(f"duplicate {what} name: {name}")
 
 
 def _silenced(said: words.AlarmWords) -> frozenset[str]:
     unknown = [name for name in said.silence if name not in BY_NAME]
     if unknown:
-        raise ValueError(f"there is no alarm {unknown[0]!r}; docs/metrics.md has their names")
+        raise ValueError(f"unknown alarm {unknown[0]!r}; docs/metrics.md lists the names")
     return frozenset(said.silence)
+
+
+def _http(said: words.HttpLimitWords) -> WebLimits:
+    return WebLimits(
+        connections=said.connections,
+        incomplete_per_address=said.incomplete_per_address,
+        head_seconds=seconds_of(said.head_timeout),
+        body_seconds=seconds_of(said.body_timeout),
+        body_rate=said.body_rate,
+        trusted_proxies=parse_networks(said.trusted_proxies),
+    )
 
 
 def _cluster(said: words.ClusterWords) -> ClusterSettings:
     if not said.name or said.name in (".", "..") or _FORBIDDEN_IN_NAMES & set(said.name):
-        raise ValueError(f"{said.name!r} is no name for a cluster; it must not be empty or have a slash")
+        raise ValueError(f"not a valid cluster name: {said.name!r}; it must not be empty or contain a slash")
     parse_addresses(said.bootstrap)
     security = parse_security(said.settings, references=True)
     registry = said.schema_registry
@@ -156,7 +164,7 @@ def _cluster(said: words.ClusterWords) -> ClusterSettings:
 
 
 def _tls(said: dict[str, str]) -> Tls:
-    """Its files are read once now, so that the line is known if one is wrong."""
+    """Read the files now, so that an error names the line."""
     found = parse_tls(said)
     https_context("the console", found)
     return found
@@ -165,7 +173,7 @@ def _tls(said: dict[str, str]) -> Tls:
 def _login(said: words.LoginWords, url: str) -> Login:
     kind = LoginKind(said.kind)
     if kind is LoginKind.SERVICE and not said.users and said.oidc is None:
-        raise ValueError("`kind: service` needs `users` or `oidc`: otherwise nobody could log in")
+        raise ValueError("`kind: service` needs `users` or `oidc`")
     if said.users and kind is not LoginKind.SERVICE:
         raise ValueError("`users` are for `kind: service`; with `kind: kafka` brokers know the passwords")
     _once([each.name for each in said.users], "user")
@@ -192,7 +200,7 @@ def _oidc(said: words.OidcWords, url: str) -> Oidc:
 
 def _grant(said: words.RoleWords) -> Grant:
     if not said.users and not said.groups:
-        raise ValueError("a role needs `users` or `groups`; `*` is everybody who is logged in")
+        raise ValueError("a role needs `users` or `groups`; `*` is every logged-in user")
     _check_patterns([*said.names, *said.clusters])
     role = Role[said.role.upper()]
     return Grant(role, said.users, said.groups, (), said.clusters, said.names)
@@ -205,7 +213,9 @@ def _grant_of_token(said: words.TokenWords) -> Grant:
 
 def _token(said: words.TokenWords) -> ApiToken:
     if not is_digest(said.digest):
-        raise ValueError("`digest` is no digest of a token: make both with `barnabas console token`")
+        raise ValueError(
+            "`digest` is not a valid token digest: create token and digest with `barnabas console token`"
+        )
     _check_patterns([*said.names, *said.clusters])
     return ApiToken(said.name, said.digest, _moment(said.expires) if said.expires else None)
 
@@ -226,13 +236,13 @@ def _mask(said: words.MaskWords) -> MaskRule:
     _check_patterns([*said.topics, *said.clusters])
     for path in said.fields:
         if not all(path.split(".")):
-            raise ValueError(f"{path!r} is no path of fields: write it as card.number")
+            raise ValueError(f"not a valid field path: {path!r} (example: card.number)")
     return MaskRule(said.topics, said.clusters, said.fields, said.headers, said.key)
 
 
 def _audit(said: words.AuditWords, clusters: list[str]) -> AuditSettings:
     if said.cluster and said.cluster not in clusters:
-        raise ValueError(f"there is no cluster {said.cluster}")
+        raise ValueError(f"unknown cluster {said.cluster}")
     if said.max_bytes < 1 or said.files < 1:
         raise ValueError("`max_bytes` and `files` are 1 at least")
     return AuditSettings(said.max_bytes, said.files, said.topic, said.cluster or (clusters or [""])[0])
@@ -241,4 +251,4 @@ def _audit(said: words.AuditWords, clusters: list[str]) -> AuditSettings:
 def _check_patterns(names: Iterable[str]) -> None:
     for name in names:
         if not name or "*" in name[:-1]:
-            raise ValueError(f"{name!r} is no pattern: a name, or the beginning of one and a `*`")
+            raise ValueError(f"not a valid pattern: {name!r}; write a name, or a prefix followed by `*`")

@@ -1,21 +1,21 @@
-"""The console's gate: nobody logs in (loopback), with a role, or as oneself.
+"""Authenticators of the console: no login (loopback only), login with roles, or login with Kafka credentials.
 
-Every request passes `check`. Who it is from is said by a cookie with a session, or by an Authorization header: an API
-token, or with a login as oneself the name and password, or token, that brokers know.
+Every request passes `check`. The user comes from a session cookie or from an Authorization header: an API token or,
+with `kind: kafka`, a name and password or a token that the brokers accept.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Mapping
-from urllib.parse import urlsplit
-
+import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-
 from typing import Protocol
 
+from barnabas.common.addresses import is_loopback
+from barnabas.common.safe_logging import safe_logger
 from barnabas.config.setting import ConfigError
 from barnabas.services.console.access.model import Login, LoginKind
 from barnabas.services.console.access.oidc import OidcError, OidcLogin
@@ -28,93 +28,78 @@ from barnabas.services.console.errors import (
     TooManyError,
     UnauthorizedError,
 )
-from barnabas.services.console.visitor import Authenticator, Head
 from barnabas.services.console.routes import Match
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.services.console.visitor import Anyone, Nobody, Visitor
-from barnabas.common.safe_logging import safe_logger
-from barnabas.network.exposure import is_loopback
+from barnabas.services.console.visitor import Anyone, Authenticator, Head, Nobody, Visitor
+from barnabas.web.origins import is_cross_site, is_of_this_machine
 
-
-# -- Which requests come from the console's own pages, and which are meant for this console at all -----
-
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-def is_cross_site(method: str, headers: Mapping[str, str]) -> bool:
-    """As Go's CrossOriginProtection: by Sec-Fetch-Site, which browsers of the last years send, else by Origin.
-
-    A request with neither comes from no browser, or from one too old for it, and then not from another site.
-    """
-    if method in SAFE_METHODS:
-        return False
-    site = headers.get("sec-fetch-site", "")
-    if site:
-        return site not in ("same-origin", "none")
-    origin = headers.get("origin", "")
-    return bool(origin) and _host_of(origin) != headers.get("host", "").lower()
-
-
-def _host_of(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
-
-
-def is_of_this_machine(host: str) -> bool:
-    """Is this Host header an address of loopback, or localhost? With any port: it may be forwarded by ssh."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        urlsplit(f"//{host}").port  # noqa: B018  (ValueError if it is no number)
-    except ValueError:
-        return False
-    if name.rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-
-
-# -- How often somebody may fail to log in before nobody is listened to for a while --------------------
+# -- Limits failed logins, by name and by address ------------------------------------------------------
 
 WINDOW_SECONDS = 300.0
-MOST = {
+MAX = {
     "both": 10,  # one name from one address
-    "name": 50,  # from all addresses: somebody elsewhere must not lock a person out at once
+    "name": 50,  # from all addresses: high, so that other clients cannot easily lock a user out
     "address": 100,  # any names; a proxy is one address for all people behind it
 }
-MOST_REMEMBERED = 10_000
-LONGEST_NAME = 256
+MAX_REMEMBERED = 10_000
+MAX_NAME = 256
 
 Key = tuple[str, str, str]
 
 
 @dataclass(slots=True)
 class Attempts:
-    """Counts the failures of a window of time."""
+    """Counts failed logins within a time window."""
 
     window: float = WINDOW_SECONDS
     now: Callable[[], float] = time.monotonic
     _failures: dict[Key, list[float]] = field(default_factory=dict)
+    _in_progress: Counter[Key] = field(default_factory=Counter)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def attempt(self, name: str, address: str) -> AsyncIterator[None]:
+        """Wraps the check of a credential. Raises TooManyError after too many failures."""
+        await self._admit(name, address)
+        keys = _keys(name, address)
+        self._in_progress.update(keys)
+        try:
+            yield
+            self.succeeded(name, address)
+        except (UnauthorizedError, asyncio.CancelledError):
+            self.failed(name, address)
+            raise
+        finally:
+            self._in_progress.subtract(keys)
+            self._in_progress += Counter()  # without those at zero
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+    async def _admit(self, name: str, address: str) -> None:
+        while True:
+            wait = self.wait(name, address)
+            if wait > 0:
+                raise TooManyError(f"Too many attempts have failed; try again in {wait:.0f} s")
+            if all(
+                len(self._recent(key)) + self._in_progress[key] < MAX[key[0]] for key in _keys(name, address)
+            ):
+                return
+            await self._ended.wait()
 
     def wait(self, name: str, address: str) -> float:
-        """Seconds until another attempt is allowed; 0 if it is now. Without a name the address alone counts."""
+        """Seconds until the next attempt is allowed, or 0. Without a name only the address counts."""
         return max(self._wait(key) for key in _keys(name, address))
 
     def failed(self, name: str, address: str) -> None:
         for key in _keys(name, address):
-            moments = [*self._recent(key), self.now()][-MOST[key[0]] :]
+            moments = [*self._recent(key), self.now()][-MAX[key[0]] :]
             self._failures.pop(key, None)
             self._failures[key] = moments
-        while len(self._failures) > MOST_REMEMBERED:
+        while len(self._failures) > MAX_REMEMBERED:
             del self._failures[next(iter(self._failures))]
 
     def succeeded(self, name: str, address: str) -> None:
-        """Forgotten is what this person did wrong before; the address may be trying other names."""
+        """Reset the failures of this name; those of the address stay, as it may be trying other names."""
         self._failures.pop(_keys(name, address)[-1], None)
 
     def _recent(self, key: Key) -> list[float]:
@@ -123,14 +108,13 @@ class Attempts:
 
     def _wait(self, key: Key) -> float:
         moments = self._recent(key)
-        return 0.0 if len(moments) < MOST[key[0]] else moments[0] + self.window - self.now()
+        return 0.0 if len(moments) < MAX[key[0]] else moments[0] + self.window - self.now()
 
 
 def _keys(name: str, address: str) -> list[Key]:
-    named = name[:LONGEST_NAME]
+    named = name[:MAX_NAME]
     found: list[Key] = [("address", "", address)]
     return [*found, ("name", named, ""), ("both", named, address)] if named else found
-
 
 
 _logger = safe_logger(__name__)
@@ -140,11 +124,11 @@ PENDING_SECONDS = 600
 
 
 class ExposedConsoleError(ConfigError):
-    """A console that asks nobody for a name must not be reachable from elsewhere."""
+    """A console without login must listen on loopback only."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"the console asks nobody to log in, and everybody who reaches {host} could read and change everything: "
+            f"the console has no login, and every client that reaches {host} could read and change everything: "
             "listen on 127.0.0.1, or give it a `login` in console.yml (barnabas console --config console.yml)"
         )
 
@@ -154,7 +138,7 @@ class LoginAudit(Protocol):
 
 
 def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Authenticator:
-    """ExposedConsoleError without a login anywhere but on loopback."""
+    """Raises ExposedConsoleError for a console without login that does not listen on loopback."""
     login = settings.access.login
     if login.kind is LoginKind.NONE:
         if not is_loopback(settings.listen.host):
@@ -172,7 +156,7 @@ def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Authenticator:
 
 
 class LocalAuthenticator:
-    """No login. Names that somebody else points at this machine, and forms of other sites, are refused."""
+    """No login. Rejects foreign Host names (DNS rebinding) and forms of other sites."""
 
     def __init__(self) -> None:
         self._anyone = Anyone()
@@ -189,7 +173,7 @@ class LocalAuthenticator:
         return self._anyone
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Holds no resources."""
 
 
 def check_origin(head: Head) -> None:
@@ -205,7 +189,8 @@ class LoginGate:
         self.sessions: Sessions[Identity] = Sessions(login.idle, login.absolute)
         self.attempts = Attempts()
         self.header_attempts = Attempts()
-        """By themselves: a program with an old token must not keep people behind the same proxy from logging in."""
+        self.audited = Attempts()
+        """Counted separately: a program with an expired token must not block logins from the same proxy."""
         self._people = people
         self._audit = audit
         self._cookie = Cookie(SESSION, is_secure)
@@ -229,16 +214,15 @@ class LoginGate:
         raise UnauthorizedError("Log in first")
 
     async def log_in(self, head: Head, name: str, password: str) -> tuple[str, str]:
-        """The header with the new session's cookie. A session that there was is closed: ids are never kept."""
+        """Returns the header with the new session's cookie. Closes the previous session: ids are never reused."""
         if not self.has_password:
-            raise NotFoundError("Nobody logs in here with a password")
-        _check_attempts(self.attempts, name, head.host)
+            raise NotFoundError("Password login is not enabled")
         try:
-            who = await self._people.by_password(name, password)
+            async with self.attempts.attempt(name, head.host):
+                who = await self._people.by_password(name, password)
         except UnauthorizedError:
-            await self._failed(self.attempts, head, name, "PASSWORD")
+            await self._audit.logged_in(head.host, name, "PASSWORD", False)
             raise
-        self.attempts.succeeded(name, head.host)
         return await self._opened(head, who, "PASSWORD", None)
 
     async def log_out(self, head: Head) -> tuple[str, str]:
@@ -248,21 +232,21 @@ class LoginGate:
         return self._cookie.setting("", 0)
 
     async def begin_oidc(self, see: str) -> tuple[str, tuple[str, str]]:
-        """Where the browser goes, and the cookie that it must bring back."""
+        """Returns the provider's URL and the cookie that the browser must send back."""
         begun = await self._provider().begin(see)
-        return begun.location, self._pending.setting(begun.state, PENDING_SECONDS)
+        return begun.location, self._pending.setting(begun.cookie, PENDING_SECONDS)
 
     async def end_oidc(
         self, head: Head, state: str, code: str, issuer: str
     ) -> tuple[str, list[tuple[str, str]]]:
-        """Where the person wanted to go, and the cookies of the new session."""
+        """Returns the originally requested path and the cookies of the new session."""
         try:
             person, see = await self._provider().finish(
                 state, self._pending.value(head.headers), code, issuer
             )
             who = await self._people.by_provider(person)
         except (OidcError, UnauthorizedError) as error:
-            await self._failed(self.header_attempts, head, "", "OIDC")
+            await self._audit_failure(head, "OIDC")
             raise UnauthorizedError(f"You are not logged in: {error}") from None
         cookie = await self._opened(head, who, "OIDC", person.expires_in if who.sasl else None)
         return see, [cookie, self._pending.setting("", 0)]
@@ -272,23 +256,25 @@ class LoginGate:
 
     def _provider(self) -> OidcLogin:
         if self.oidc is None:
-            raise NotFoundError("Nobody logs in here with an identity provider")
+            raise NotFoundError("Login with an identity provider is not enabled")
         return self.oidc
 
     async def _by_header(self, head: Head, cluster: str | None) -> Visitor:
-        if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, tokens of ours cannot
-            _check_attempts(self.header_attempts, "", head.host)
+        authorization = head.headers["authorization"]
         try:
-            return await self._people.by_header(head.headers["authorization"], cluster)
+            if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, tokens of ours cannot
+                async with self.header_attempts.attempt("", head.host):
+                    return await self._people.by_header(authorization, cluster)
+            return await self._people.by_header(authorization, cluster)
         except UnauthorizedError:
-            await self._failed(self.header_attempts, head, "", "TOKEN")
+            await self._audit_failure(head, "TOKEN")
             raise
 
-    async def _failed(self, attempts: Attempts, head: Head, name: str, mechanism: str) -> None:
-        """Written down until it is too much: nobody floods the audit log with it."""
-        if not attempts.wait(name, head.host):
-            await self._audit.logged_in(head.host, name, mechanism, False)
-        attempts.failed(name, head.host)
+    async def _audit_failure(self, head: Head, mechanism: str) -> None:
+        """Record the failure, up to the limit of attempts, so that the audit log cannot be flooded."""
+        if not self.audited.wait("", head.host):
+            self.audited.failed("", head.host)
+            await self._audit.logged_in(head.host, "", mechanism, False)
 
     async def _opened(
         self, head: Head, who: Identity, mechanism: str, within: float | None
@@ -298,15 +284,9 @@ class LoginGate:
         return self._cookie.setting(self.sessions.open(who, within))
 
 
-def _check_attempts(attempts: Attempts, name: str, address: str) -> None:
-    wait = attempts.wait(name, address)
-    if wait > 0:
-        raise TooManyError(f"Too many attempts have failed; try again in {wait:.0f} s")
-
-
 def inner_path(path: str) -> str:
-    """Where to go after the login, if that is a path of ours: nobody is sent to another site."""
+    """The path to return to after the login. Rejects URLs of other sites (open redirect)."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
     if any(ord(each) < 32 for each in path):
-        raise BadInputError("this is no path", "next")
+        raise BadInputError("not a valid path", "next")
     return path if is_ours else "/"

@@ -1,13 +1,12 @@
-"""How people log in, what each of them may do, what is hidden from them: as `console.yml` says it, checked."""
+"""Login, roles, masks and audit settings of `console.yml`, validated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from barnabas.services.console.access.passwords import ApiToken
-from barnabas.services.console.access.passwords import PasswordHash
 from barnabas.security.authn.credentials import Secret
+from barnabas.services.console.access.passwords import ApiToken, PasswordHash
 
 EVERY = "*"
 
@@ -15,13 +14,13 @@ EVERY = "*"
 class LoginKind(StrEnum):
     NONE = "none"
     KAFKA = "kafka"
-    """As yourself: your own login opens the connections, and the brokers' ACLs decide."""
+    """Users connect with their own Kafka credentials; the brokers' ACLs decide."""
     SERVICE = "service"
-    """The console's principal acts for everybody, and the roles decide."""
+    """The console's principal acts for all users; their roles decide."""
 
 
 class Role(IntEnum):
-    """Each may what the one before it may, and more."""
+    """Each role includes the previous one."""
 
     VIEWER = 1
     READER = 2
@@ -54,7 +53,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role for some people, on some names in some clusters. A trailing `*` is every name that begins so."""
+    """Grants a role to users or groups on resource names in clusters. A trailing `*` matches a prefix."""
 
     role: Role
     users: tuple[str, ...] = ()
@@ -71,7 +70,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class MaskRule:
-    """What is hidden of some topics: `fields` are paths in the value, as `card.number`, `*.email`, `**.iban`."""
+    """Mask of some topics: `fields` are paths in the value, such as `card.number`, `*.email`, `**.iban`."""
 
     topics: tuple[str, ...]
     clusters: tuple[str, ...] = (EVERY,)
@@ -82,7 +81,7 @@ class MaskRule:
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """`topic` is of the cluster `cluster`, the first one unless it is named."""
+    """`topic` is in `cluster`, by default the first one."""
 
     max_bytes: int = 100 * 1024 * 1024
     files: int = 10
@@ -100,5 +99,5 @@ class AccessSettings:
 
 
 def fits(name: str, patterns: tuple[str, ...]) -> bool:
-    """Is it one of the names, or does it begin as one with a trailing `*` does?"""
+    """True if the name equals a pattern or begins with one that has a trailing `*`."""
     return any(name.startswith(each[:-1]) if each.endswith(EVERY) else name == each for each in patterns)

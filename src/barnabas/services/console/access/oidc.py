@@ -1,10 +1,11 @@
 """Login with an OpenID provider: authorization code with PKCE (RFC 7636), state and nonce.
 
-    browser -> /login/oidc            a state, a nonce and a verifier are made; the state goes into a cookie, too
+    browser -> /login/oidc            a state, a nonce and a verifier are derived from a secret in a sealed cookie
     browser -> the provider           who asks the person
     browser -> /login/oidc/callback   the state must be the cookie's; the code is exchanged for tokens
 
-What is waited for is kept here, bounded and for ten minutes. Everything that asks the provider runs in a thread.
+A login in progress is in the browser's cookie only, sealed with a key of this process: however many are begun, none is
+forgotten before its ten minutes are over. Everything that asks the provider runs in a thread.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from barnabas.services.console.access.model import Oidc
-from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.endpoints import problem_with
 from barnabas.common.http_client import post
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.security.endpoints import problem_with
 from barnabas.security.jwt.jwks import KeySource, key_source
 from barnabas.security.jwt.verification import InvalidTokenError, Rules, Token, check_token
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.services.console.access.model import Oidc
 
 T = TypeVar("T")
 
@@ -38,21 +39,23 @@ log = rate_limited_logger(__name__)
 
 ASK_SECONDS = 10.0
 PENDING_SECONDS = 600.0
-MOST_PENDING = 1000
+MAX_SEE = 2000
+"""Characters of the path that a person comes back to: browsers keep cookies of 4 KB."""
+MAX_USED = 10_000
 DISCOVERY_SECONDS = 3600.0
 KEYS_SECONDS = 3600.0
 KEYS_BACKOFF = (0.1, 10.0)
 
 
 class OidcError(Exception):
-    """Nobody is logged in; the text says why and shows no secret."""
+    """The login failed; the message gives the reason and contains no secrets."""
 
 
 class Begun(NamedTuple):
-    """Where the browser goes, and what it must bring back."""
+    """The provider's URL and the cookie that the browser must send back."""
 
     location: str
-    state: str
+    cookie: str
 
 
 class Person(NamedTuple):
@@ -75,52 +78,89 @@ class _Answer(msgspec.Struct):
     expires_in: float | None = None
 
 
-@dataclass(slots=True)
-class _Pending:
-    nonce: str
-    verifier: str
+class _Pending(NamedTuple):
+    """A login in progress. The cookie does not show what is derived from its secret."""
+
+    secret: str
     see: str
     until: float
+    key: bytes
+
+    def derived(self, purpose: str) -> str:
+        return _base64(hmac.digest(self.key, f"{purpose} {self.secret}".encode(), "sha256"))
+
+    @property
+    def state(self) -> str:
+        return self.derived("state")
+
+    @property
+    def nonce(self) -> str:
+        return self.derived("nonce")
+
+    @property
+    def verifier(self) -> str:
+        return self.derived("verifier")
+
+    def sealed(self) -> str:
+        data = msgspec.json.encode((self.secret, self.see, self.until))
+        return f"{_base64(data)}.{_base64(hmac.digest(self.key, b'cookie ' + data, 'sha256'))}"
+
+    @classmethod
+    def opened(cls, cookie: str, key: bytes) -> _Pending | None:
+        """None for a cookie that was not sealed with this key."""
+        text, _, seal = cookie.partition(".")
+        try:
+            data = base64.urlsafe_b64decode(f"{text}==")
+            if not hmac.compare_digest(seal, _base64(hmac.digest(key, b"cookie " + data, "sha256"))):
+                return None
+        except (ValueError, TypeError):  # not base64, or not ASCII
+            return None
+        return cls(*msgspec.json.decode(data, type=tuple[str, str, float]), key)
 
 
 @dataclass(slots=True)
 class OidcLogin:
     settings: Oidc
     now: Callable[[], float] = time.monotonic
-    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _used: dict[str, None] = field(default_factory=dict)
+    """States of logins that were finished, the newest last."""
     _provider: _Provider | None = None
     _found: float = 0.0
     _keys: KeySource | None = None
 
     async def begin(self, see: str) -> Begun:
-        """`see` is where the person wanted to go."""
+        """`see` is the originally requested path."""
         provider = await asyncio.to_thread(self._discovered)
-        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        self._remember(state, _Pending(nonce, verifier, see, self.now() + PENDING_SECONDS))
+        until = self.now() + PENDING_SECONDS
+        pending = _Pending(secrets.token_urlsafe(32), see if len(see) <= MAX_SEE else "/", until, self._key)
         query = {
             "response_type": "code",
             "client_id": self.settings.client_id,
             "redirect_uri": self.settings.redirect,
             "scope": " ".join(self.settings.scopes),
-            "state": state,
-            "nonce": nonce,
-            "code_challenge": _challenge(verifier),
+            "state": pending.state,
+            "nonce": pending.nonce,
+            "code_challenge": _challenge(pending.verifier),
             "code_challenge_method": "S256",
         }
         joint = "&" if "?" in provider.authorization_endpoint else "?"
-        return Begun(f"{provider.authorization_endpoint}{joint}{urllib.parse.urlencode(query)}", state)
+        return Begun(
+            f"{provider.authorization_endpoint}{joint}{urllib.parse.urlencode(query)}", pending.sealed()
+        )
 
     async def finish(self, state: str, cookie: str, code: str, issuer: str) -> tuple[Person, str]:
-        """The person who came back, and where to go. A state is good once, and for the browser that began with it."""
-        pending = self._pending.pop(state, None) if state else None
-        if pending is None or self.now() >= pending.until:
+        """Returns the person and the path to return to. A state is valid once, for the browser that began the login."""
+        pending = _Pending.opened(cookie, self._key)
+        if pending is None or self.now() >= pending.until or state in self._used:
             raise OidcError("this login was not begun here, or too long ago; begin again")
-        if not hmac.compare_digest(state.encode(), cookie.encode("utf-8", "surrogateescape")):
+        if not hmac.compare_digest(state.encode("utf-8", "surrogateescape"), pending.state.encode()):
             raise OidcError("this login was begun by another browser; begin again")
+        self._use(state)
         if issuer and issuer != self.settings.issuer:
             raise OidcError("the answer comes from another identity provider")  # RFC 9207
         if not code:
-            raise OidcError("the identity provider did not let you in")
+            raise OidcError("the identity provider denied the login")
         return await asyncio.to_thread(self._person, code, pending), pending.see
 
     def _person(self, code: str, pending: _Pending) -> Person:
@@ -169,7 +209,7 @@ class OidcLogin:
         return _asked(request, _Answer)
 
     def _discovered(self) -> _Provider:
-        """What the provider says of itself; kept for an hour, and for as long as it cannot be asked."""
+        """Discovery document of the provider; cached for an hour, longer while the provider is unreachable."""
         if self._provider is not None and self.now() < self._found + DISCOVERY_SECONDS:
             return self._provider
         issuer = self.settings.issuer
@@ -186,12 +226,11 @@ class OidcLogin:
         self._provider, self._found = provider, self.now()
         return provider
 
-    def _remember(self, state: str, pending: _Pending) -> None:
-        for old in [key for key, each in self._pending.items() if self.now() >= each.until]:
-            del self._pending[old]
-        while len(self._pending) >= MOST_PENDING:
-            del self._pending[next(iter(self._pending))]
-        self._pending[state] = pending
+    def _use(self, state: str) -> None:
+        """Mark a state as used: each is valid once."""
+        while len(self._used) >= MAX_USED:
+            del self._used[next(iter(self._used))]
+        self._used[state] = None
 
 
 def _check(provider: _Provider, issuer: str) -> None:
@@ -223,7 +262,11 @@ def _asked(request: urllib.request.Request, kind: type[T]) -> T:
 
 
 def _challenge(verifier: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    return _base64(hashlib.sha256(verifier.encode()).digest())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _basic(name: str, secret: str) -> str:

@@ -1,16 +1,10 @@
 """Passwords of the console's own users, kept as scrypt hashes: `scrypt$15$8$1$SALT$HASH` (RFC 7914).
 
 A hash takes 32 MiB and a tenth of a second to check. Few are checked at a time, so that a flood of logins takes neither
-the memory nor all cores. A name that nobody has takes as long as a wrong password.
+the memory nor all cores. An unknown name takes as long as a wrong password.
 """
 
 from __future__ import annotations
-
-import hashlib
-import hmac
-import secrets
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import asyncio
 import base64
@@ -18,15 +12,14 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-
-# -- Tokens for programs that use the API. The console keeps digests; a token is random enough that these suffice 
+# -- Tokens for programs that use the API. The console keeps digests; a token is random enough that these suffice
 
 PREFIX = "bct_"  # so that a scanner for secrets can find it in a repository
 TOKEN_BYTES = 32
-LONGEST = 256
+MAX = 256
 
 
 class ApiToken(NamedTuple):
@@ -57,8 +50,8 @@ class ApiTokens:
         self._now = now
 
     def find(self, token: str) -> ApiToken | None:
-        """Whose token this is, unless it has expired. All are compared, whichever fits."""
-        if not token or len(token) > LONGEST:
+        """The token's entry, unless it has expired. All digests are compared, for constant time."""
+        if not token or len(token) > MAX:
             return None
         wanted = digest_of(token)
         found = [each for each in self._tokens if hmac.compare_digest(each.digest, wanted)]
@@ -67,17 +60,16 @@ class ApiTokens:
         return found[0]
 
 
-
 KIND = "scrypt"
 LOG_N, BLOCK, PARALLEL = 15, 8, 1  # OWASP's choice of 32 MiB
 FEWEST_LOG_N, MOST_LOG_N = 14, 18
 SALT_BYTES, HASH_BYTES = 16, 32
 AT_A_TIME = 2
-LONGEST_PASSWORD = 1024
+MAX_PASSWORD = 1024
 
 
 class PasswordHashError(ValueError):
-    """It is no hash; the text says how to make one."""
+    """Not a valid password hash; the message says how to create one."""
 
     def __init__(self) -> None:
         super().__init__("a password is written as its hash: make one with `barnabas console password`")
@@ -125,7 +117,7 @@ class Passwords:
         self._turns = asyncio.Semaphore(AT_A_TIME)
 
     async def accept(self, name: str, password: str) -> bool:
-        if not name or not password or len(password) > LONGEST_PASSWORD:
+        if not name or not password or len(password) > MAX_PASSWORD:
             return False
         known = self._hashes.get(name, self._nobody)
         async with self._turns:

@@ -1,4 +1,4 @@
-"""Who somebody is, by what they bring: for roles of the console's own, and for the brokers."""
+"""Identity providers behind the login: the console's own users and roles, or the brokers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from barnabas.client.access.logins import KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
 from barnabas.client.security.settings import Mechanism, Sasl
 from barnabas.config.setting import ConfigError
-from barnabas.services.console.access.passwords import ApiTokens
 from barnabas.services.console.access.oidc import Person
-from barnabas.services.console.access.passwords import Passwords
+from barnabas.services.console.access.passwords import ApiTokens, Passwords
 from barnabas.services.console.access.roles import Roles
 from barnabas.services.console.access.visitors import Door, KafkaVisitor, RoleVisitor
 from barnabas.services.console.errors import UnauthorizedError
@@ -24,7 +23,7 @@ _WRONG = "The name or the password is wrong"
 
 
 class Identity(NamedTuple):
-    """Who a session is of."""
+    """The user of a session."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -32,7 +31,7 @@ class Identity(NamedTuple):
 
 
 class People(Protocol):
-    """Who somebody is, by what they bring; UnauthorizedError if that is not good."""
+    """Resolves credentials to users; raises UnauthorizedError if they are wrong."""
 
     async def by_password(self, name: str, password: str) -> Identity: ...
 
@@ -41,7 +40,7 @@ class People(Protocol):
     async def by_header(self, authorization: str, cluster: str | None) -> Visitor: ...
 
     async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
-        """`cluster` is the one that is visited now."""
+        """`cluster` is the one of the current request."""
         ...
 
     async def forget(self, who: Identity) -> None: ...
@@ -81,21 +80,21 @@ class RolePeople:
         return RoleVisitor(who.name, principals, self._roles)
 
     async def forget(self, who: Identity) -> None:
-        """There are no connections of theirs."""
+        """Holds no connections per user."""
 
     async def close(self) -> None:
-        """There are no connections of theirs."""
+        """Holds no connections per user."""
 
 
 class KafkaPeople:
-    """Whom the brokers of a cluster believe."""
+    """Users that the brokers of a cluster authenticate."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         for each in settings.clusters:
             if each.security.sasl is None:
                 raise ConfigError(
-                    f"`login: kind: kafka` tries names and passwords on the brokers, and the cluster {each.name} asks "
-                    "nobody for one: give its `settings` a SASL login, or use `kind: service`"
+                    f"`login: kind: kafka` checks names and passwords with the brokers, and the cluster {each.name} "
+                    "does not use SASL: give its `settings` a SASL login, or use `kind: service`"
                 )
         self._doors = {
             each.name: Door(KafkaUsers(each.bootstrap, each.security, _CLIENT_ID), each.security)
@@ -103,7 +102,7 @@ class KafkaPeople:
         }
 
     async def by_password(self, name: str, password: str) -> Identity:
-        """The first cluster that believes it."""
+        """Authenticate with the first cluster that accepts the password."""
         for door in self._doors.values():
             try:
                 sasl = password_login(name, password, door.security)
@@ -114,7 +113,7 @@ class KafkaPeople:
         raise UnauthorizedError(_WRONG)
 
     async def by_provider(self, person: Person) -> Identity:
-        """The provider's access token is what brokers are shown (OAUTHBEARER)."""
+        """Authenticate to the brokers with the provider's access token (OAUTHBEARER)."""
         sasl = Sasl(Mechanism.OAUTHBEARER, token=person.access_token)
         for door in self._doors.values():
             try:
@@ -122,7 +121,7 @@ class KafkaPeople:
             except SecurityError:
                 continue
             return Identity(person.name, sasl=sasl)
-        raise UnauthorizedError("no broker believes the token of the identity provider")
+        raise UnauthorizedError("no broker accepts the token of the identity provider")
 
     async def by_header(self, authorization: str, cluster: str | None) -> Visitor:
         for door in self._doors.values():

@@ -1,28 +1,25 @@
-"""Roles as sets of ACL operations, which the brokers' own authorizer judges.
+"""Roles as sets of ACL operations, evaluated by the brokers' authorizer.
 
 Each role adds to the one before it. Rights on topics, groups and transactional ids are for the names of the grant. The
-cluster has no name: whose grant is for some names only may look at it, and not change it.
+cluster has no name: a grant restricted to some names may view the cluster, not change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-from barnabas.services.console.access.model import MaskRule, fits
-
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from barnabas.services.console.access.model import EVERY, Grant, Role, fits
 from barnabas.security.authz.acl_index import NO_ACLS
 from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.authz.standard_authorizer import Policy, judge
+from barnabas.services.console.access.model import EVERY, Grant, MaskRule, Role, fits
 
+# -- Masks of a topic's records. The search applies them before it matches anything (`services/console/scanning`)
 
-# -- What is hidden of a topic's records. The search hides it before it looks for anything (`services/console/scanning`) 
 
 class Hidden(NamedTuple):
-    """As one mask of a search says it."""
+    """The combined mask of a topic."""
 
     fields: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
@@ -36,14 +33,13 @@ NOTHING = Hidden()
 
 
 def hidden_of(rules: Iterable[MaskRule], cluster: str, topic: str) -> Hidden:
-    """All rules about a topic together."""
+    """Combine all rules for a topic."""
     about = [each for each in rules if fits(cluster, each.clusters) and fits(topic, each.topics)]
     return Hidden(
         tuple(dict.fromkeys(field for each in about for field in each.fields)),
         tuple(dict.fromkeys(header for each in about for header in each.headers)),
         any(each.key for each in about),
     )
-
 
 
 _ADDED: Mapping[Role, Mapping[ResourceType, tuple[Operation, ...]]] = {
@@ -78,7 +74,7 @@ _HARMLESS = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.IDEMPOTEN
 
 
 def rights_of(role: Role) -> list[tuple[ResourceType, Operation]]:
-    """All of a role, those that it has from the ones before it included."""
+    """All rights of a role, including inherited ones."""
     return [
         (kind, operation)
         for each in Role
@@ -89,7 +85,7 @@ def rights_of(role: Role) -> list[tuple[ResourceType, Operation]]:
 
 
 class Roles:
-    """What principals (`User:alice`, `Group:ops`, `Token:ci`) may do in one cluster."""
+    """Rights of principals (`User:alice`, `Group:ops`, `Token:ci`) in one cluster."""
 
     def __init__(self, cluster: str, grants: Iterable[Grant], *, read_only: bool = False) -> None:
         most = Role.READER if read_only else Role.ADMIN

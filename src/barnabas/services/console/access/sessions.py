@@ -1,7 +1,7 @@
-"""Who is logged in: opaque random ids in cookies, everything else in the memory of this process.
+"""Login sessions: opaque random ids in cookies, everything else in the memory of this process.
 
-A session ends when its visitor logs out, has done nothing for a while, or has been there for long. Kept is the digest
-of an id: what is read out of memory opens nothing.
+A session ends on logout, after idle time, or at its maximum age. Only the digest of an id is kept, so a memory dump
+does not reveal valid ids.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 IDLE_SECONDS = 30 * 60.0
 ABSOLUTE_SECONDS = 12 * 3600.0
-MOST_SESSIONS = 10_000
+MAX_SESSIONS = 10_000
 ID_BYTES = 32
 
 W = TypeVar("W")
@@ -34,12 +34,12 @@ class Sessions(Generic[W]):
 
     idle: float = IDLE_SECONDS
     absolute: float = ABSOLUTE_SECONDS
-    most: int = MOST_SESSIONS
+    most: int = MAX_SESSIONS
     now: Callable[[], float] = time.monotonic
     _found: dict[bytes, _Session[W]] = field(default_factory=dict)
 
     def open(self, who: W, within: float | None = None) -> str:
-        """The new session's id, which nobody is told but the visitor; it ends `within` seconds at the latest."""
+        """Returns the new session's id, known only to the user; it expires after `within` seconds at the latest."""
         self._end_old()
         while len(self._found) >= self.most:
             del self._found[next(iter(self._found))]  # the one that was used least lately
@@ -55,11 +55,11 @@ class Sessions(Generic[W]):
         if found is None or self._is_over(found):
             return None
         found.seen = self.now()
-        self._found[key] = found  # to the end of the line
+        self._found[key] = found  # most recently used
         return found.who
 
     def close(self, session: str) -> W | None:
-        """Whose it was."""
+        """Returns the session's user."""
         found = self._found.pop(_digest(session), None)
         return None if found is None else found.who
 
@@ -90,7 +90,7 @@ class Cookie:
         return f"__Host-{self.name}" if self.is_secure else self.name
 
     def value(self, headers: Mapping[str, str]) -> str:
-        """What the request brings, or nothing. Cookies of others on this host may hold anything."""
+        """Value in the request, or an empty string. Cookies of other servers on this host may hold anything."""
         for each in headers.get("cookie", "").split(";"):
             name, _, value = each.strip().partition("=")
             if name == self.full_name:
@@ -98,7 +98,7 @@ class Cookie:
         return ""
 
     def setting(self, value: str, seconds: int | None = None) -> tuple[str, str]:
-        """The header that sets it, for the life of the browser or so many seconds; 0 takes it away."""
+        """The Set-Cookie header, for the browser session or `seconds`; 0 deletes the cookie."""
         secure = "; Secure" if self.is_secure else ""
         age = "" if seconds is None else f"; Max-Age={seconds}"
         return "set-cookie", f"{self.full_name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}{age}"

@@ -1,4 +1,4 @@
-"""People who are logged in: with a role, or as themselves."""
+"""Logged-in users: with roles of the console, or with their Kafka credentials."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from barnabas.client.access.logins import KafkaUser, KafkaUsers
 from barnabas.client.cluster import Client
 from barnabas.client.errors import SecurityError
 from barnabas.client.security.settings import Sasl, Security
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import Roles
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
 
 @dataclass(frozen=True, slots=True)
 class RoleVisitor:
-    """The console's principal acts for this visitor, whose roles decide."""
+    """The console's principal acts for this user; the user's roles decide."""
 
     name: str
     principals: tuple[str, ...]
@@ -48,7 +48,7 @@ class RoleVisitor:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A cluster that people enter as themselves."""
+    """A cluster that users log in to with their Kafka credentials."""
 
     users: KafkaUsers
     security: Security
@@ -57,7 +57,7 @@ class Door:
 
 @dataclass(slots=True)
 class KafkaVisitor:
-    """The visitor's own login opens the connections, and the brokers decide."""
+    """Connects with the user's credentials; the brokers decide."""
 
     name: str
     sasl: Sasl
@@ -66,7 +66,7 @@ class KafkaVisitor:
     _met: dict[str, KafkaUser] = field(default_factory=dict)
 
     async def enter(self, cluster: str) -> KafkaUser:
-        """The brokers of this cluster know the visitor; SecurityError if they do not."""
+        """Log in to this cluster; raises SecurityError if its brokers reject the user."""
         if cluster not in self._met:
             self._met[cluster] = await self.doors[cluster].users.user(self.sasl)
         return self._met[cluster]

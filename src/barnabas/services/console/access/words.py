@@ -1,4 +1,4 @@
-"""The words of `console.yml`. Unknown ones are refused with their line (`config/document`)."""
+"""Schema of `console.yml`. Unknown keys are rejected with their line (`config/document`)."""
 
 from __future__ import annotations
 
@@ -86,6 +86,17 @@ class AlarmWords(Words):
     silence: tuple[str, ...] = ()
 
 
+class HttpLimitWords(Words):
+    """Bounds of the HTTP server; 0 for `incomplete_per_address` is half of `connections`."""
+
+    connections: int = 1000
+    incomplete_per_address: int = 0
+    trusted_proxies: tuple[str, ...] = ()
+    head_timeout: str = "20s"
+    body_timeout: str = "60s"
+    body_rate: float = 1024.0
+
+
 class ConsoleWords(Words):
     clusters: list[ClusterWords] = []
     listen: str = "127.0.0.1:8090"
@@ -100,3 +111,4 @@ class ConsoleWords(Words):
     audit: AuditWords = msgspec.field(default_factory=AuditWords)
     alarms: AlarmWords = msgspec.field(default_factory=AlarmWords)
     publish_metrics: str = ""
+    http: HttpLimitWords = msgspec.field(default_factory=HttpLimitWords)

@@ -1,1 +1,1 @@
-"""What pages of cluster administration show and do, without HTTP."""
+"""Cluster administration behind the pages, without HTTP: settings, reassignments, partitions, dead letters."""

@@ -1,4 +1,4 @@
-"""Settings with their defaults beside them, and changes of them: read, compared, checked for being out of date."""
+"""Settings with their defaults, and changes to them: parsed, compared, checked against concurrent changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
-from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
+from barnabas.services.console.errors import BadInputError, StaleError
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 HIDDEN = "(hidden)"
 _DYNAMIC = frozenset({admin.SET_ON_BROKER, admin.SET_ON_ALL_BROKERS})
 _MARKUP = re.compile(r"</?[a-z][^<>]*>")
@@ -26,7 +26,7 @@ class Setting(msgspec.Struct):
     name: str
     value: str | None
     default: str | None
-    """What holds if this resource does not set it: the brokers' value, or Kafka's default."""
+    """The inherited value: the brokers' value, or Kafka's default."""
     is_set: bool
     """On this resource itself."""
     source: str
@@ -56,7 +56,7 @@ async def read_settings(client: Client, resource_type: int, name: str) -> list[S
 
 
 async def _settings_of_all_brokers(client: Client) -> list[Setting]:
-    """Brokers say only what was changed for all of them; the rest is what any one of them has."""
+    """Brokers report only dynamic cluster-wide defaults; the rest is read from any one broker."""
     changed = {each.name: each for each in await admin.describe_configs(client, admin.BROKER, "")}
     some = min(client.metadata.brokers or (await client.refresh([])).brokers)
     found = await admin.describe_configs(client, admin.BROKER, str(some), documentation=True)
@@ -106,25 +106,29 @@ def parse_changes(text: str) -> dict[str, str | None]:
             continue
         if not name or " " in name or name in changes:
             problem = (
-                "has no name" if not name else "is no setting's name" if " " in name else "is there twice"
+                "has no name"
+                if not name
+                else "is not a valid setting name"
+                if " " in name
+                else "is there twice"
             )
             raise BadInputError(f"Line {number}: {name or line!r} {problem}; write name=value", "changes")
         changes[name] = value.strip() if equals else None
     if not changes:
         raise BadInputError("Nothing is to change: write name=value, one a line", "changes")
-    if len(changes) > MOST_CHANGES:
-        raise BadInputError(f"Change at most {MOST_CHANGES} settings at once", "changes")
+    if len(changes) > MAX_CHANGES:
+        raise BadInputError(f"Change at most {MAX_CHANGES} settings at once", "changes")
     return changes
 
 
 def difference(settings: Iterable[Setting], changes: Changes) -> list[Change]:
-    """What changes, with what holds now beside it; nothing for a value that is as it shall be."""
+    """Changes with their current values, without those that already hold."""
     known = {setting.name: setting for setting in settings}
     found = []
     for name, value in changes.items():
         setting = known.get(name)
         if setting is None:
-            raise BadInputError(f"There is no setting {name!r} here", "changes")
+            raise BadInputError(f"Unknown setting {name!r}", "changes")
         if setting.read_only:
             raise BadInputError(
                 f"{name} can only be set in the broker's properties, before it starts", "changes"
@@ -137,17 +141,17 @@ def difference(settings: Iterable[Setting], changes: Changes) -> list[Change]:
 
 
 def spell(changes: Iterable[Change]) -> str:
-    """As a person would type them."""
+    """The changes as text for the form."""
     return "\n".join(each.name if each.is_reset else f"{each.name}={each.after}" for each in changes)
 
 
 def seen_of(changes: Iterable[Change]) -> str:
-    """What a form was made from, to be sent back with it."""
+    """The current values, to be sent back with the form."""
     return msgspec.json.encode({each.name: each.before for each in changes}).decode()
 
 
 def check_seen(settings: Iterable[Setting], seen: str) -> None:
-    """StaleError if somebody has changed meanwhile what the form showed. Without `seen` nothing is compared."""
+    """Raises StaleError if a value differs from the one the form showed. Without `seen` nothing is compared."""
     if not seen:
         return
     try:
@@ -161,7 +165,7 @@ def check_seen(settings: Iterable[Setting], seen: str) -> None:
         if (before or "") != (now.get(name) or "")
     ]
     if moved:
-        raise StaleError(f"Somebody was faster: {'; '.join(moved)}. Look at it again, then decide")
+        raise StaleError(f"Changed by another user: {'; '.join(moved)}. Check the new values and try again")
 
 
 def to_admin(changes: Changes) -> list[admin.ConfigChange]:

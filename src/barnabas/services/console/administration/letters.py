@@ -15,10 +15,10 @@ _NAMED_SO = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)($|[._-])", re.IGN
 
 
 class Reason(msgspec.Struct):
-    """Letters that are alike."""
+    """Dead letters with the same reason and origin."""
 
     kind: str
-    """Who gave them up: queue, pipeline, connect or ingest."""
+    """Component that rejected them: queue, pipeline, connect or ingest."""
     reason: str
     origin: str
     """The topic that they come from; empty if they do not say."""
@@ -45,7 +45,7 @@ class LetterRow(msgspec.Struct):
 
 
 def is_named_so(topic: str) -> bool:
-    """Whether a topic's name says that dead letters are in it."""
+    """True if the topic's name is that of a dead-letter topic."""
     return _NAMED_SO.search(topic) is not None
 
 
@@ -77,7 +77,7 @@ def row_of(letter: DeadLetter) -> LetterRow:
 
 
 def filter_of(where: Iterable[str], *, masked: bool) -> Filter:
-    """Not by `key` where something is masked: a filter must not tell what a mask hides."""
+    """Rejects `key` if anything is masked: a filter must not reveal masked data."""
     texts = [text for text in where if text.strip()]
     if masked and any(text.partition("=")[0] == "key" for text in texts):
         raise BadInputError("Keys may be masked for you: filter by something else", "where")

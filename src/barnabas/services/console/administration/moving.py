@@ -1,6 +1,6 @@
-"""Partitions on the move: a plan that is carried out in the background, and how fast it goes.
+"""Partition reassignments: executes a plan in the background and measures its progress.
 
-Brokers remember what has begun, so a console that ends loses only what had not begun yet.
+Brokers persist reassignments in progress, so a console that exits loses only those not started yet.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.placement.layout import Layout
 from barnabas.client.placement.plans import Plan
-from barnabas.services.console.errors import ConsoleError, StaleError, explain
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.errors import ConsoleError, StaleError, explain
 
-AT_ONCE = 50  # enough to keep disks busy, few enough to call off
+AT_ONCE = 50  # enough to keep disks busy, few enough to cancel
 
 
 class Progress(msgspec.Struct):
-    """One partition on the move."""
+    """Progress of one reassignment."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Progress(msgspec.Struct):
     copied: int
     """By the slowest of the new replicas."""
     rate: float | None
-    """Bytes a second; None until it was looked at twice."""
+    """Bytes per second; None until there are two samples."""
 
     @property
     def seconds_left(self) -> float | None:
@@ -42,13 +42,13 @@ class Progress(msgspec.Struct):
 
 
 class Meter:
-    """Remembers how far each partition was, to tell how fast it is."""
+    """Computes copy rates from successive samples of each partition."""
 
     def __init__(self) -> None:
         self._seen: dict[TopicPartition, tuple[float, int, float | None]] = {}
 
     def rates(self, now: float, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float | None]:
-        """Bytes a second since the last look; one within a second of it says what that one said."""
+        """Bytes per second since the last sample; within a second of it, the previous rates."""
         seen: dict[TopicPartition, tuple[float, int, float | None]] = {}
         for place, reached in copied.items():
             then, before, rate = self._seen.get(place, (now, reached, None))
@@ -67,7 +67,7 @@ class Mover:
         self.total = 0
         self.done = 0
         self.error = ""
-        """Why the last plan was not carried out; partitions that have begun go on."""
+        """Why the last plan failed; reassignments in progress continue."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -76,7 +76,7 @@ class Mover:
 
     def start(self, client: Client, plan: Plan, at_once: int) -> None:
         if self.running:
-            raise StaleError("Another plan is being carried out: wait for it, or call it off")
+            raise StaleError("Another plan is in progress: wait for it, or cancel it")
         self.total, self.done, self.error = len(plan.moves), 0, ""
         self._task = asyncio.create_task(self._carry_out(client, plan, at_once), name="moves")
 
@@ -127,7 +127,7 @@ def progress_of(layout: Layout, meter: Meter, now: float) -> list[Progress]:
 
 
 def digest(plan: Plan) -> str:
-    """Tells two plans apart: a form that was made from one must not carry out the other."""
+    """Identifies a plan: a form made from one plan must not start another."""
     text = repr([(*move.partition, move.before, move.after) for move in plan.moves])
     elections = repr([tuple(place) for place in plan.elections])
     return hashlib.sha256((text + elections).encode()).hexdigest()[:16]

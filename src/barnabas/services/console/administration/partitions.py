@@ -1,4 +1,4 @@
-"""The partitions of one topic as people look at them: where they are, how far they reach, what is wrong with them."""
+"""Partitions of one topic for display: replicas, offsets, sizes and problems."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from barnabas.client.placement.layout import replica_sizes
 from barnabas.client.tiers import tiered_topics
 from barnabas.client.transactions import producers_of
 from barnabas.common.errors import KafkaError
-from barnabas.protocol.messages.transactions import ProducerState
 from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.transactions import ProducerState
 
 NO_LEADER, MISSING, NOT_PREFERRED = "offline", "under-replicated", "not the preferred leader"
 
@@ -46,7 +46,7 @@ class PartitionRow(msgspec.Struct):
 
 
 class Facts(NamedTuple):
-    """What brokers have told of the partitions of a topic, by partition."""
+    """Reported by brokers for the partitions of a topic, by partition."""
 
     starts: Mapping[int, int] = {}
     ends: Mapping[int, int] = {}
@@ -111,7 +111,7 @@ async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) 
 
 
 async def _sizes(client: Client, topic: Topic) -> dict[int, dict[int, int]]:
-    """Nothing of brokers that do not say, for example because the visitor may not describe the cluster."""
+    """Without brokers that do not answer, for example because the user may not describe the cluster."""
     brokers = {broker for each in topic.partitions.values() for broker in each.replicas}
     up = sorted(brokers & client.metadata.brokers.keys())
     found = await replica_sizes(client, up, {topic.name: list(topic.partitions)})
@@ -129,7 +129,7 @@ async def _producers(client: Client, topic: str, indexes: list[int]) -> dict[int
 
 
 async def _tiered(client: Client, topic: str, indexes: list[int]) -> dict[int, int] | None:
-    """The last tiered offset; None for a topic that is not tiered, and where the brokers do not tell."""
+    """The last tiered offset; None for a topic that is not tiered, or if the brokers do not report it."""
     try:
         if not await tiered_topics(client, [topic]):
             return None

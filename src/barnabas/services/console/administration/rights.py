@@ -1,19 +1,17 @@
-"""What a page may offer: nothing that the visitor may not do, and no change in a read-only console."""
+"""Actions that a page offers: only those the user may perform, none in a read-only console."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+
 from barnabas.client.cluster import Client
 from barnabas.client.tiers import find_tiered
-
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 
-from barnabas.services.console.context import Context
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-
-
-# -- Which topics are tiered: asked for all of them at once, and not at every look ---------------------
+# -- Tiered topics: requested for all topics at once, and cached ----------------------------------------
 
 KEPT_SECONDS = 60.0
 """A cluster of 9,000 topics takes a second to ask for the settings of each."""
@@ -25,7 +23,7 @@ class TieredTopics:
         self._known: dict[str, bool] = {}
 
     async def among(self, client: Client, names: Iterable[str]) -> list[str]:
-        """Those of the names whose topics are tiered. Topics that were not seen before are asked for at once."""
+        """Subset of the names whose topics are tiered. New topics are requested at once."""
         if time.monotonic() - self._asked_at >= KEPT_SECONDS:
             self._asked_at, self._known = time.monotonic(), {}
         wanted = sorted(names)
@@ -37,15 +35,12 @@ class TieredTopics:
         return [name for name in wanted if self._known[name]]
 
 
+# -- Confirmation of irreversible changes ---------------------------------------------------------------
 
-
-# -- Changes that cannot be taken back are typed out first ---------------------------------------------
 
 def confirmed(typed: str, wanted: str) -> None:
     if typed.strip() != wanted:
         raise BadInputError(f"Nothing was done: type {wanted} to confirm it", "confirm")
-
-
 
 
 async def may_change(context: Context, operation: Operation, resource_type: ResourceType, name: str) -> bool:

@@ -1,1 +1,1 @@
-"""What is wrong with a cluster: one catalogue for the console, Prometheus and Grafana."""
+"""Alarms of a cluster: one catalogue for the console, Prometheus and Grafana."""

@@ -1,4 +1,4 @@
-"""What an alarm is: one thing that can be wrong, how Prometheus finds it and how the console does."""
+"""Definition of an alarm: the Prometheus expression and the console's own condition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.services.console.exporter.watch import Known
 
 class Severity(Enum):
     CRITICAL = "critical"
-    """Clients cannot read or write, or records may be lost: somebody must come."""
+    """Clients cannot read or write, or records may be lost: act now."""
     WARNING = "warning"
     INFO = "info"
 
@@ -30,7 +30,7 @@ class Area(Enum):
 
 
 class Subject(Enum):
-    """What is wrong; who may describe it sees the alarm."""
+    """The affected resource; users who may describe it see the alarm."""
 
     CLUSTER = "cluster"
     TOPIC = "topic"
@@ -38,7 +38,7 @@ class Subject(Enum):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong. `name` tells it from others of the same alarm."""
+    """One affected resource. `name` is unique within the alarm."""
 
     name: str
     text: str

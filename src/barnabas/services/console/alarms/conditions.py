@@ -130,7 +130,7 @@ def abandoned_groups(known: Known) -> Iterator[Finding]:
 
 
 def lost_records(known: Known) -> Iterator[Finding]:
-    """What retention has deleted before a group read it, if somebody reads."""
+    """Records deleted by retention before an active group read them."""
     for group in known.snapshot.groups.values():
         for read in group.topics if group.state != EMPTY else ():
             topic = known.snapshot.topics.get(read.topic)

@@ -1,4 +1,4 @@
-"""Which alarms there are now, and since when. An alarm counts when it has held as long as its rule says."""
+"""Current alarms with their start times. An alarm fires once its condition has held for the rule's duration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from barnabas.services.console.alarms.alarm import Alarm, Finding
 from barnabas.services.console.alarms.catalogue import ALARMS
 from barnabas.services.console.exporter.watch import Known
 
-MOST_FINDINGS = 1000
-"""Of one alarm. When a broker of a large cluster is away, thousands of partitions say the same."""
+MAX_FINDINGS = 1000
+"""Per alarm: a failed broker of a large cluster affects thousands of partitions."""
 
 
 class Raised(NamedTuple):
@@ -25,7 +25,7 @@ class Raised(NamedTuple):
 
 
 class AlarmTracker:
-    """`update` looks again, once a tick. Restarts begin anew: `since` is never before the console's own start."""
+    """`update` evaluates the conditions once per tick. State is not persisted: `since` never precedes the start."""
 
     def __init__(self, alarms: Iterable[Alarm] = ALARMS) -> None:
         self._alarms = [alarm for alarm in alarms if alarm.find is not None]
@@ -38,12 +38,12 @@ class AlarmTracker:
             self._look(alarm, known, now_ms)
 
     def _due(self, known: Known, now_ms: int) -> Iterator[Alarm]:
-        """Of a cluster that does not answer nothing else is known; what was wrong before stays."""
+        """While the cluster does not answer, only that alarm is evaluated; earlier findings stay."""
         self._now_ms = now_ms
         return (alarm for alarm in self._alarms if alarm.name == "FiguresAreOld" or not known.is_stale)
 
     async def follow(self, known: Known) -> None:
-        """As a follower of a watch. A large cluster takes a while: others have their turn between two alarms."""
+        """Follower of a watch. Yields to the loop between alarms, as a large cluster takes a while."""
         now_ms = time.time_ns() // 1_000_000
         for alarm in self._due(known, now_ms):
             self._look(alarm, known, now_ms)
@@ -51,7 +51,7 @@ class AlarmTracker:
 
     @property
     def firing(self) -> list[Raised]:
-        """The worst first, of the same severity the oldest."""
+        """By severity, then oldest first."""
         found = [
             raised
             for each in self._raised.values()
@@ -62,12 +62,12 @@ class AlarmTracker:
 
     @property
     def pending(self) -> list[Raised]:
-        """Those that have not held long enough."""
+        """Alarms that have not held long enough."""
         every = (raised for each in self._raised.values() for raised in each.values())
         return sorted((one for one in every if not one.is_firing(self._now_ms)), key=lambda one: one.since_ms)
 
     def more(self, alarm: str) -> int:
-        """How many findings of an alarm are not kept."""
+        """Number of findings of an alarm beyond the limit."""
         return self._more.get(alarm, 0)
 
     def _look(self, alarm: Alarm, known: Known, now_ms: int) -> None:
@@ -76,7 +76,7 @@ class AlarmTracker:
         now: dict[str, Raised] = {}
         left_out = 0
         for finding in alarm.find(known):
-            if len(now) >= MOST_FINDINGS and finding.name not in now:
+            if len(now) >= MAX_FINDINGS and finding.name not in now:
                 left_out += 1
                 continue
             since_ms = before[finding.name].since_ms if finding.name in before else now_ms

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
-from barnabas.services.console.exporter.watch import Known
 from barnabas.services.console.exporter.lines import page_lines
-from barnabas.services.console.exporter.watch import Watch
+from barnabas.services.console.exporter.watch import Known, Watch
 
 LINES_PER_TURN = 500
 """A large cluster has half a million; other pages must not wait for them."""

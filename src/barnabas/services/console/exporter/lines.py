@@ -1,27 +1,29 @@
 """The exporter's page, line by line: a snapshot in Prometheus' text format.
 
 A large cluster has half a million lines, so labels are written once for all metrics of a partition, and nothing is done
-between two lines that takes long. What is not known has no sample: an offset that no broker told, the lag of a
-partition without a commit. Figures that are old are not shown at all: nobody could tell them from new ones.
+between two lines that takes long. Unknown values have no sample: an offset that no broker reported, the lag of a
+partition without a commit. Stale figures are omitted, as they could not be distinguished from current ones.
 """
 
 from __future__ import annotations
-
-from barnabas.metrics import exporter_catalogue
-from barnabas.metrics.registry import gauge, metrics_among
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.status import Status
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import GroupPartition, LogDirSample, PartitionSample, Snapshot
+from barnabas.metrics import exporter_catalogue
 from barnabas.metrics import exporter_catalogue as kafka
-from barnabas.metrics.registry import Metric
+from barnabas.metrics.registry import Metric, gauge, metrics_among
 from barnabas.metrics.text import header, label_text, number_text
+from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.sampling.snapshot import (
+    GroupPartition,
+    LogDirSample,
+    PartitionSample,
+    Snapshot,
+)
 
-
-# -- What the console serves besides kafka_exporter's own metrics (`metrics.exporter_catalogue`) -------
+# -- Metrics in addition to kafka_exporter's (`metrics.exporter_catalogue`) ------------------------------
 
 GROUP_LAG_SECONDS = gauge(
     "kafka_consumergroup_lag_seconds",
@@ -56,7 +58,6 @@ SNAPSHOT_SECONDS = gauge(
 
 CATALOGUE = (*exporter_catalogue.CATALOGUE, *metrics_among(globals()))
 """Every metric of the exporter's page."""
-
 
 
 Value = float | None
@@ -188,7 +189,7 @@ SUM_METRICS: dict[Metric, Callable[[list[GroupPartition]], Value]] = {
 def _by_place(
     metrics: Mapping[Metric, Callable[[T], Value]], places: Iterable[tuple[str, T]]
 ) -> Iterator[str]:
-    """The first metric writes the labels, and the others take them over."""
+    """The first metric formats the labels; the others reuse them."""
     written: list[tuple[str, T]] = []
     for metric, read in metrics.items():
         source = written or _kept(places, written)

@@ -1,11 +1,11 @@
-"""`--publish-metrics TOPIC`: how the cluster does, as records that the pipeline `operations` reads.
+"""`--publish-metrics TOPIC`: cluster metrics as records, for the pipeline `operations`.
 
     {"time": 1794900000000, "service": "kafka/default", "host": "box", "kind": "cluster", "tps": 1200.0, "lag": 17}
     {"time": 1794900000000, "service": "kafka/default/topic/orders", "host": "box", "kind": "topic", "tps": 40.0}
     {"time": 1794900000000, "service": "kafka/default/group/billing", "kind": "group", "lag": 17, "lag_seconds": 0.4}
 
-One record a tick for the cluster, each topic and each group; `tps` are records a second, written or committed. Whoever
-cannot write is told once in the log; curves and pages go on.
+One record per tick for the cluster, each topic and each group; `tps` is records per second, written or committed. A
+failure to write is logged once and does not affect curves and pages.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import Snapshot
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.sampling.snapshot import Snapshot
 
-MOST_REPORTS = 5000
+MAX_REPORTS = 5000
 """A tick; of larger clusters the rest is left out."""
 SECONDS = 10.0
 """How long writing may take: the next tick has newer figures."""
@@ -76,7 +76,7 @@ class Publisher:
         self._published_ms = known.snapshot.taken_ms
         try:
             async with asyncio.timeout(SECONDS):
-                await self._write(islice(reports(known.snapshot, self._cluster), MOST_REPORTS))
+                await self._write(islice(reports(known.snapshot, self._cluster), MAX_REPORTS))
             self._refused = False
         except (ClientError, KafkaError, OSError, TimeoutError) as error:
             if not self._refused:

@@ -10,18 +10,18 @@ from itertools import chain
 
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
+from barnabas.common.addresses import is_loopback
+from barnabas.common.safe_logging import safe_logger
+from barnabas.metrics.registry import Registry
+from barnabas.metrics.text import render_lines
 from barnabas.services.console.exporter.exporter import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
 from barnabas.services.console.exporter.watch import Watch
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.services.console.statuses import StatusBoard
-from barnabas.common.safe_logging import safe_logger
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.text import render_lines
-from barnabas.network.exposure import is_loopback
-from barnabas.web.metrics_server import MonitoringServer
 from barnabas.web.credentials import HttpCredentials
+from barnabas.web.metrics_server import MonitoringServer
 from barnabas.web.process import Server
 
 CLIENT_ID = "barnabas-exporter"
@@ -30,7 +30,7 @@ _logger = safe_logger(__name__)
 
 
 class ExporterServer(Server):
-    """`tokens_file` has a line for each bearer that is let in; without it, everybody is."""
+    """`tokens_file` lists accepted bearer tokens, one per line; without it, no authentication is required."""
 
     def __init__(
         self, cluster: ClusterSettings, listen: Address, tokens_file: str = "", publish_metrics: str = ""
@@ -57,7 +57,7 @@ class ExporterServer(Server):
         """Returns when the page is served; the cluster may be away."""
         if self._is_open and not is_loopback(self._listen.host):
             _logger.warning(
-                "%s can be reached from other machines, and everybody who reaches it can read the names of topics "
+                "%s can be reached from other machines, and every client can read the names of topics "
                 "and groups. Give it --tokens FILE, or listen on 127.0.0.1.",
                 self._listen,
             )

@@ -1,40 +1,37 @@
-"""Follows the sampler, asks for what it leaves out, and tells those who want to know: alarms, publishing."""
+"""Follows the sampler, adds what it does not sample, and notifies followers: alarms, publishing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-from barnabas.client.status import Status
-from barnabas.services.console.sampling.snapshot import Snapshot
-
-from collections.abc import Set
-import msgspec
-from barnabas.client.status import STATUS_TOPIC
-
+import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from contextlib import suppress
 from typing import NamedTuple
+
+import msgspec
+
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample, Snapshot
+from barnabas.client.status import STATUS_TOPIC, Status
+from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.consumer import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.groups import DescribeGroupsRequest
 from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from barnabas.protocol.messages.streams import StreamsGroupDescribeRequest
 from barnabas.protocol.schema import Message
-from barnabas.common.cooperative import pieces
-
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-
-from barnabas.client.cluster import Client
 from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.services.console.sampling.snapshot import (
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    GroupSample,
+    Snapshot,
+)
 from barnabas.services.console.statuses import StatusBoard
 
-
-# -- What is known of a cluster at one moment: what the sampler saw, and what only the exporter and alarms ask for 
+# -- What is known of a cluster at one moment: what the sampler saw, and what only the exporter and alarms ask for
 
 STALE_SECONDS = 60.0
 """Six intervals of the sampler: older figures are not shown as if they were new."""
@@ -54,9 +51,8 @@ class Known(NamedTuple):
         return self.snapshot.is_empty or self.age > STALE_SECONDS
 
 
-
-
 # -- What is known, without what a reader may not describe. Pure ---------------------------------------
+
 
 def narrowed(known: Known, topics: Set[str], groups: Set[str]) -> Known:
     snapshot = known.snapshot
@@ -68,9 +64,7 @@ def narrowed(known: Known, topics: Set[str], groups: Set[str]) -> Known:
     return known._replace(snapshot=seen, statuses=known.statuses if STATUS_TOPIC in topics else ())
 
 
-
-
-# -- How many members each group has. The sampler does not ask: members come with all that is assigned to them 
+# -- How many members each group has. The sampler does not ask: members come with all that is assigned to them
 
 GROUPS_PER_REQUEST = 50
 EMPTY = ("Empty", "Dead")
@@ -114,7 +108,7 @@ class MemberCounts:
         self.counts = known
 
     async def _ask(self, question: Question) -> dict[str, int]:
-        """A coordinator that has moved, or a group that is gone, is found at the next refresh."""
+        """A moved coordinator or a deleted group is noticed at the next refresh."""
         try:
             answer = await self._client.send_to_broker(question.coordinator, question.request)
         except (ClientError, KafkaError, OSError):
@@ -124,7 +118,6 @@ class MemberCounts:
 
 def _is_empty(group: GroupSample) -> bool:
     return group.state in EMPTY
-
 
 
 Follower = Callable[[Known], Awaitable[None]]

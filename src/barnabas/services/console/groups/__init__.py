@@ -1,1 +1,1 @@
-"""One group, looked at closely: its members, its exact lag, and changes of its offsets."""
+"""Details of one group: its members, its exact lag, and changes to its offsets."""

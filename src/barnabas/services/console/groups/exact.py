@@ -9,23 +9,23 @@ from heapq import nlargest
 import msgspec
 
 from barnabas.client.cluster import Client
+from barnabas.common.types import TopicPartition
 from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic
-from barnabas.common.types import TopicPartition
 
-MOST_LOOKED_AT = 32
-PATIENCE = 2.0
+MAX_LOOKED_AT = 32
+TIMEOUT = 2.0
 
 
 async def exact_group(client: Client, sample: GroupSample, now_ms: int) -> GroupSample:
     """Of the partitions with the most lag; the others, and all if the brokers are slow, stay estimates."""
     behind = [row for row in sample.partitions() if row.lag]
-    worst = nlargest(MOST_LOOKED_AT, behind, key=lambda row: row.lag or 0)
+    worst = nlargest(MAX_LOOKED_AT, behind, key=lambda row: row.lag or 0)
     wanted = {TopicPartition(row.topic, row.partition): row.committed for row in worst}
     if not wanted:
         return sample
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             found = await record_times(client, wanted)
     except TimeoutError:
         return sample

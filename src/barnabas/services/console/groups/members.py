@@ -1,4 +1,4 @@
-"""Who is in a group and what each member has, for groups of all four types."""
+"""Members of a group and their assignments, for groups of all four types."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from barnabas.client import groups
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.group_details import assigned_partitions, topology_inputs
-from barnabas.services.console.sampling.snapshot import CONSUMER, SHARE, STREAMS
 from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.protocol.messages.consumer import Member as ConsumerMember
 from barnabas.protocol.messages.share import Member as ShareMember
 from barnabas.protocol.messages.streams import Member as StreamsMember
 from barnabas.protocol.messages.streams import TaskIds
-from barnabas.common.types import TopicPartition
+from barnabas.services.console.sampling.snapshot import CONSUMER, SHARE, STREAMS
 
-PATIENCE = 3.0
+TIMEOUT = 3.0
 """Seconds: the page is shown without members rather than late."""
 
 
@@ -60,12 +60,12 @@ async def describe_members(client: Client, name: str, kind: str) -> GroupMembers
     """Never raises for a cluster that is away: what else is known of the group can be shown."""
     describe = {CONSUMER: _consumer, SHARE: _share, STREAMS: _streams}.get(kind, _classic)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await describe(client, name)
     except (ClientError, KafkaError) as error:
         return GroupMembers(error=f"Its members are not known: {error}.")
     except TimeoutError:
-        return GroupMembers(error=f"Its coordinator did not tell its members within {PATIENCE:g} seconds.")
+        return GroupMembers(error=f"Its coordinator did not describe the members within {TIMEOUT:g} seconds.")
 
 
 def within(members: GroupMembers, topics: Set[str]) -> GroupMembers:

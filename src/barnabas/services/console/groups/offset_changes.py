@@ -1,4 +1,4 @@
-"""Where a group is, where it could be, and moving it: the requests behind the offset editor."""
+"""Requests behind the offset editor: committed offsets, log bounds, and altering offsets."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from barnabas.client import groups
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.offsets import beginning_offsets, end_offsets, list_offsets
-from barnabas.services.console.sampling.commits import GroupPositions, committed_positions, share_positions
-from barnabas.services.console.sampling.snapshot import SHARE
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.protocol.messages.share import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
 )
-from barnabas.common.types import TopicPartition, Uuid
+from barnabas.services.console.sampling.commits import GroupPositions, committed_positions, share_positions
+from barnabas.services.console.sampling.snapshot import SHARE
 
 Offsets = dict[TopicPartition, int]
 
 
 async def offsets_now(client: Client, name: str, kind: str, topic_names: Mapping[Uuid, str]) -> Offsets:
-    """What the group has committed, or where its share partitions start; asked for now."""
+    """Request the group's committed offsets, or the start offsets of its share partitions."""
 
     async def attempt() -> GroupPositions:
         coordinator = await groups.find_coordinator(client, name)
@@ -43,7 +43,7 @@ async def offsets_now(client: Client, name: str, kind: str, topic_names: Mapping
 
 
 async def log_bounds(client: Client, places: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
-    """Where partitions begin and end."""
+    """Start and end offsets of partitions."""
     wanted = list(places)
     return await beginning_offsets(client, wanted), await end_offsets(client, wanted)
 

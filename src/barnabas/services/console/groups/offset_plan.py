@@ -1,4 +1,4 @@
-"""A change of a group's offsets before it is made: what is asked for, and whether it can be. Pure."""
+"""Plan of a change to a group's offsets: parsed and validated. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from barnabas.client.offsets import parse_start
-from barnabas.services.console.errors import BadInputError
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.errors import BadInputError
 
 EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY = "earliest", "latest", "time", "number", "shift", "copy"
 WAYS = (EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY)
@@ -32,7 +32,7 @@ class PlannedChange(Change):
     start: int
     end: int
     problem: str
-    """Why it cannot be; empty if it can."""
+    """Why the change is not possible; empty if it is."""
 
 
 def parse_time(text: str) -> int:
@@ -43,7 +43,7 @@ def parse_time(text: str) -> int:
         start = None
     if start is None or start.kind != "time" or not 0 <= start.value < 1 << 63:
         example = "2026-11-15T08:30 or 1794904200000 (milliseconds)"
-        raise BadInputError(f"{text[:50]!r} is no time; write for example {example}", "value")
+        raise BadInputError(f"not a valid time: {text[:50]!r} (example: {example})", "value")
     return start.value
 
 
@@ -52,7 +52,7 @@ def parse_number(text: str, way: str) -> int:
         number = int(text)
     except ValueError:
         example = "120" if way == NUMBER else "-10 or 10"
-        raise BadInputError(f"{text[:50]!r} is no number; write for example {example}", "value") from None
+        raise BadInputError(f"not a valid number: {text[:50]!r} (example: {example})", "value") from None
     if way == NUMBER and number < 0:
         raise BadInputError("An offset is not negative", "value")
     return number
@@ -61,7 +61,7 @@ def parse_number(text: str, way: str) -> int:
 def plan(
     wanted: Offsets, before: Offsets, starts: Offsets, ends: Offsets, places: Iterable[TopicPartition]
 ) -> list[PlannedChange]:
-    """For each place that has a wanted offset; what stays as it is is shown, too."""
+    """Plan each partition with a target offset, including unchanged ones."""
     planned = []
     for place in sorted(places):
         if place in wanted:
@@ -74,7 +74,7 @@ def plan(
 
 
 def differences(changes: Iterable[Change], now: Offsets) -> list[str]:
-    """Where the group has moved since the plan was made."""
+    """Partitions whose committed offset changed since the plan was made."""
     return [
         f"{change.place} was at {_word(change.before)} and is at {_word(now.get(change.place))}"
         for change in changes

@@ -19,7 +19,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def even_curve(samples: Iterable[tuple[int, float]], since_ms: int, until_ms: int, step_ms: int) -> Curve:
-    """The mean of each step. One empty step is no gap: a tick may have come a moment late."""
+    """The mean of each step. A single empty step is bridged, as a tick may be late."""
     count = max(1, -(-(until_ms - since_ms) // step_ms))
     sums, counts = [0.0] * count, [0] * count
     for ms, value in samples:

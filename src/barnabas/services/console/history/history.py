@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from barnabas.services.console.history.curve import Curve
-from barnabas.services.console.history.store import IN_MEMORY, HistoryStore
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.threads import ThreadBackground
+from barnabas.services.console.history.curve import Curve
+from barnabas.services.console.history.store import IN_MEMORY, HistoryStore
 
 logger = safe_logger(__name__)
 
@@ -38,7 +38,7 @@ class History:
         self._store: HistoryStore | None = None
 
     async def open(self) -> None:
-        """Opens or makes the file. One that is damaged is set aside: curves are no reason not to start."""
+        """Open or create the file. A damaged file is renamed, so that the console can start."""
         self._thread = ThreadBackground(asyncio.get_running_loop(), 1, "history")
         self._store = await self._thread.call(lambda: _open(self._path))
 

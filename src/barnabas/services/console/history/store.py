@@ -1,12 +1,13 @@
 """The file behind the history. One row a tick holds all series, each at its slot of an array of float32.
 
 Ticks are kept for two hours, minutes for a day, ten minutes for thirty days: 6,480 rows in all. With the most series
-that there may be, that is 260 MB. A slot whose series has not been written for thirty days goes to another one; what
-lies before `since` belongs to the series that had it before.
+allowed, that is 260 MB. A slot unused for thirty days is reassigned; values before `since` belong to the previous
+series.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sqlite3
 from array import array
@@ -15,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from barnabas.common.files import FILE_MODE
 from barnabas.services.console.history.curve import Curve, even_curve
 
-MOST_SERIES = 10_000
+MAX_SERIES = 10_000
 IN_MEMORY = ":memory:"
 FLOAT = 4
 MISSING = math.nan
@@ -44,6 +46,15 @@ CREATE TABLE IF NOT EXISTS ten_minutes (ms INTEGER PRIMARY KEY, samples BLOB);
 """
 
 
+def _make_private(path: Path) -> None:
+    """Only the owner may read the names of topics and groups, whatever the folder allows. SQLite gives the files of its
+    log the mode of the database."""
+    path.touch(mode=FILE_MODE)
+    for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with contextlib.suppress(FileNotFoundError):
+            each.chmod(FILE_MODE)
+
+
 class Slot(NamedTuple):
     number: int
     since_ms: int
@@ -52,8 +63,10 @@ class Slot(NamedTuple):
 class HistoryStore:
     """Called by one thread at a time."""
 
-    def __init__(self, path: Path | str, most_series: int = MOST_SERIES) -> None:
+    def __init__(self, path: Path | str, most_series: int = MAX_SERIES) -> None:
         self._most_series = most_series
+        if path != IN_MEMORY:
+            _make_private(Path(path))
         self._database = sqlite3.connect(path, check_same_thread=False)
         try:
             # A kill -9 loses nothing of a WAL; a power failure may lose the last ticks, and no more than those.
@@ -147,7 +160,7 @@ class HistoryStore:
             )
 
     def _free_slots(self, ms: int) -> Iterator[int]:
-        """Those that nobody has had, then those that were not used while anything is kept of them."""
+        """Unused slots first, then slots whose values have all expired."""
         yield from range(len(self._slots), self._most_series)
         unused = ms - LEVELS[-1].keep_ms
         for name, number in self._database.execute(

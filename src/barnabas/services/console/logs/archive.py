@@ -13,23 +13,22 @@ from typing import TypeVar
 import msgspec
 
 from barnabas.client.cluster import Client
-from barnabas.services.console.logs.chunks import Chunk
-from barnabas.services.console.logs.columns import LEVELS
-from barnabas.services.console.logs.context import Surroundings, surroundings_of
-from barnabas.services.console.logs.query import Cursor, Wanted
-from barnabas.services.console.logs.columns import LogLine, line_at
-from barnabas.services.console.logs.search import Buckets, Scan, Stop
-from barnabas.services.console.logs.store import Store, StoreSettings
-from barnabas.services.console.logs.tailer import Tailer, TailerStatus
-from barnabas.services.console.logs.service import LogTopics
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.columns import LEVELS, LogLine, line_at
+from barnabas.services.console.logs.context import Surroundings, surroundings_of
+from barnabas.services.console.logs.query import Cursor, Wanted
+from barnabas.services.console.logs.search import Buckets, Scan, Stop
+from barnabas.services.console.logs.service import LogTopics
+from barnabas.services.console.logs.store import Store, StoreSettings
+from barnabas.services.console.logs.tailer import Tailer, TailerStatus
 
 BUDGET_SECONDS = 10.0
 """Of one search: then it shows what it has found."""
-MOST_THREADS = 4
-MOST_BUCKETS = 60
-MOST_FACETS = 20
+MAX_THREADS = 4
+MAX_BUCKETS = 60
+MAX_FACETS = 20
 WIDTHS_MS = tuple(
     seconds * 1000
     for seconds in (
@@ -89,7 +88,7 @@ class Found(msgspec.Struct):
 
 
 class LogArchive:
-    """`run` reads topics, in the loop of the console; searches run in threads of their own."""
+    """`run` reads topics on the console's loop; searches run in separate threads."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class LogArchive:
         self.store = Store(folder, settings)
         self.tailer = Tailer(client, self.store, topics)
         self._budget = budget
-        self._threads = max(1, min(MOST_THREADS, os.cpu_count() or 1))
+        self._threads = max(1, min(MAX_THREADS, os.cpu_count() or 1))
         self._pool = ThreadPoolExecutor(self._threads, "logs")
 
     @property
@@ -115,14 +114,14 @@ class LogArchive:
         return {*self.store.positions, *self.status.topics}
 
     async def run(self) -> None:
-        """Until it is cancelled; then what is in memory becomes a file."""
+        """Read until cancelled; then write the lines in memory to a file."""
         try:
             await self.tailer.run()
         finally:
             self._flush_at_the_end()
 
     def _flush_at_the_end(self) -> None:
-        """What does not fit on the disk is read from the topics again."""
+        """Flush; lines that cannot be written are read from the topics again."""
         try:
             self.store.flush()
         except OSError as error:
@@ -133,7 +132,7 @@ class LogArchive:
         self.store.close()
 
     async def search(self, wanted: Wanted, limit: int = 100, cursor: Cursor | None = None) -> Found:
-        """A caller that is cancelled ends the search, too."""
+        """Cancelling the caller cancels the search."""
         started = time.monotonic()
         chunks = self.store.chunks
         buckets = buckets_of(chunks, wanted)
@@ -163,8 +162,8 @@ def buckets_of(chunks: Iterable[Chunk], wanted: Wanted) -> Buckets:
     latest = max((chunk.latest + 1 for chunk in known), default=1)
     since = earliest if wanted.since is None else wanted.since
     until = max(since + 1, latest if wanted.until is None else wanted.until)
-    width = next((each for each in WIDTHS_MS if (until - since) / each < MOST_BUCKETS - 1), 0)
-    width = width or (until - since) // (MOST_BUCKETS - 1) + 1
+    width = next((each for each in WIDTHS_MS if (until - since) / each < MAX_BUCKETS - 1), 0)
+    width = width or (until - since) // (MAX_BUCKETS - 1) + 1
     start = since // width * width
     return Buckets(start, width, (until - 1 - start) // width + 1)
 
@@ -189,7 +188,7 @@ def _found(scan: Scan, buckets: Buckets, chunks: Iterable[Chunk], limit: int, se
         ],
         width=buckets.width,
         facets={
-            name: [Facet(value, count) for value, count in counts.most_common(MOST_FACETS)]
+            name: [Facet(value, count) for value, count in counts.most_common(MAX_FACETS)]
             for name, counts in tally.facets.items()
         },
         older=str(Cursor(oldest.time, oldest.row)) if oldest is not None and tally.beyond > limit else "",

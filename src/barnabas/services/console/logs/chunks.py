@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.ipc
 
+from barnabas.common.files import private_opener
 from barnabas.services.console.logs.columns import SCHEMA, milliseconds
 
 SUFFIX = ".arrow"
@@ -23,11 +24,11 @@ _METADATA = b"barnabas"
 
 
 class DamagedError(Exception):
-    """A file that is none of ours, or not all of it."""
+    """The file is incomplete or not a chunk file."""
 
 
 class TopicPositions(msgspec.Struct):
-    """How far a topic was read. A topic that was made anew has another id."""
+    """Read positions of a topic. A recreated topic has another id."""
 
     id: str
     next: dict[int, int] = {}
@@ -38,7 +39,7 @@ Positions = dict[str, TopicPositions]
 
 
 class About(msgspec.Struct):
-    """What a file says of itself."""
+    """Metadata of a file."""
 
     first_row: int
     earliest: int
@@ -73,7 +74,7 @@ def write_chunk(folder: Path, chunk: Chunk, positions: Positions, now: float) ->
     aside = path.with_suffix(UNFINISHED)
     about = About(chunk.first_row, chunk.earliest, chunk.latest, positions)
     schema = SCHEMA.with_metadata({_METADATA: msgspec.json.encode(about)})
-    with aside.open("wb") as file:
+    with open(aside, "wb", opener=private_opener) as file:
         with pa.ipc.new_file(file, schema) as writer:
             writer.write_batch(chunk.rows)
         file.flush()

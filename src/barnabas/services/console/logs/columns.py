@@ -1,25 +1,21 @@
-"""What is kept of a line, and small things that columns of Arrow need here."""
+"""Columns of a log line, and helpers for Arrow columns."""
 
 from __future__ import annotations
-
-import msgspec
-import pyarrow as pa
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
-
 LEVELS = ("none", "trace", "debug", "info", "warn", "error", "fatal")
-"""A line that tells no level has `none`."""
+"""A line without a level has `none`."""
 NAMES = ("host", "service", "source", "topic")
 """Columns with few values, of which dictionaries are kept."""
-LONGEST_NAME = 1000
+MAX_NAME = 1000
 """Characters; a key of a record may have a million."""
 
 _LEVEL = pa.dictionary(pa.int8(), pa.string())
@@ -34,13 +30,13 @@ SCHEMA = pa.schema(
         pa.field("message", pa.string(), nullable=False),
     ]
 )
-"""A `message` may have bytes that are no UTF-8: it is never cast, only viewed."""
+"""A `message` may contain invalid UTF-8: it is never cast, only viewed."""
 
 Longs = npt.NDArray[np.int64]
 
 
 def text_of(value: bytes | None) -> str:
-    return "" if value is None else value[: 4 * LONGEST_NAME].decode(errors="replace")[:LONGEST_NAME]
+    return "" if value is None else value[: 4 * MAX_NAME].decode(errors="replace")[:MAX_NAME]
 
 
 def names_of(values: pa.Array) -> pa.DictionaryArray:
@@ -51,7 +47,7 @@ def names_of(values: pa.Array) -> pa.DictionaryArray:
 
 
 def same_name(name: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([name[:LONGEST_NAME]]))
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([name[:MAX_NAME]]))
 
 
 def levels_of(codes: npt.NDArray[np.int8]) -> pa.DictionaryArray:
@@ -86,7 +82,6 @@ def header_of(headers: pa.Array, name: str) -> pa.Array:
     return values.take(pa.array(place, mask=place < 0))
 
 
-
 # -- A row as it is shown ------------------------------------------------------------------------------
 
 SHOWN_BYTES = 16 * 1024
@@ -106,7 +101,7 @@ class LogLine(msgspec.Struct):
     message: str
     row: int
     cut: bool = False
-    """The message goes on."""
+    """The message is truncated."""
 
 
 def line_at(rows: pa.RecordBatch, index: int, row: int) -> LogLine:

@@ -9,12 +9,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from barnabas.services.console.logs.chunks import Chunk
-from barnabas.services.console.logs.columns import Longs, codes_of, milliseconds
-from barnabas.services.console.logs.lines import LEVEL_TOPIC
-from barnabas.services.console.logs.columns import LogLine, line_at
-from barnabas.services.console.logs.search import Mask
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.columns import LogLine, Longs, codes_of, line_at, milliseconds
+from barnabas.services.console.logs.lines import LEVEL_TOPIC
+from barnabas.services.console.logs.search import Mask
 
 
 class Surroundings(msgspec.Struct):

@@ -1,15 +1,9 @@
 """Records become rows: lines that `barnabas ingest files` took, messages of syslog, entries of the `logs` pipeline.
 
-Any other record is a line, too: its value as it is, with what its beginning and its headers tell.
+Any other record is a line, too: its value, with time and level parsed from its beginning and its headers.
 """
 
 from __future__ import annotations
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-from barnabas.services.console.logs.columns import LEVELS, Longs
 
 import posixpath
 import re
@@ -22,7 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import RecordColumns
 from barnabas.services.console.logs.columns import (
+    LEVELS,
     SCHEMA,
     Longs,
     codes_of,
@@ -32,11 +29,8 @@ from barnabas.services.console.logs.columns import (
     names_of,
     same_name,
 )
-from barnabas.records.columnar.decode import Columns
-from barnabas.common.types import TopicPartition
 
-
-# -- What the beginning of a line tells: when, and how bad. Columns at a time, by RE2, whatever the lines contain 
+# -- Time and level at the beginning of a line, parsed by RE2 for whole columns -------------------------
 
 HEAD = 256
 """Bytes of a line in which its time and its level are looked for."""
@@ -121,7 +115,6 @@ def _numbers(digits: pa.Array) -> Longs:
     return numbers
 
 
-
 WANTED = ("offset", "timestamp", "key", "value", "headers")
 """Columns of a decoded batch that are needed here."""
 LEVEL_TOPIC = re.compile(r"logs\.(trace|debug|info|warn|error|fatal)")
@@ -131,7 +124,7 @@ AHEAD_MS = 5 * 60 * 1000
 
 
 class _Syslog(msgspec.Struct, forbid_unknown_fields=True):
-    """What `barnabas ingest syslog` writes as JSON."""
+    """JSON that `barnabas ingest syslog` writes."""
 
     message: str = ""
     time: str | None = None
@@ -147,7 +140,7 @@ class _Syslog(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """What the template `logs` writes."""
+    """JSON that the template `logs` writes."""
 
     source: str
     level: str
@@ -161,7 +154,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Facts(NamedTuple):
-    """Of all rows: text as it is in records, null where nothing is told."""
+    """Columns of all rows: text as in the records, null where it is unknown."""
 
     message: pa.Array
     time: pa.Array
@@ -174,7 +167,7 @@ class _Facts(NamedTuple):
 T = TypeVar("T", _Syslog, _Entry)
 
 
-def rows_of(place: TopicPartition, columns: Columns) -> pa.RecordBatch:
+def rows_of(place: TopicPartition, columns: RecordColumns) -> pa.RecordBatch:
     """Tombstones are left out."""
     arrays = columns.arrays
     if arrays["value"].null_count:
@@ -221,7 +214,7 @@ def _has(headers: pa.Array, name: str) -> bool:
 
 
 def _decoded(value: bytes, kind: type[T]) -> T | None:
-    """None: somebody else writes to this topic, too."""
+    """None for records of other producers."""
     try:
         return msgspec.json.decode(value, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -289,7 +282,7 @@ def _times(facts: _Facts, beginnings: pa.Array, stamps: pa.Array, sources: npt.N
 
 
 def _of_the_line_above(times: Longs, has_time: npt.NDArray[np.bool_], sources: npt.NDArray[Any]) -> Longs:
-    """A line that tells no time, as in a stack trace, was written with the line above it in its file."""
+    """A line without a time, as in a stack trace, has the time of the line above it in its file."""
     if not has_time.any() or has_time.all():
         return times
     above = np.maximum.accumulate(np.where(has_time, np.arange(len(times)), -1))

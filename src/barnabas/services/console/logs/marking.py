@@ -1,13 +1,13 @@
-"""Where in a message the words are that were looked for."""
+"""Positions of the search terms in a message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.services.console.logs.query import Term
 from barnabas.common.regex import compile_for_long_texts
+from barnabas.services.console.logs.query import Term
 
-MOST_MARKS = 100
+MAX_MARKS = 100
 
 Mark = tuple[int, int]
 """From, and up to."""
@@ -21,7 +21,7 @@ def marks_of(message: str, terms: Iterable[Term]) -> list[Mark]:
             found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
             found.append((start, end))
-    return found[:MOST_MARKS]
+    return found[:MAX_MARKS]
 
 
 def _spans(message: str, term: Term) -> list[Mark]:
@@ -29,6 +29,6 @@ def _spans(message: str, term: Term) -> list[Mark]:
     for match in compile_for_long_texts(f"(?i:{term.pattern})").finditer(message):
         if match.end() > match.start():
             found.append(match.span())
-        if len(found) >= MOST_MARKS:
+        if len(found) >= MAX_MARKS:
             break
     return found

@@ -1,4 +1,4 @@
-"""What is looked for: words, phrases or a pattern, levels, names and a range of time. No I/O."""
+"""Log queries: words, phrases or a pattern, levels, names and a time range. No I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.services.console.logs.columns import LEVELS
 from barnabas.common.regex import PatternError, compile_for_long_texts
+from barnabas.services.console.logs.columns import LEVELS
 
-LONGEST = 4096
+MAX = 4096
 """Characters of a text that is looked for."""
-MOST_WORDS = 32
+MAX_WORDS = 32
 FACETS = ("level", "host", "service", "topic")
 
 _WORD = re.compile(r'\s*(?P<without>-)?(?:"(?P<phrase>[^"]*)"|(?P<open>")|(?P<word>\S+))')
@@ -59,20 +59,18 @@ def read_cursor(text: str) -> Cursor:
     try:
         return Cursor(int(time), int(row))
     except ValueError:
-        raise BadQueryError(
-            f"{text[:50]!r} is no place in a list of lines: begin with the newest again"
-        ) from None
+        raise BadQueryError(f"not a valid cursor: {text[:50]!r}; start again with the newest lines") from None
 
 
 def read_text(find: str, *, is_pattern: bool) -> tuple[Term, ...]:
     """Words and "phrases", all of which are in a line, -those that are not; or one regular expression of RE2."""
-    if len(find) > LONGEST:
-        raise BadQueryError(f"the text has {len(find)} characters, and at most {LONGEST} are looked for")
+    if len(find) > MAX:
+        raise BadQueryError(f"the text has {len(find)} characters, and at most {MAX} are looked for")
     if not find.strip():
         return ()
     terms = (_pattern(find),) if is_pattern else tuple(_words(find))
-    if len(terms) > MOST_WORDS:
-        raise BadQueryError(f"at most {MOST_WORDS} words are looked for; use a regular expression for more")
+    if len(terms) > MAX_WORDS:
+        raise BadQueryError(f"at most {MAX_WORDS} words are looked for; use a regular expression for more")
     return terms
 
 
@@ -89,7 +87,7 @@ def _named(text: str) -> BadQueryError:
     try:
         compile_for_long_texts(text)
     except PatternError as error:
-        return BadQueryError(f"this is no regular expression of RE2: {error}", error.column)
+        return BadQueryError(f"not a valid RE2 regular expression: {error}", error.column)
     return BadQueryError("this regular expression is too large when case is ignored: use fewer alternatives")
 
 
@@ -111,7 +109,7 @@ def read_levels(text: str) -> frozenset[int] | None:
     names = split_names(text.lower())
     unknown = names - set(LEVELS)
     if unknown:
-        raise BadQueryError(f"there is no level {min(unknown)[:50]!r}: levels are {', '.join(LEVELS)}")
+        raise BadQueryError(f"unknown level {min(unknown)[:50]!r}; levels are {', '.join(LEVELS)}")
     return frozenset(map(LEVELS.index, names)) or None
 
 

@@ -1,7 +1,7 @@
-"""Looks through all chunks, a few threads at a time: the newest lines that match, how many there are, and when.
+"""Searches all chunks with a few threads: the newest matching lines, their number, and a histogram.
 
-Arrow and numpy work without the interpreter's lock, so the loop of the console goes on meanwhile. A search ends early
-when it is cancelled or when its time is up; it tells what it has then.
+Arrow and numpy release the interpreter's lock, so the console's loop is not blocked. A search ends early when it is
+cancelled or times out; it then returns partial results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barnabas.services.console.logs.chunks import Chunk
 from barnabas.services.console.logs.columns import LEVELS, Longs, codes_of, milliseconds
 from barnabas.services.console.logs.query import FACETS, Cursor, Term, Wanted
 
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """Of a name in one chunk: beyond that only the most frequent are counted."""
 COPIED_SHARE = 0.3
 
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Stop:
-    """Says to threads that nobody waits any longer."""
+    """Signals threads to stop: cancelled or timed out."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -61,7 +61,7 @@ class Stop:
 
 
 class Tally:
-    """What one thread, or all of them, have found."""
+    """Results of one thread, or of all threads merged."""
 
     def __init__(self, buckets: Buckets) -> None:
         self.matched = 0
@@ -164,7 +164,7 @@ def matching_rows(chunk: Chunk, wanted: Wanted) -> Longs | None:
 
 
 def _also(messages: pa.Array, rows: Longs | None, term: Term) -> Longs:
-    """To look at most lines where they lie is quicker than to copy them."""
+    """If most lines remain, matching all of them in place is faster than copying."""
     if rows is None:
         return np.flatnonzero(_hits(messages, term))
     if len(rows) > COPIED_SHARE * len(messages):
@@ -181,7 +181,7 @@ def _hits(texts: pa.Array, term: Term) -> Mask:
 
 
 def _mask(chunk: Chunk, wanted: Wanted) -> Mask | None:
-    """What costs little: time, level and names. None: all rows."""
+    """Apply the cheap tests: time, level and names. None: all rows."""
     masks = [mask for mask in (_within(chunk, wanted), *_named(chunk.rows, wanted)) if mask is not None]
     return np.logical_and.reduce(masks) if masks else None
 
@@ -214,7 +214,7 @@ def _taken(values: npt.NDArray[Any], rows: Longs | None) -> npt.NDArray[Any]:
 
 
 def _bars(times: Longs, levels: npt.NDArray[Any], buckets: Buckets) -> Longs:
-    """Lines by bucket and level. What lies outside, which has no limit of time, counts in the first or the last."""
+    """Count lines by bucket and level. Lines outside of the range count in the first or the last bucket."""
     places = np.clip((times - buckets.start) // buckets.width, 0, buckets.number - 1)
     shape = buckets.number, len(LEVELS)
     flat = np.bincount(places * shape[1] + levels, minlength=shape[0] * shape[1])
@@ -226,8 +226,8 @@ def _count_names(facets: Mapping[str, Counter[str]], rows: pa.RecordBatch, chose
         column = rows.column(name)
         counts = np.bincount(_taken(codes_of(column), chosen), minlength=len(column.dictionary))
         present = np.flatnonzero(counts)
-        if len(present) > MOST_VALUES:
-            present = present[np.argsort(counts[present])[-MOST_VALUES:]]
+        if len(present) > MAX_VALUES:
+            present = present[np.argsort(counts[present])[-MAX_VALUES:]]
         values = column.dictionary.take(pa.array(present)).to_pylist()
         for value, count in zip(values, counts[present].tolist(), strict=True):
             counter[value] += count
@@ -238,7 +238,7 @@ def _older(times: Longs, rows: Longs, cursor: Cursor) -> Mask:
 
 
 def _last(times: Longs, limit: int) -> Longs:
-    """Where the newest are; of the same time, the later ones."""
+    """Indexes of the newest lines; among equal times, the later ones."""
     if len(times) <= limit:
         return np.arange(len(times))
     least = np.partition(times, len(times) - limit)[len(times) - limit]

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
-from barnabas.client.cluster import Client
-from barnabas.client.metadata import Topic
-from barnabas.client.status import Status
-
 import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
+from barnabas.client.metadata import Topic
+from barnabas.client.status import Status
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.errors import BusyError
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.services.console.statuses import StatusBoard
-from barnabas.common.errors import KafkaError
-from barnabas.common.safe_logging import safe_logger
 
 if TYPE_CHECKING:
     from barnabas.services.console.logs.archive import LogArchive
 
 
-# -- Which topics hold log lines: those that are named, or what agents and the template `logs` write ---
+# -- Topics with log lines: configured ones, or those of agents and of the template `logs` --------------
 
 LEVEL_TOPICS = tuple(f"logs.{level}" for level in ("trace", "debug", "info", "warn", "error", "fatal"))
 """Of the template `logs`."""
@@ -53,7 +51,7 @@ class LogTopics:
 
 
 def topics_of_agents(statuses: Iterable[Status]) -> tuple[str, ...]:
-    """Where running or stopped agents write lines of files and messages of syslog."""
+    """Topics that running or stopped agents write log lines and syslog messages to."""
     return tuple(
         sorted(
             {
@@ -67,7 +65,6 @@ def topics_of_agents(statuses: Iterable[Status]) -> tuple[str, ...]:
             }
         )
     )
-
 
 
 LOOK_SECONDS = 3.0
@@ -124,7 +121,7 @@ class LogService:
     async def _keep_reading(self, archive: LogArchive) -> None:
         try:
             await archive.run()
-        except Exception as error:  # a full disk, a line that nobody thought of: what is kept can be searched
+        except Exception as error:  # a full disk, an unexpected line: stored lines stay searchable
             _logger.exception("log lines are not read now")
             archive.status.error = str(error)
             await asyncio.sleep(FAILED_SECONDS)

@@ -17,6 +17,8 @@ from typing import Self, TextIO
 import msgspec
 import pyarrow as pa
 
+from barnabas.common.files import private_opener
+from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.logs.chunks import (
     SUFFIX,
     UNFINISHED,
@@ -29,15 +31,14 @@ from barnabas.services.console.logs.chunks import (
     write_chunk,
 )
 from barnabas.services.console.logs.columns import together
-from barnabas.common.safe_logging import safe_logger
 
 CHUNK_ROWS = 65_536
 CHUNK_BYTES = 16 * 1024 * 1024
-"""A search looks at a chunk in a few milliseconds; this much is in memory, and is read again after a kill."""
+"""A chunk is searched in a few milliseconds; this much is in memory and is read again after a crash."""
 CHUNK_SECONDS = 300.0
 HOUR = 3600
 OWNER_ONLY = 0o700
-"""Lines are for who may read their topics, and not for everybody on this machine."""
+"""Private: lines are only for users who may read their topics, not for all users of the machine."""
 
 _logger = safe_logger(__name__)
 
@@ -111,7 +112,7 @@ class Store:
 
     @property
     def is_due(self) -> bool:
-        """Whether `flush` is to be called."""
+        """True if `flush` should be called."""
         if not self._tail:
             return False
         now = self._clock()
@@ -123,9 +124,9 @@ class Store:
         )
 
     def flush(self) -> None:
-        """Make a file of the lines in memory. In a thread, while nobody adds: it waits for the disk.
+        """Write the lines in memory to a file. Blocks on the disk: call it in a thread, without concurrent `add`.
 
-        Whoever cancels the one that waits for the thread may flush, too, and waits until that is done.
+        A caller that was cancelled while the thread runs may flush again, and waits until the first flush is done.
         """
         with self._flushing:
             if self._tail:
@@ -167,7 +168,7 @@ def _merge_small(tail: list[Chunk]) -> None:
 
 
 def _locked(folder: Path) -> TextIO:
-    lock = (folder / "lock").open("w")
+    lock = open(folder / "lock", "w", opener=private_opener)  # noqa: SIM115 (closed with the store)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

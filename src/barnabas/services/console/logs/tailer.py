@@ -9,21 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.metadata import Topic
 from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offsets, end_offsets, list_offsets
-from barnabas.client.range_fetcher import RangeFetcher
-from barnabas.services.console.logs.lines import WANTED, rows_of
-from barnabas.services.console.logs.store import Store
-from barnabas.services.console.logs.service import LogTopics
+from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.records.columnar.decode import Columns, decode
-from barnabas.records.record import InvalidRecords
 from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import RecordColumns, decode
+from barnabas.records.record import InvalidRecords
+from barnabas.services.console.logs.lines import WANTED, rows_of
+from barnabas.services.console.logs.service import LogTopics
+from barnabas.services.console.logs.store import Store
 
 IDLE_SECONDS = 1.0
 TOPICS_SECONDS = 15.0
@@ -40,7 +39,7 @@ _logger = safe_logger(__name__)
 
 
 class TailerStatus(msgspec.Struct):
-    """How the reading stands, for the page."""
+    """Status of the tailer, for the page."""
 
     topics: list[str] = []
     behind: int = 0
@@ -63,7 +62,7 @@ class Tailer:
         self.status = TailerStatus()
 
     async def run(self) -> None:
-        """Until it is cancelled. A broker that is away is waited for."""
+        """Run until cancelled. Retries while brokers are unreachable."""
         while True:
             try:
                 busy = await self.step()
@@ -185,9 +184,9 @@ class Tailer:
 
     def _lose(self, what: str) -> None:
         self.status.lost = what
-        _logger.warning("log lines are gone before they were read: %s", what)
+        _logger.warning("log lines were deleted before they were read: %s", what)
 
 
-def _next_rows(place: TopicPartition, pieces: Iterator[Columns]) -> pa.RecordBatch | None:
+def _next_rows(place: TopicPartition, pieces: Iterator[RecordColumns]) -> pa.RecordBatch | None:
     columns = next(pieces, None)
     return None if columns is None else rows_of(place, columns)

@@ -1,11 +1,11 @@
-"""Moments as people write them in a search: `15m` ago, a time of ISO 8601, milliseconds, or nothing."""
+"""Parses times of a search: `15m` ago, ISO 8601, epoch milliseconds, or nothing."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from barnabas.services.console.logs.query import BadQueryError
 from barnabas.common.durations import seconds_of
+from barnabas.services.console.logs.query import BadQueryError
 
 ALL = "all"
 _MILLISECONDS_DIGITS = 11
@@ -28,5 +28,5 @@ def moment_of(text: str, now: float) -> int | None:
         return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise BadQueryError(
-            f"{word[:50]!r} is no time: write 15m, 2h, 2026-11-17 16:00 (UTC), milliseconds since 1970, or {ALL}"
+            f"not a valid time: {word[:50]!r}; write 15m, 2h, 2026-11-17 16:00 (UTC), milliseconds since 1970, or {ALL}"
         ) from None

@@ -16,8 +16,10 @@ def route_table() -> RouteTable:
         logs,
         metrics,
         overview,
-        shown as places,
         topics,
+    )
+    from barnabas.services.console.pages import (
+        shown as places,
     )
     from barnabas.services.console.pages.access import acls, api, audit, login, may, quotas, settings, users
     from barnabas.services.console.pages.cluster.table import routes as of_the_cluster

@@ -9,6 +9,7 @@ from itertools import groupby
 
 import msgspec
 
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.alarms.alarm import Alarm, Subject
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.alarms.tracker import AlarmTracker, Raised
@@ -17,11 +18,10 @@ from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Findings of one alarm; the rest is counted."""
 
 
@@ -137,7 +137,7 @@ def _rows(
 
 def _row(context: Context, alarm: Alarm, found: list[Raised], more: int, silenced: set[str]) -> AlarmRow:
     since_ms = min(each.since_ms for each in found)
-    shown = sorted(found, key=lambda each: each.since_ms)[:MOST_SHOWN]
+    shown = sorted(found, key=lambda each: each.since_ms)[:MAX_SHOWN]
     return AlarmRow(
         alarm.name,
         alarm.severity.value,

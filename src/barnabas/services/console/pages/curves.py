@@ -8,6 +8,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from barnabas.common.durations import seconds_of
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.history.curve import Curve
@@ -15,15 +18,12 @@ from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.routes import Event, Routes
 from barnabas.services.console.sampling.series import with_past
 from barnabas.services.console.sampling.snapshot import Snapshot, Totals
-from barnabas.common.durations import seconds_of
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.common.types import TopicPartition
 
 routes = Routes()
 
-MOST_SERIES = 16
+MAX_SERIES = 16
 SHORTEST, LONGEST = 60.0, 30 * 86_400.0
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
 class CurvesQuery(msgspec.Struct):
@@ -50,7 +50,7 @@ async def show_curves(context: Context, query: CurvesQuery) -> Curves:
     series = [name for text in query.series for name in text.split()]
     await _check(context, series)
     until = int(time.time() * 1000)
-    points = min(max(query.points, 1), MOST_POINTS)
+    points = min(max(query.points, 1), MAX_POINTS)
     found = await context.cluster.history.read_many(series, until - span_ms, until, points)
     curves = [await _complete(context, name, found[name], until) for name in series]
     times = curves[0].times if curves else []
@@ -65,8 +65,8 @@ def _span(since: str) -> float:
 
 
 async def _check(context: Context, series: list[str]) -> None:
-    if len(series) > MOST_SERIES:
-        raise BadInputError(f"Ask for at most {MOST_SERIES} series at once", "series")
+    if len(series) > MAX_SERIES:
+        raise BadInputError(f"Ask for at most {MAX_SERIES} series at once", "series")
     for name in series:
         kind, *rest = name.split("/")
         if kind in ("topic", "group") and rest:

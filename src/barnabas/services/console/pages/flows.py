@@ -9,18 +9,18 @@ from typing import Literal
 import msgspec
 
 from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status, forget_status
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError, StaleError
 from barnabas.services.console.needs import topic_named
 from barnabas.services.console.routes import Done, Entry, Routes
 from barnabas.services.console.statuses import Point, StatusBoard, rows_of
-from barnabas.security.authz.authorizer import Operation
 
 routes = Routes()
 
 READS = topic_named(Operation.READ, STATUS_TOPIC)
 CHART_WIDTH, CHART_HEIGHT = 300, 60
-MOST_DRAWN = 300
+MAX_DRAWN = 300
 ENDED = ("stopped", "failed", "lost")
 PLACES: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "agent": "/agents"}
 
@@ -214,7 +214,7 @@ def _flow(status: Status, part: Part, points: Sequence[Point], with_curves: bool
 
 def curve_of(points: Sequence[tuple[int, float | None]]) -> Curve | None:
     """A path with a gap where nothing is known; None with fewer than two points."""
-    step = max(1, len(points) // MOST_DRAWN)
+    step = max(1, len(points) // MAX_DRAWN)
     drawn = points[::-1][::step][::-1]
     known = [value for _, value in drawn if value is not None]
     if len(known) < 2:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from barnabas.client.cluster import Client
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, NotFoundError, StaleError
 from barnabas.services.console.groups import offset_plan
@@ -17,12 +19,10 @@ from barnabas.services.console.needs import group
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Done, Routes
 from barnabas.services.console.sampling.snapshot import GroupSample
-from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.common.types import TopicPartition, Uuid
 
 routes = Routes()
 
-MOST_CHANGES = 5000
+MAX_CHANGES = 5000
 SHOWN_DIFFERENCES = 5
 
 
@@ -124,7 +124,7 @@ async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> l
     before = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
     source = await _source(context, query)
     places = await _places(context, query, {**before, **source})
-    if len(places) > MOST_CHANGES:
+    if len(places) > MAX_CHANGES:
         raise BadInputError(f"That would be {len(places)} partitions; choose a topic", "topic")
     starts, ends = await log_bounds(context.client, places)
     if query.to == offset_plan.TIME:

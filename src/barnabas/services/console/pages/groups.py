@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from barnabas.client.group_details import rebalance_history
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, BusyError, NotFoundError
 from barnabas.services.console.groups.exact import exact_group
@@ -19,7 +20,6 @@ from barnabas.services.console.routes import Entry, Routes
 from barnabas.services.console.sampling.series import group_series
 from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
 from barnabas.services.console.turns import ConcurrencyLimit
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 
@@ -158,8 +158,8 @@ class GroupPage(msgspec.Struct):
     since: str
 
 
-MOST_PARTITIONS = 1000
-MOST_CURVES = 6
+MAX_PARTITIONS = 1000
+MAX_CURVES = 6
 
 
 @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
@@ -197,10 +197,10 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
         rate=sample.rate,
         topics=lags,
         topic=query.topic,
-        partitions=rows[:MOST_PARTITIONS],
+        partitions=rows[:MAX_PARTITIONS],
         left_out=left_out,
         members=members,
-        series=[group_series(sample.name, each.topic, "lag") for each in lags[:MOST_CURVES]],
+        series=[group_series(sample.name, each.topic, "lag") for each in lags[:MAX_CURVES]],
         lag_series=group_series(sample.name, "lag"),
         seconds_series=group_series(sample.name, "lag_seconds"),
         since=query.since,
@@ -235,8 +235,8 @@ class RebalancesPage(msgspec.Struct):
     """The newest first."""
 
 
-LONGEST_HOURS = 24.0 * 7
-PATIENCE = 10.0
+MAX_HOURS = 24.0 * 7
+TIMEOUT = 10.0
 _reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask again in some seconds")
 
 
@@ -244,16 +244,16 @@ _reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask aga
 async def show_rebalances(context: Context, query: RebalancesQuery) -> RebalancesPage:
     """When a group was rebalanced, and why, from the records of its coordinator; the reason is known from Barnabas."""
     sample = context.cluster.sampler.snapshot.groups.get(query.group)
-    if not 0 < query.hours <= LONGEST_HOURS:
-        raise BadInputError(f"Ask for more than 0 and at most {LONGEST_HOURS:g} hours", "hours")
+    if not 0 < query.hours <= MAX_HOURS:
+        raise BadInputError(f"Ask for more than 0 and at most {MAX_HOURS:g} hours", "hours")
     try:
         # As the console itself: of the records of all groups only those of this one are shown.
         with _reading.take(context.visitor.name):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 found = await rebalance_history(context.cluster.client, query.group, query.hours)
     except TimeoutError:
         raise BusyError(
-            f"The records of the last {query.hours:g} hours were not read within {PATIENCE:g} seconds; ask for fewer"
+            f"The records of the last {query.hours:g} hours were not read within {TIMEOUT:g} seconds; ask for fewer"
         ) from None
     rows = [RebalanceRow(*each) for each in reversed(found)]
     return RebalancesPage(query.group, sample.type if sample else "", query.hours, rows)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, NotFoundError, RefusedError
 from barnabas.services.console.needs import Needs, topic
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.services.console.logs.archive import Found, LogArchive
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 routes = Routes()
 
-MOST_LINES = 500
-MOST_AROUND = 200
-MOST_NAMED = 5
+MAX_LINES = 500
+MAX_AROUND = 200
+MAX_NAMED = 5
 READ_LINES = Needs(note="READ on the topics with lines; lines of other topics are neither shown nor counted")
 CHART_WIDTH, CHART_HEIGHT = 600, 90
 
@@ -129,13 +129,13 @@ async def search_logs(context: Context, query: LogsQuery) -> LogsPage:
         return LogsPage(notes=[NOTHING_YET])
     readable = await _readable(context, archive)
     wanted = _wanted(query, readable)
-    found = await archive.search(wanted, min(max(query.limit, 1), MOST_LINES), _cursor(query))
+    found = await archive.search(wanted, min(max(query.limit, 1), MAX_LINES), _cursor(query))
     page = _page(query, wanted, found)
     if archive.kept_topics - readable:
         page.total = page.scanned = page.matched  # how many lines others have is not told
     page.topics = sorted(readable)
     page.behind = archive.status.behind
-    refused = archive.status.refused[:MOST_NAMED]
+    refused = archive.status.refused[:MAX_NAMED]
     page.notes = _notes(
         archive, readable, await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, refused)
     )
@@ -148,7 +148,7 @@ async def show_line(context: Context, query: LineQuery) -> LinePage:
     archive = context.cluster.logs.archive
     await _refuse_masked(context, query.topic)
     place = TopicPartition(query.topic, query.partition)
-    around = min(max(query.around, 1), MOST_AROUND)
+    around = min(max(query.around, 1), MAX_AROUND)
     found = None if archive is None else await archive.surroundings(place, query.offset, around)
     if found is None:
         raise NotFoundError(

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from barnabas.metrics.text import CONTENT_TYPE
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Context, refusal
 from barnabas.services.console.errors import NotFoundError
@@ -13,8 +15,6 @@ from barnabas.services.console.exporter.exporter import written
 from barnabas.services.console.exporter.watch import narrowed
 from barnabas.services.console.needs import CHECKED, cluster
 from barnabas.services.console.routes import Download, Routes
-from barnabas.metrics.text import CONTENT_TYPE
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 
 routes = Routes()
 

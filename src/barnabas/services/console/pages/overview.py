@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.pages.alarms import raised_alarms
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
 from barnabas.services.console.sampling.refresh import totals_of
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
 
 routes = Routes()
 
-MOST_BROKER_CURVES = 4
+MAX_BROKER_CURVES = 4
 
 
 class OverviewQuery(msgspec.Struct):
@@ -138,7 +138,7 @@ async def _curves(context: Context) -> list[CurveShown]:
         ("loop_busy", "Busy event loop", "%"),
         ("p99", "Produce, 99th percentile", "ms"),
     ):
-        series = [name for name in names if name.endswith(f"/{what}")][:MOST_BROKER_CURVES]
+        series = [name for name in names if name.endswith(f"/{what}")][:MAX_BROKER_CURVES]
         if series:
             shown.append(CurveShown(title, series, [name.split("/")[1] for name in series], unit))
     return shown

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-import msgspec
-from barnabas.services.console.context import Context
-from barnabas.services.console.needs import SHOWN
-from barnabas.services.console.rendering import quote
-from barnabas.services.console.routes import Routes
-from barnabas.security.authz.authorizer import Operation, ResourceType
-
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.services.console.context import Context
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.history.history import History
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Routes
 from barnabas.services.console.sampling.snapshot import Snapshot
-
 
 # -- `/` on any page: go to a topic, a group or a page by a part of its name ---------------------------
 
 routes = Routes()
 
-MOST_PLACES = 20
+MAX_PLACES = 20
 
 
 class PlacesQuery(msgspec.Struct):
@@ -54,7 +50,7 @@ async def find_places(context: Context, query: PlacesQuery) -> Places:
     topics = await _places(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
     groups = await _places(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
     found = sorted(topics + groups, key=lambda place: len(place.name))
-    return Places(query.q, (pages + found)[:MOST_PLACES])
+    return Places(query.q, (pages + found)[:MAX_PLACES])
 
 
 async def _places(
@@ -62,13 +58,12 @@ async def _places(
 ) -> list[Place]:
     fitting = [name for name in names if _fits(part, name)]
     allowed = await context.allowed(Operation.DESCRIBE, resource, fitting)
-    shown = sorted(allowed, key=lambda name: (len(name), name))[:MOST_PLACES]
+    shown = sorted(allowed, key=lambda name: (len(name), name))[:MAX_PLACES]
     return [Place(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
 
 
 def _fits(part: str, name: str) -> bool:
     return part.lower() in name.lower()
-
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN
@@ -14,7 +15,6 @@ from barnabas.services.console.pages.shown import Freshness, Paging, freshness, 
 from barnabas.services.console.routes import Entry, Routes
 from barnabas.services.console.sampling.series import topic_series
 from barnabas.services.console.sampling.snapshot import Snapshot, TopicSample
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 

@@ -1,1 +1,1 @@
-"""What the console knows of a cluster: asked for in the background, so that no page waits for a broker."""
+"""Cluster snapshots, sampled in the background, so that no page waits for a broker."""

@@ -1,4 +1,4 @@
-"""How busy brokers are, from the metrics that Barnabas serves over HTTP. Others are not asked."""
+"""Load of brokers, from the metrics that Barnabas serves over HTTP. Other brokers are not polled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from barnabas.common.errors import KafkaError
 
 LISTEN = "barnabas.metrics.listen"
 TLS = "barnabas.metrics.tls.listener"
-PATIENCE = 2.0
-LARGEST_PAGE = 8 * 1024 * 1024
+TIMEOUT = 2.0
+MAX_PAGE = 8 * 1024 * 1024
 ASK_AGAIN = 60.0
 """Seconds after which a broker is asked again where its metrics are."""
 
@@ -30,7 +30,7 @@ _P99 = re.compile(
 
 
 class BrokerHealth(NamedTuple):
-    """What is not served is None."""
+    """Metrics that are not served are None."""
 
     loop_busy: float | None = None
     """Per cent of the time."""
@@ -63,7 +63,7 @@ class HealthReader:
 
     async def _place_of(self, broker: Broker) -> Address | None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 settings = await describe_configs(self._client, BROKER, str(broker.id))
         except (ClientError, KafkaError, TimeoutError, OSError):
             return None
@@ -72,7 +72,7 @@ class HealthReader:
 
 
 def reachable(listen: str, host: str) -> Address | None:
-    """Where metrics are asked for: at the broker's own address and nowhere else, whatever its settings say."""
+    """Address of the metrics: always the broker's own host, whatever its settings say."""
     named, _, port = listen.rpartition(":")
     if not port.isdecimal() or not int(port):
         return None
@@ -95,7 +95,7 @@ def _is_loopback(host: str) -> bool:
 
 async def _read_page(place: Address) -> BrokerHealth | None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             page = await _get(place)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
@@ -108,7 +108,7 @@ async def _get(place: Address) -> bytes:
         request = f"GET /metrics HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
         writer.write(request.encode())
         parts, size = [], 0
-        while size < LARGEST_PAGE and (part := await reader.read(65536)):
+        while size < MAX_PAGE and (part := await reader.read(65536)):
             parts.append(part)
             size += len(part)
         return b"".join(parts)

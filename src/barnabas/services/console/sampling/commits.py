@@ -1,4 +1,4 @@
-"""Which groups there are, and where they are: committed offsets of many groups in one request."""
+"""Groups and their committed offsets, many groups per request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
-from barnabas.services.console.sampling.offsets import Failures, ask_brokers, batches
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import CLASSIC, SHARE
-from barnabas.services.console.sampling.topology import PATIENCE
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest
 from barnabas.protocol.messages.offsets import (
     OffsetFetchRequest,
@@ -23,7 +20,9 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponseGroup,
 )
-from barnabas.common.types import Uuid
+from barnabas.services.console.sampling.offsets import Failures, ask_brokers, batches
+from barnabas.services.console.sampling.snapshot import CLASSIC, SHARE, Slices
+from barnabas.services.console.sampling.topology import TIMEOUT
 
 GROUPS_A_REQUEST = 100
 OFFSETS_A_REQUEST = 1000
@@ -33,11 +32,11 @@ MANY_GROUPS = 8  # the first version of OffsetFetch that asks about several grou
 
 
 class GroupPositions(NamedTuple):
-    """Where a group is, by topic and partition."""
+    """Offsets of a group by topic and partition."""
 
     offsets: Mapping[str, Mapping[int, int]]
     lags: Mapping[str, Mapping[int, int]] = {}
-    """What its coordinator counts itself (share groups)."""
+    """Lag reported by the coordinator (share groups)."""
 
     @property
     def partitions(self) -> int:
@@ -83,7 +82,7 @@ async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: G
 
 
 async def list_groups_of(client: Client, broker_id: int) -> list[ListedGroupAt]:
-    response = await client.send_to_broker(broker_id, ListGroupsRequest(), PATIENCE)
+    response = await client.send_to_broker(broker_id, ListGroupsRequest(), TIMEOUT)
     raise_for(response.error_code, f"broker {broker_id} does not list its groups")
     return [_listed(group, broker_id) for group in response.groups]
 
@@ -132,7 +131,7 @@ async def committed_positions(
             f"the broker at {connection.address} is older than Kafka 3.0: groups cannot be read from it"
         )
     wanted = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-    response = await client.send_to_broker(coordinator, OffsetFetchRequest(groups=wanted), PATIENCE)
+    response = await client.send_to_broker(coordinator, OffsetFetchRequest(groups=wanted), TIMEOUT)
     return {group.group_id: _unless_failed(group, _commits, topic_names) for group in response.groups}
 
 
@@ -142,7 +141,7 @@ async def share_positions(
     """The same for share groups: where their share partitions start."""
     wanted = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
     request = DescribeShareGroupOffsetsRequest(groups=wanted)
-    response = await client.send_to_broker(coordinator, request, PATIENCE)
+    response = await client.send_to_broker(coordinator, request, TIMEOUT)
     return {group.group_id: _unless_failed(group, _starts, topic_names) for group in response.groups}
 
 

@@ -1,4 +1,4 @@
-"""When a record was written, by what is remembered of the ends of its partition.
+"""Estimates when a record was written from the history of its partition's end offsets.
 
 A topic's ends are noted when they have changed, with the last moment before, so an idle topic has one note. Between two
 notes the end is taken to have moved evenly. Of many notes every second one of the older half is forgotten: the older,
@@ -8,20 +8,16 @@ the coarser.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import iterate_records
-from barnabas.common.types import TopicPartition
-
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
-
-from barnabas.common.types import TopicPartition
-
 
 # -- Timestamps of single records: how old the next record of a group is, exactly ----------------------
 
@@ -72,8 +68,7 @@ def _time_in(batch: memoryview, header: BatchHeader, offset: int) -> int:
     return next(times, header.max_timestamp)
 
 
-
-MOST_NOTES = 64
+MAX_NOTES = 64
 
 
 class Note(NamedTuple):
@@ -102,8 +97,8 @@ class EndTimes:
             if notes and self._seen_ms[topic] > notes[-1].ms:
                 notes.append(Note(self._seen_ms[topic], notes[-1].ends))
             notes.append(Note(ms, ends))
-            if len(notes) > MOST_NOTES:
-                del notes[1 : MOST_NOTES // 2 : 2]
+            if len(notes) > MAX_NOTES:
+                del notes[1 : MAX_NOTES // 2 : 2]
         self._seen_ms[topic] = ms
 
     def note_record(self, place: TopicPartition, offset: int, ms: int) -> None:
@@ -116,14 +111,14 @@ class EndTimes:
         self._records = {place: known for place, known in self._records.items() if place.topic in topics}
 
     def forget(self, topic: str) -> None:
-        """It was deleted and created anew."""
+        """Drop the history of a topic that was recreated."""
         self._notes.pop(topic, None)
         self._seen_ms.pop(topic, None)
         for place in [place for place in self._records if place.topic == topic]:
             del self._records[place]
 
     def written_ms(self, topic: str, partition: int, offset: int) -> float | None:
-        """When the record at `offset` was written; None if it is older than what is remembered, or not written."""
+        """Estimated write time of `offset`; None if it precedes the history or is not written yet."""
         before: tuple[int, int] | None = None
         known = self._records.get(TopicPartition(topic, partition))
         if known is not None and known.offset <= offset:

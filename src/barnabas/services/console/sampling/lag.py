@@ -1,4 +1,4 @@
-"""How far groups are behind: pure, from commits, ends and what is remembered of them."""
+"""Lag of groups, computed from committed offsets, end offsets and their history. Pure."""
 
 from __future__ import annotations
 

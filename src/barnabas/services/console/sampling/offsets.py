@@ -1,4 +1,4 @@
-"""Where partitions begin and end: each leader is asked for a thousand partitions at a time."""
+"""Start and end offsets of partitions: ListOffsets to each leader, a thousand partitions per request."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import UNKNOWN
-from barnabas.services.console.sampling.topology import PATIENCE, TopicLayout, Topology
 from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
@@ -19,13 +16,15 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from barnabas.services.console.sampling.snapshot import UNKNOWN, Slices
+from barnabas.services.console.sampling.topology import TIMEOUT, TopicLayout, Topology
 
 T = TypeVar("T")
 
 PARTITIONS_A_REQUEST = 1000
 
 Failures = dict[int, str]
-"""Why a broker did not answer, by its id."""
+"""Error of each broker that did not answer, by id."""
 
 Numbers = Mapping[str, Sequence[int]]
 """By topic, then by partition number."""
@@ -74,8 +73,8 @@ async def read_offsets(client: Client, topology: Topology, moment: int, into: Co
     async def ask(leader: int, topics: list[TopicPartitions]) -> None:
         slices = Slices()
         for batch in batches(topics, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
-            request = _request(batch, moment, PATIENCE)
-            _take(await client.send_to_broker(leader, request, PATIENCE), into)
+            request = _request(batch, moment, TIMEOUT)
+            _take(await client.send_to_broker(leader, request, TIMEOUT), into)
             await slices.rest()
 
     return await ask_brokers({leader: ask(leader, topics) for leader, topics in by_leader.items()})

@@ -5,40 +5,33 @@ Commits are asked for before ends: what is written in between counts as lag, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
-from barnabas.services.console.sampling.lag import worse
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import GroupSample, TopicSample, Totals, WorstLag
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import isnan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.common.clock import Clock
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.services.console.sampling.broker_health import UNKNOWN_HEALTH, HealthReader
 from barnabas.services.console.sampling.commits import NO_GROUPS, NOWHERE, Groups, read_groups
-from barnabas.services.console.sampling.end_times import EndTimes
+from barnabas.services.console.sampling.end_times import EndTimes, record_times
 from barnabas.services.console.sampling.lag import committed_between, measure_group, worse
 from barnabas.services.console.sampling.offsets import Columns, Failures, Numbers, extended, read_offsets
-from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.sizes import NO_SIZES, read_sizes
-from barnabas.services.console.sampling.snapshot import Slices
 from barnabas.services.console.sampling.snapshot import (
     UNKNOWN,
     BrokerSample,
     GroupSample,
+    Slices,
     Snapshot,
     TopicSample,
+    Totals,
     WorstLag,
 )
 from barnabas.services.console.sampling.topology import TopicLayout, Topology, read_topology
-from barnabas.common.types import TopicPartition, Uuid
-
 
 # -- Sums over a cluster, made once for each snapshot --------------------------------------------------
 
@@ -75,7 +68,6 @@ def _worst(groups: Iterable[GroupSample]) -> WorstLag | None:
         if group.lag:
             found = worse(found, WorstLag(group.name, group.lag, group.lag_seconds))
     return found
-
 
 
 MANY_PARTITIONS = 5000

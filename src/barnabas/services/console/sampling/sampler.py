@@ -1,4 +1,4 @@
-"""Asks a cluster every ten seconds how it is. Pages read `snapshot`, which is there at once.
+"""Samples a cluster every ten seconds. Pages read `snapshot` without waiting.
 
 A refresh is hundreds of small requests, so that no answer holds the loop for more than some milliseconds. A cluster
 that does not answer leaves the last snapshot, with a sentence in `error`.
@@ -16,13 +16,12 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.common.clock import Clock, SystemClock
-from barnabas.services.console.history.history import History
-from barnabas.services.console.sampling.series import PastRates
-from barnabas.services.console.sampling.refresh import Refresh
-from barnabas.services.console.sampling.series import SeriesNames
-from barnabas.services.console.sampling.snapshot import Snapshot
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.services.console.history.history import History
+from barnabas.services.console.sampling.refresh import Refresh
+from barnabas.services.console.sampling.series import PastRates, SeriesNames
+from barnabas.services.console.sampling.snapshot import Snapshot
 
 _logger = safe_logger(__name__)
 

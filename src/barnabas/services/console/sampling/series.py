@@ -1,34 +1,30 @@
-"""What of a snapshot is recorded: the cluster, its brokers, all groups, and the topics that are written to."""
+"""Series recorded from a snapshot: the cluster, its brokers, all groups, and active topics."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
+from urllib.parse import quote
+
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import end_offsets, list_offsets
-from barnabas.services.console.history.curve import Curve
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.services.console.history.curve import Curve
+from barnabas.services.console.sampling.snapshot import GroupSample, Slices, Snapshot, TopicSample
 
-from collections.abc import Iterator
-from urllib.parse import quote
-
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import GroupSample, Snapshot, TopicSample
-
-
-# -- Rates of the time before the console was there: from the offsets that belonged to moments of the past 
+# -- Rates of the time before the console was there: from the offsets that belonged to moments of the past
 
 POINTS = 72
 AT_ONCE = 4
-MOST_PARTITIONS = 200
+MAX_PARTITIONS = 200
 """Of more, that many searches in time would cost the brokers more than the curve is worth."""
-MOST_KEPT = 64
-PATIENCE = 5.0
+MAX_KEPT = 64
+TIMEOUT = 5.0
 
 
 class PastRate(NamedTuple):
@@ -46,19 +42,19 @@ class PastRates:
 
     async def of(self, places: Sequence[TopicPartition], since_ms: int, until_ms: int) -> list[PastRate]:
         """Nothing if it would be too much work, or if the cluster does not answer in time."""
-        if not places or len(places) > MOST_PARTITIONS:
+        if not places or len(places) > MAX_PARTITIONS:
             return []
         step = max(1000, (until_ms - since_ms) // POINTS)
         key = (frozenset(places), step, since_ms // step)
         if key not in self._kept:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     self._kept[key] = await _past_rates(
                         self._client, places, since_ms - since_ms % step, step
                     )
             except (ClientError, KafkaError, TimeoutError):
                 return []
-            while len(self._kept) > MOST_KEPT:
+            while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return self._kept[key]
 
@@ -113,8 +109,6 @@ class _Written:
         place = (min(max(ms, self._first_ms), self._last_ms) - self._first_ms) / self._step_ms
         at = min(int(place), len(self._counts) - 2)
         return self._counts[at] + (self._counts[at + 1] - self._counts[at]) * (place - at)
-
-
 
 
 def topic_series(topic: str, what: str) -> str:

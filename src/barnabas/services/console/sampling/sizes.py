@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
-from barnabas.services.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import LogDirSample
-from barnabas.services.console.sampling.topology import PATIENCE, Topology
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from barnabas.services.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
+from barnabas.services.console.sampling.snapshot import LogDirSample, Slices
+from barnabas.services.console.sampling.topology import TIMEOUT, Topology
 
 PARTITIONS_A_REQUEST = 2000
 
@@ -44,7 +43,7 @@ async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZE
         slices = Slices()
         dirs: dict[str, LogDirSample] = {}
         for request in _requests(wanted):
-            response: DescribeLogDirsResponse = await client.send_to_broker(broker_id, request, PATIENCE)
+            response: DescribeLogDirsResponse = await client.send_to_broker(broker_id, request, TIMEOUT)
             raise_for(response.error_code, f"broker {broker_id} does not tell its log dirs")
             for result in response.results:
                 used = dirs[result.log_dir].used if result.log_dir in dirs else 0

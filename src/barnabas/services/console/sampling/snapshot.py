@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-
-import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -20,10 +18,9 @@ import msgspec
 from barnabas.client.metadata import Broker
 from barnabas.common.types import Uuid
 
-
 # -- Work that gives the loop back after some milliseconds, however much there is of it ----------------
 
-LONGEST = 0.004
+MAX = 0.004
 
 
 class Slices:
@@ -32,14 +29,13 @@ class Slices:
     __slots__ = ("_until",)
 
     def __init__(self) -> None:
-        self._until = time.perf_counter() + LONGEST
+        self._until = time.perf_counter() + MAX
 
     async def rest(self) -> None:
         """Returns at once while the slice is not over."""
         if time.perf_counter() >= self._until:
             await asyncio.sleep(0)
-            self._until = time.perf_counter() + LONGEST
-
+            self._until = time.perf_counter() + MAX
 
 
 UNKNOWN = -1
@@ -48,7 +44,7 @@ CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
 
 class PartitionPlace(msgspec.Struct, frozen=True, gc=False):
-    """Where a partition is, as Metadata says it."""
+    """Leader and replicas of a partition, from Metadata."""
 
     index: int
     leader: int
@@ -108,7 +104,7 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupPartition(NamedTuple):
-    """Where a group is in one partition. Without a commit there is no row, and no lag."""
+    """Committed offset and lag of a group in one partition. Partitions without a commit have no row."""
 
     topic: str
     partition: int

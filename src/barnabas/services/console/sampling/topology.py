@@ -8,8 +8,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.metadata import Broker
-from barnabas.services.console.sampling.snapshot import Slices
-from barnabas.services.console.sampling.snapshot import PartitionPlace
+from barnabas.common.types import Uuid
 from barnabas.protocol.messages.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -17,9 +16,9 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from barnabas.common.types import Uuid
+from barnabas.services.console.sampling.snapshot import PartitionPlace, Slices
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for one of the small requests. Figures of a broker that takes longer stay as they were."""
 PAGE = 500
 """Partitions in one answer: some milliseconds to read."""
@@ -60,7 +59,7 @@ async def _read_pages(client: Client) -> dict[str, TopicLayout]:
     cursor: Cursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(response_partition_limit=PAGE, cursor=cursor)
-        response: DescribeTopicPartitionsResponse = await client.send_to_any(request, PATIENCE)
+        response: DescribeTopicPartitionsResponse = await client.send_to_any(request, TIMEOUT)
         for layout in _layouts(response.topics, tuples):
             begun = found.get(layout.name)
             if begun is not None:  # the page before ended within this topic

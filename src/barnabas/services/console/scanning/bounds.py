@@ -15,10 +15,10 @@ from barnabas.client.offsets import (
     end_offsets,
     list_offsets,
 )
+from barnabas.common.types import TopicPartition
+from barnabas.records.batch import iterate_headers
 from barnabas.services.console.scanning.model import Search, SearchError
 from barnabas.services.console.scanning.places import read_places
-from barnabas.records.batch import iterate_headers
-from barnabas.common.types import TopicPartition
 
 LATE_MS = 5 * 60_000
 """A record whose timestamp is this much older than that of one before it is still found by a search with `until`."""
@@ -94,7 +94,7 @@ async def _too_new(
 
 
 async def _is_marker(client: Client, place: TopicPartition, offset: int) -> bool:
-    """Or cannot be looked at."""
+    """True for a control batch, and for one that cannot be read."""
     (answer,) = await fetch(
         client, await client.leader(place), {place: offset}, FetchSettings(partition_bytes=1)
     )

@@ -50,7 +50,7 @@ class Merge:
 
     @property
     def offsets(self) -> int:
-        """How many of them have been read."""
+        """Number of offsets read."""
         return self.size - sum(abs(self._ends[one] - at) for one, at in self._read.items())
 
     @property

@@ -1,4 +1,4 @@
-"""What the console and its search processes say to each other: frames of four bytes of length and msgpack.
+"""Messages between the console and its search processes: msgpack with a four-byte length prefix.
 
 Logins are pickled inside a job, so that they travel by the pipe alone. Nothing that a process answers is unpickled.
 """
@@ -13,9 +13,9 @@ import msgspec
 from barnabas.services.console.scanning.model import Hit, Search
 
 LENGTH = struct.Struct(">I")
-LARGEST = 256 << 20
+MAX = 256 << 20
 CREDITS = 8
-"""Answers of one job that nobody has taken yet: a slow reader holds up its own job and no other."""
+"""Unread answers per job: a slow reader blocks only its own job."""
 
 
 class Range(msgspec.Struct, frozen=True, array_like=True):
@@ -30,7 +30,7 @@ class SearchJob(msgspec.Struct, frozen=True, tag=True):
 
 
 class TailJob(msgspec.Struct, frozen=True, tag=True):
-    """What is appended after the ends (by partition), until it is cancelled."""
+    """Records appended after the ends (by partition), until cancelled."""
 
     search: Search
     ends: dict[int, int]
@@ -99,7 +99,7 @@ Request: TypeAlias = Run | Cancel | Taken
 class Found(msgspec.Struct, frozen=True, tag=True):
     """Hits in the order of the search within each partition, and what has been read since the last answer.
 
-    `positions`: where each partition goes on; `reached`: the timestamp to which it was read.
+    `positions`: next offset of each partition; `reached`: the timestamp to which it was read.
     """
 
     number: int
@@ -141,7 +141,7 @@ def encode(message: Request | Answer) -> bytes:
 
 def length_of(prefix: bytes) -> int:
     (length,) = LENGTH.unpack(prefix)
-    if length > LARGEST:
+    if length > MAX:
         raise ValueError(f"a message of {length} bytes is larger than any of ours")
     return int(length)
 

@@ -1,4 +1,4 @@
-"""What a search asks for, and what it gives."""
+"""Search requests and results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LIST_BYTES = 1024
 WHOLE_BYTES = 1 << 20
 """A value of so many bytes is shown whole, a larger one is cut: the rest is for a download."""
 CUT_BYTES = 64 << 10
-MOST_HITS = 10_000
+MAX_HITS = 10_000
 
 
 class Decode(StrEnum):
-    """How keys and values are shown."""
+    """Formats of keys and values."""
 
     AUTO = "auto"
     JSON = "json"
@@ -28,10 +28,11 @@ class Decode(StrEnum):
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """What is hidden of a topic's records from whoever may not unmask.
+    """Mask of a topic's records for users without the right to unmask.
 
     `fields` are paths in the value: `card.number`; `*` is any one name, `**.email` is `email` at any depth. A value
-    that has no fields (text, or bytes that cannot be decoded) is hidden whole if there are any.
+    that has no fields (text, or bytes that cannot be decoded) is hidden whole if there are any. So is anything but an
+    object where a path expects one; a path that leads nowhere hides the field of its last name at any depth.
     """
 
     fields: tuple[str, ...] = ()
@@ -62,6 +63,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     decode: Decode = Decode.AUTO
     masks: tuple[Mask, ...] = ()
+    subjects: frozenset[str] | None = None
+    """Subjects whose schemas the visitor may read, besides those of the topic itself; None: all."""
     continue_at: str = ""
     shown_bytes: int = LIST_BYTES
     with_hex: bool = False
@@ -76,7 +79,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key, value or header as people read it. `format`: null, json, text, hex, masked, avro, protobuf."""
+    """A key, value or header for display. `format`: null, json, text, hex, masked, avro, protobuf."""
 
     format: str
     text: str = ""

@@ -1,4 +1,4 @@
-"""Where a search goes on: an offset for each partition, as a word that fits into a URL."""
+"""Continuation token of a search: the next offset of each partition, URL-safe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BAD = "the place to continue at is damaged: begin the search again"
 
 
 def write_places(places: Mapping[int, int]) -> str:
-    """Empty for no places: there is nothing left."""
+    """Empty if nothing is left to read."""
     if not places:
         return ""
     packed = msgspec.msgpack.encode([number for pair in sorted(places.items()) for number in pair])

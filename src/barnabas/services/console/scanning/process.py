@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from barnabas.client.cluster import Closing
-
-import asyncio
 import contextlib
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 
+from barnabas.client.cluster import Closing
+from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (
     LENGTH,
     Answer,
@@ -29,9 +28,6 @@ from barnabas.services.console.scanning.messages import (
     length_of,
 )
 from barnabas.services.console.scanning.model import SearchError, SearchFailedError
-from barnabas.common.safe_logging import safe_logger
-
-
 
 logger = safe_logger(__name__)
 
@@ -41,7 +37,7 @@ PIPE_BYTES = 1 << 20
 
 
 class ProcessDiedError(SearchFailedError):
-    """It was killed, or had not enough memory. Others go on, and it is started again for the next search."""
+    """It was killed or ran out of memory. Other processes continue; it is restarted for the next search."""
 
 
 class SearchProcess:
@@ -61,7 +57,7 @@ class SearchProcess:
 
     @property
     def busy(self) -> int:
-        """How many jobs it has."""
+        """Number of running jobs."""
         return len(self._jobs)
 
     async def start(self) -> None:
@@ -75,7 +71,7 @@ class SearchProcess:
     async def run(
         self, login: bytes, registry: Registry, job: Job
     ) -> AsyncGenerator[Found | Chunk | Done, None]:
-        """The answers to a job, `Done` the last; SearchError if it failed. Whoever stops early cancels it."""
+        """Yield the answers to a job, `Done` last; raises SearchError if it failed. Closing it cancels the job."""
         await self.start()
         self._number += 1
         number, answers = self._number, asyncio.Queue[Answer]()
@@ -114,7 +110,7 @@ class SearchProcess:
         process = self._process
         assert process is not None
         assert process.stdin is not None
-        with contextlib.suppress(ConnectionError):  # the reader tells how it ended
+        with contextlib.suppress(ConnectionError):  # the reader reports the exit
             process.stdin.write(encode(request))
             await process.stdin.drain()
 
@@ -147,15 +143,14 @@ def _sentence(code: int) -> str:
     return f"the process that searched {how}; another one is started for the next search"
 
 
-
 # -- The search processes of a console: as many as there are cores, at most four, kept warm ------------
 
-MOST = 4
+MAX = 4
 
 
 class Pool(Closing):
     def __init__(self, size: int | None = None, command: tuple[str, ...] = COMMAND) -> None:
-        self.processes = [SearchProcess(command) for _ in range(size or min(MOST, _cores()))]
+        self.processes = [SearchProcess(command) for _ in range(size or min(MAX, _cores()))]
 
     async def start(self) -> None:
         """So that the first search does not wait for the processes to import what they need."""

@@ -14,6 +14,8 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import end_offsets
+from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.filters import Filter, FilterError
 from barnabas.services.console.scanning.bounds import Bounds, find_bounds
 from barnabas.services.console.scanning.login import login_of
 from barnabas.services.console.scanning.merging import Merge
@@ -31,7 +33,7 @@ from barnabas.services.console.scanning.messages import (
     ValueJob,
 )
 from barnabas.services.console.scanning.model import (
-    MOST_HITS,
+    MAX_HITS,
     Budget,
     End,
     Hit,
@@ -44,17 +46,14 @@ from barnabas.services.console.scanning.model import (
     Skipped,
 )
 from barnabas.services.console.scanning.places import read_places, write_places
-from barnabas.services.console.scanning.process import Pool
-from barnabas.services.console.scanning.process import SearchProcess
-from barnabas.common.regex import PatternError, compile_pattern
-from barnabas.filters import Filter, FilterError
+from barnabas.services.console.scanning.process import Pool, SearchProcess
 
 PROGRESS_SECONDS = 0.2
 ROWS_PER_SECOND = 50
-LONGEST_TEXT = 4096
+MAX_TEXT = 4096
 NO_REGISTRY = Registry()
-MOST_REPORTED = 200_000
-MOST_EXPORTED = 1_000_000
+MAX_REPORTED = 200_000
+MAX_EXPORTED = 1_000_000
 
 
 class Scanner:
@@ -67,7 +66,7 @@ class Scanner:
         await self._pool.start()
 
     async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
-        """Hits as they are found, progress five times a second, an `End`. Whoever stops asking cancels it."""
+        """Yield hits as they are found, progress five times a second, and an `End`. Closing it cancels the search."""
         check(search)
         bounds = await find_bounds(client, search)
         ranges = _as_ranges(bounds)
@@ -88,7 +87,7 @@ class Scanner:
         return None
 
     async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
-        """What is appended from now on, or from `continue_at`, whose gap is counted and not read."""
+        """New records from now on, or from `continue_at`, whose gap is counted and not read."""
         check(search)
         places = await client.partitions([search.topic])
         wanted = [place for place in places if not search.partitions or place.partition in search.partitions]
@@ -109,14 +108,14 @@ class Scanner:
 
     async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
         """A file: `json`, `csv` or `parquet`."""
-        check(search, most=MOST_EXPORTED)
+        check(search, most=MAX_EXPORTED)
         ranges = await _ranges(client, search)
         async for data in self._chunks(client, ExportJob(search, ranges, form)):
             yield data
 
     async def report(self, client: Client, search: Search, most_keys: int, points: int) -> bytes:
         """The activity report of a search's records, as JSON (`worker.reporting.Report`)."""
-        check(search, most=MOST_REPORTED)
+        check(search, most=MAX_REPORTED)
         ranges = await _ranges(client, search)
         return b"".join(
             [data async for data in self._chunks(client, ReportJob(search, ranges, most_keys, points))]
@@ -172,7 +171,7 @@ class Scanner:
 
 
 class _Run:
-    """Where one search is."""
+    """State of one search."""
 
     def __init__(self, search: Search, ranges: list[Range], budget: Budget, notes: list[str]) -> None:
         self._search, self._budget = search, budget
@@ -201,7 +200,7 @@ class _Run:
                 yield self._progress()
 
     def end(self) -> list[SearchEvent]:
-        """What waited for its turn comes now."""
+        """Flush the remaining hits."""
         rows = list(self._merge.ready(self._search.limit - self._hits, all_of_them=True))
         events: list[SearchEvent] = [self._given(rows)] if rows else []
         at = self._merge.continue_at
@@ -264,7 +263,7 @@ def _as_ranges(bounds: Bounds) -> list[Range]:
 
 
 def _gap(word: str, ends: dict[int, int]) -> int:
-    """How many offsets a tail that was paused has missed."""
+    """Number of offsets that a paused tail has missed."""
     places = read_places(word) if word else {}
     return sum(max(0, ends[one] - at) for one, at in places.items() if one in ends)
 
@@ -272,20 +271,20 @@ def _gap(word: str, ends: dict[int, int]) -> int:
 def _shares(
     ranges: Iterable[Range], processes: list[SearchProcess]
 ) -> list[tuple[SearchProcess, list[Range]]]:
-    """The largest first, each to whoever has the least."""
+    """Assign ranges to processes: the largest first, each to the least loaded process."""
     loads: list[list[Range]] = [[] for _ in processes]
     for one in sorted(ranges, key=lambda one: one.first - one.until):
         min(loads, key=lambda load: sum(taken.until - taken.first for taken in load)).append(one)
     return [(process, load) for process, load in zip(processes, loads, strict=True) if load]
 
 
-def check(search: Search, most: int = MOST_HITS) -> None:
+def check(search: Search, most: int = MAX_HITS) -> None:
     """SearchError names the field before any process is asked."""
     if not 1 <= search.limit <= most:
         raise SearchError(f"a search gives 1 to {most:,} records, not {search.limit:,}", "limit")
     for name in ("find", "key", "header"):
-        if len(getattr(search, name)) > LONGEST_TEXT:
-            raise SearchError(f"this is longer than {LONGEST_TEXT} characters", name)
+        if len(getattr(search, name)) > MAX_TEXT:
+            raise SearchError(f"this is longer than {MAX_TEXT} characters", name)
     if search.regex:
         try:
             compile_pattern(search.find)

@@ -11,8 +11,8 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.placement.reassignments import alter
-from barnabas.testing import EmbeddedCluster
 from barnabas.common.types import TopicPartition
+from barnabas.testing import EmbeddedCluster
 from tests.apache_kafka import run_tool
 from tests.services.console.pages.administration import created, eventually, look_anew, write
 from tests.services.console.web import RunningConsole, Web, running_console

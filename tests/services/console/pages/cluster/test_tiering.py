@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.tier.conftest import RECORDS, Tiered, tiered
+from tests.cli.tiering.conftest import RECORDS, Tiered, tiered
 from tests.services.console.pages.administration import look_anew
 from tests.services.console.web import RunningConsole, Web, running_console
 

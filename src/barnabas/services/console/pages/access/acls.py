@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from barnabas.services.console.context import Context
-from barnabas.services.console.needs import ADMINISTER
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-
 from typing import Literal
 
 import msgspec
 
 from barnabas.client.access import acls as words
-from barnabas.client.access.acls import WordsError
-from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
-from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError, StaleError
-from barnabas.services.console.needs import administer, cluster
-from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.client.access.acls import WordsError, create_acls, delete_acls, describe_acls
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError, StaleError
+from barnabas.services.console.needs import ADMINISTER, administer, cluster
+from barnabas.services.console.routes import Done, Entry, Routes
 
 # -- May the visitor change anything on a page? Then it shows forms ------------------------------------
+
 
 async def may_administer(context: Context, operation: Operation) -> bool:
     return (
@@ -33,10 +28,9 @@ async def may_administer(context: Context, operation: Operation) -> bool:
     )
 
 
-
 routes = Routes()
 
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 KINDS = {each.name.lower().replace("_", "-"): each for each in ResourceType}
 Kind = Literal["topic", "group", "cluster", "transactional-id", "delegation-token", "user"]
 
@@ -108,7 +102,7 @@ async def show_acls(context: Context, query: AclsQuery) -> AclsPage:
     wanted = query.q.lower()
     rows = [_row(acl) for acl in found if wanted in f"{acl.principal} {acl.name}".lower()]
     may_change = await may_administer(context, Operation.ALTER)
-    return AclsPage(len(rows), rows[:MOST_SHOWN], is_enabled, may_change, list(words.WORDS))
+    return AclsPage(len(rows), rows[:MAX_SHOWN], is_enabled, may_change, list(words.WORDS))
 
 
 @routes.action("/access/acls", needs=cluster(Operation.ALTER) & administer())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from barnabas.services.console.api_documentation import ApiRoute, described
@@ -25,6 +27,5 @@ class ApiPage(msgspec.Struct):
 async def show_api(context: Context, query: ApiQuery) -> ApiPage:
     """Every path of the JSON API, with what it takes, what it answers and the right that it needs."""
     wanted = query.q.lower()
-    return ApiPage(
-        [each for each in described(context.table) if wanted in f"{each.path} {each.summary}".lower()]
-    )
+    known = await asyncio.to_thread(described, context.table)  # 25 ms for the first time
+    return ApiPage([each for each in known if wanted in f"{each.path} {each.summary}".lower()])

@@ -10,19 +10,19 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets
 from barnabas.client.opening import ConsumedRecord
 from barnabas.client.retry import Deadline
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.audit import TOPIC, Event
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.access.audit import ConsoleAudit
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError
 from barnabas.services.console.needs import ADMINISTER, Needs
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.security.authz.audit import TOPIC, Event
-from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.common.types import TopicPartition
 
 routes = Routes()
 
-MOST_SHOWN = 200
-MOST_READ = 2000
+MAX_SHOWN = 200
+MAX_READ = 2000
 READ_SECONDS = 5.0
 OWN = Needs(
     note="a login; shown are changes in clusters where the visitor has the role admin, and logins to such"
@@ -76,7 +76,7 @@ async def show_broker_audit(context: Context, query: AuditQuery) -> AuditPage:
         return AuditPage([], 0, True, missing)
     first = (await beginning_offsets(context.client, [partition]))[partition]
     end = (await end_offsets(context.client, [partition]))[partition]
-    events = await _read(context, partition, max(first, end - MOST_READ), end)
+    events = await _read(context, partition, max(first, end - MAX_READ), end)
     return _page(events, query, is_broker=True)
 
 
@@ -110,7 +110,7 @@ def _page(events: list[Event], query: AuditQuery, *, is_broker: bool) -> AuditPa
         if wanted in msgspec.json.encode(each).decode().lower()
         and query.outcome in ("all", (row := _row(each)).outcome)
     ]
-    return AuditPage(rows[:MOST_SHOWN], len(rows), is_broker)
+    return AuditPage(rows[:MAX_SHOWN], len(rows), is_broker)
 
 
 def _row(event: Event) -> AuditRow:

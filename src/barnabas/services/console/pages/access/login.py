@@ -10,9 +10,9 @@ from barnabas.services.console.access.gates import LoginGate, inner_path
 from barnabas.services.console.access.oidc import OidcError
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import ElsewhereError, UnauthorizedError
-from barnabas.services.console.visitor import Head
 from barnabas.services.console.needs import NOBODY
 from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.visitor import Head
 
 routes = Routes()
 

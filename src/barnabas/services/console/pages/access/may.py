@@ -7,17 +7,17 @@ import msgspec
 from barnabas.client.access.acls import WordsError, check_principal, operation_word
 from barnabas.client.access.explaining import Judge, action_of, because, judge_of
 from barnabas.client.groups import list_groups
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz.acls import SUPPORTED
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import cluster
 from barnabas.services.console.routes import Routes
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.authz.acls import SUPPORTED
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()
 
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 
 
 class MayQuery(msgspec.Struct):
@@ -82,8 +82,8 @@ async def show_may(context: Context, query: MayQuery) -> MayPage:
     page.is_super_user = principal in judge.policy.super_users
     page.answer = _answer(judge, query) if query.operation else None
     found = await _resources(context, query.q)
-    page.allowed = [row for each in found[:MOST_SHOWN] if (row := _allowed(judge, query, *each)).operations]
-    page.more = max(0, len(found) - MOST_SHOWN)
+    page.allowed = [row for each in found[:MAX_SHOWN] if (row := _allowed(judge, query, *each)).operations]
+    page.more = max(0, len(found) - MAX_SHOWN)
     return page
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.client.access.users import alter_quotas, describe_quotas
+from barnabas.security.authz.authorizer import Operation
+from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import administer, cluster
 from barnabas.services.console.pages.access.acls import may_administer
 from barnabas.services.console.routes import Done, Routes
-from barnabas.security.authz.authorizer import Operation
-from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 
 routes = Routes()
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.model import Grant, MaskRule, Role
 from barnabas.services.console.access.roles import rights_of
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import ADMINISTER, Needs
 from barnabas.services.console.routes import Entry, Routes
 from barnabas.services.console.settings import ClusterSettings
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
 routes = Routes()
 

@@ -7,19 +7,19 @@ from typing import Literal
 import msgspec
 
 from barnabas.client.access.users import delete_user, describe_users, set_password
+from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.security.authn.scram import FEWEST_ITERATIONS, MAX_ITERATIONS
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import administer, cluster
 from barnabas.services.console.pages.access.acls import may_administer
 from barnabas.services.console.routes import Done, Routes
-from barnabas.security.authz.authorizer import Operation
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, MOST_ITERATIONS
 
 routes = Routes()
 
-SHORTEST_PASSWORD = 8
-MOST_SHOWN = 500
+MIN_PASSWORD = 8
+MAX_SHOWN = 500
 
 
 class UsersQuery(msgspec.Struct):
@@ -60,7 +60,7 @@ async def show_users(context: Context, query: UsersQuery) -> UsersPage:
     found = [each for each in await describe_users(context.client) if query.q.lower() in each.name.lower()]
     rows = [
         UserRow(each.name, {kind.sasl_name: count for kind, count in each.iterations.items()})
-        for each in found[:MOST_SHOWN]
+        for each in found[:MAX_SHOWN]
     ]
     may_change = await may_administer(context, Operation.ALTER)
     return UsersPage(len(found), rows, may_change)
@@ -91,7 +91,7 @@ async def remove_user(context: Context, form: RemovedUser) -> Done:
 def _check(form: PasswordForm) -> None:
     if not form.user:
         raise BadInputError("a user needs a name", "user")
-    if len(form.password) < SHORTEST_PASSWORD:
-        raise BadInputError(f"a password has at least {SHORTEST_PASSWORD} characters", "password")
-    if not FEWEST_ITERATIONS <= form.iterations <= MOST_ITERATIONS:
-        raise BadInputError(f"must be between {FEWEST_ITERATIONS} and {MOST_ITERATIONS}", "iterations")
+    if len(form.password) < MIN_PASSWORD:
+        raise BadInputError(f"a password has at least {MIN_PASSWORD} characters", "password")
+    if not FEWEST_ITERATIONS <= form.iterations <= MAX_ITERATIONS:
+        raise BadInputError(f"must be between {FEWEST_ITERATIONS} and {MAX_ITERATIONS}", "iterations")

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from barnabas.client import admin
-from barnabas.services.console.administration.configuration import apply_changes, read_settings
+from barnabas.security.authz.authorizer import Operation
+from barnabas.services.console.administration.configuration import apply_changes, parse_changes, read_settings
 from barnabas.services.console.administration.rights import may_change_cluster
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError
-from barnabas.services.console.needs import cluster
-from barnabas.services.console.pages.topic.config import ConfigDone, ConfigPage, ConfigQuery, config_page, told
+from barnabas.services.console.errors import BadInputError, RefusedError
+from barnabas.services.console.needs import ADMINISTER, cluster
+from barnabas.services.console.pages.topic.config import (
+    ConfigDone,
+    ConfigPage,
+    ConfigQuery,
+    config_page,
+    told,
+)
 from barnabas.services.console.routes import Routes
-from barnabas.security.authz.authorizer import Operation
 
 routes = Routes()
 
+OF_SECURITY = re.compile(
+    r"(^|\.)(ssl|sasl|security|authorizer|principal|password|delegation|oauthbearer|credential)\."
+    r"|^(super\.users|allow\.everyone|listeners|advertised\.listeners|listener\.|inter\.broker\.|control\.plane\.)",
+    re.IGNORECASE,
+)
+"""Settings of TLS, SASL, listeners and authorization, also those of one listener."""
 ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
 
 
@@ -43,6 +57,7 @@ async def show_broker_config(context: Context, query: BrokerConfigQuery) -> Conf
     settings = await read_settings(context.client, admin.BROKER, name)
     preview = None
     if query.changes.strip() and may_alter:
+        await _demand_admin(context, query.changes)
         preview = await apply_changes(
             context.client, admin.BROKER, name, query.changes, "", validate_only=True
         )
@@ -54,9 +69,19 @@ async def show_broker_config(context: Context, query: BrokerConfigQuery) -> Conf
 async def change_broker_config(context: Context, form: BrokerConfigForm) -> ConfigDone:
     """Change settings of a broker while it runs. Refused if they are no longer what the preview showed."""
     name = resource_name(form.id)
+    await _demand_admin(context, form.changes)
     changed = await apply_changes(context.client, admin.BROKER, name, form.changes, form.seen)
     what = f"broker {form.id}" if name else "all brokers"
     return ConfigDone(told(changed, what), f"/brokers/{form.id}/config", changed)
+
+
+async def _demand_admin(context: Context, changes: str) -> None:
+    """RefusedError for settings with which an operator could let others in."""
+    found = next((name for name in parse_changes(changes) if OF_SECURITY.search(name)), None)
+    if found is not None and not await context.visitor.may(context.cluster.name, ADMINISTER):
+        raise RefusedError(
+            f"{found} decides who can connect to the cluster: changing it needs the role admin"
+        )
 
 
 def resource_name(text: str) -> str:

@@ -9,20 +9,19 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.metadata import Broker
 from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
-from barnabas.services.console.administration.rights import confirmed
-from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.protocol.messages.cluster import DescribeLogDirsResult
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError
 from barnabas.services.console.needs import cluster
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.routes import Done, Entry, Routes
 from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
-from barnabas.protocol.messages.cluster import DescribeLogDirsResult
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()
 
-LARGEST = 20
+MAX = 20
 """Topics of a broker that its page names."""
 
 
@@ -178,7 +177,7 @@ def largest_topics(results: list[DescribeLogDirsResult]) -> list[TopicOnBroker]:
         for topic in result.topics:
             sizes[topic.name] += sum(part.partition_size for part in topic.partitions)
             replicas[topic.name] += len(topic.partitions)
-    return [TopicOnBroker(name, replicas[name], size) for name, size in sizes.most_common(LARGEST)]
+    return [TopicOnBroker(name, replicas[name], size) for name, size in sizes.most_common(MAX)]
 
 
 def _known(number: int) -> int | None:

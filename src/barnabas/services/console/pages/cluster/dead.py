@@ -12,6 +12,8 @@ from barnabas.client.errors import ClientError
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.share.dead_letters import DIALECTS, GROUP_PREFIX, DeadLetter
 from barnabas.client.share.redriving import pending_letters, read_letters, redrive
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.letters import (
     PREFIX,
     LetterRow,
@@ -28,16 +30,14 @@ from barnabas.services.console.needs import SHOWN, topic
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 
-MOST_READ = 20_000
+MAX_READ = 20_000
 """Records of a dead-letter topic that a page looks at."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of the letters that a page or a redrive has in memory at once."""
-MOST_ROWS = 100
+MAX_ROWS = 100
 
 
 class DeadQuery(msgspec.Struct):
@@ -116,9 +116,9 @@ async def show_letters(context: Context, query: LettersQuery) -> LettersPage:
     return LettersPage(
         query.topic,
         reasons_of(letters),
-        [row_of(letter) for letter in letters[:MOST_ROWS]],
+        [row_of(letter) for letter in letters[:MAX_ROWS]],
         len(letters),
-        await _records(context, query.topic) <= MOST_READ and sum(each.size for each in letters) < MOST_BYTES,
+        await _records(context, query.topic) <= MAX_READ and sum(each.size for each in letters) < MAX_BYTES,
         targets_of(letters, query.to),
         await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
     )
@@ -181,7 +181,7 @@ async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
         raise RefusedError("Headers that say why these records are here are masked for you")
     wanted = filter_of(query.where, masked=bool(hidden))
     read = read_letters if query.all else pending_letters
-    bounds = {"limit": query.limit, "most_read": MOST_READ, "most_bytes": MOST_BYTES}
+    bounds = {"limit": query.limit, "most_read": MAX_READ, "most_bytes": MAX_BYTES}
     return await read(context.client, query.topic, wanted, **bounds)
 
 

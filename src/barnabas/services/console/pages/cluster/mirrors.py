@@ -10,14 +10,13 @@ from barnabas.client.mirrors import control
 from barnabas.client.mirrors.control import MirrorInfo
 from barnabas.client.mirrors.store import MIRROR_TOPIC
 from barnabas.client.status import STATUS_TOPIC, Status, read_statuses
-from barnabas.services.console.administration.rights import confirmed
-from barnabas.services.console.administration.rights import may_change_cluster
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError
 from barnabas.services.console.needs import SHOWN, cluster, topic
 from barnabas.services.console.routes import Done, Entry, Routes
-from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 

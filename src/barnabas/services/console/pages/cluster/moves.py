@@ -11,6 +11,8 @@ from barnabas.client.placement import reassignments
 from barnabas.client.placement.layout import Layout, describe_layout, describe_moving
 from barnabas.client.placement.planning import NoPlanError
 from barnabas.client.placement.plans import Plan, plan_drain, plan_move, plan_rebalance, with_copies
+from barnabas.common.types import TopicPartition
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.administration.moving import AT_ONCE, Progress, digest, progress_of
 from barnabas.services.console.administration.partitions import NOT_PREFERRED, flags_of
 from barnabas.services.console.administration.rights import may_change_cluster
@@ -21,8 +23,6 @@ from barnabas.services.console.pages.cluster.brokers import BrokerRow, BrokersQu
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.routes import Done, Entry, Routes
 from barnabas.services.console.sampling.snapshot import Snapshot
-from barnabas.security.authz.authorizer import Operation
-from barnabas.common.types import TopicPartition
 
 routes = Routes()
 

@@ -9,11 +9,11 @@ import msgspec
 
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
+from barnabas.protocol.messages.tiers import BrokerTiers
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.routes import Entry, Routes
-from barnabas.protocol.messages.tiers import BrokerTiers
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 routes = Routes()
 

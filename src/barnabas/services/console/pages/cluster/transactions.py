@@ -9,25 +9,24 @@ import msgspec
 
 from barnabas.client import transactions
 from barnabas.client.transactions import NO_TIMEOUT_MS, OPEN_STATES
-from barnabas.services.console.administration.rights import confirmed
-from barnabas.services.console.administration.rights import may_change, may_change_cluster
-from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError
-from barnabas.services.console.needs import SHOWN, cluster, topic, transactional_id
-from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.transactions import (
     DescribeTransactionsTransactionState,
     ListTransactionsTransactionState,
     ProducerState,
 )
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.common.types import TopicPartition
+from barnabas.services.console.administration.rights import confirmed, may_change, may_change_cluster
+from barnabas.services.console.context import Context
+from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.needs import SHOWN, cluster, topic, transactional_id
+from barnabas.services.console.routes import Done, Entry, Routes
 
 routes = Routes()
 
 MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms: what has been silent for longer is not just slow
-MOST_PARTITIONS = 20_000
-MOST_ROWS = 500
+MAX_PARTITIONS = 20_000
+MAX_ROWS = 500
 
 
 class TransactionsQuery(msgspec.Struct):
@@ -123,8 +122,8 @@ async def show_transactions(context: Context, query: TransactionsQuery) -> Trans
     rows = [row_of(broker, one, known.get(one.transactional_id), now) for broker, one in listed]
     rows.sort(key=lambda row: (-(row.open_seconds or -1), row.id))
     return TransactionsPage(
-        rows[:MOST_ROWS],
-        max(0, len(rows) - MOST_ROWS),
+        rows[:MAX_ROWS],
+        max(0, len(rows) - MAX_ROWS),
         sorted(OPEN_STATES | {row.state for row in rows}),
         await _find_hanging(context, query, now) if query.hanging else None,
         await may_change_cluster(context, Operation.ALTER),
@@ -222,7 +221,7 @@ async def _find_hanging(context: Context, query: TransactionsQuery, now_ms: int)
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     ]
-    if len(places) > MOST_PARTITIONS:
+    if len(places) > MAX_PARTITIONS:
         raise BadInputError(f"There are {len(places):,} partitions: name a topic to look in", "topic")
     found = await transactions.find_hanging(context.client, places, query.minutes * 60_000, now_ms)
     return [hanging_row(place, producer, now_ms) for place, producer in found]

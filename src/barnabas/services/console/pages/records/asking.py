@@ -8,17 +8,20 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.client.schemas.subjects import topic_of
+from barnabas.common.durations import seconds_of
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
-from barnabas.services.console.scanning.model import MOST_HITS, Decode, Mask, Search
-from barnabas.common.durations import seconds_of
+from barnabas.services.console.scanning.model import MAX_HITS, Decode, Mask, Search
+from barnabas.services.console.visitor import Anyone
 
 _OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d{1,18})\s*", re.IGNORECASE | re.ASCII)
 _PARTITIONS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{11,15}")
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 
-Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_HITS)]
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -62,6 +65,7 @@ async def search_of(context: Context, asked: Asked, limit: int, continue_at: str
         limit=limit,
         decode=asked.decode,
         masks=await masks_of(context, asked.topic),
+        subjects=await readable_subjects(context),
         continue_at=continue_at,
     )
 
@@ -72,6 +76,16 @@ async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
     return (Mask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
 
 
+async def readable_subjects(context: Context) -> frozenset[str] | None:
+    """Subjects whose topics the visitor may read; None, without a login: all of them."""
+    if isinstance(context.visitor, Anyone):
+        return None
+    subjects = await context.cluster.subjects.names()
+    topics = {subject: topic_of(subject) for subject in subjects}
+    allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, set(topics.values()))
+    return frozenset(subject for subject, topic in topics.items() if topic in allowed)
+
+
 def parse_partitions(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -79,7 +93,7 @@ def parse_partitions(text: str) -> tuple[int, ...]:
         if named is None:
             raise BadInputError(f"{part[:50]!r} is no partition: write 0,2 or 0-3", "partitions")
         start, end = int(named[1]), int(named[2] or named[1])
-        if len(found) + end - start >= MOST_PARTITIONS:
+        if len(found) + end - start >= MAX_PARTITIONS:
             raise BadInputError(f"Up to {part!r} these are too many partitions", "partitions")
         found.update(range(start, end + 1))
     return tuple(sorted(found))

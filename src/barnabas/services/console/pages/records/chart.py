@@ -6,23 +6,23 @@ from typing import Annotated, Any
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, search_of
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.scanning.model import Hit
-from barnabas.services.console.scanning.scanner import MOST_REPORTED
-from barnabas.security.authz.authorizer import Operation
+from barnabas.services.console.scanning.scanner import MAX_REPORTED
 
 routes = Routes()
 
 POINTS = 240
-MOST_COLUMNS = 12
+MAX_COLUMNS = 12
 _VALUE_BYTES = 64 << 10
 
 
 class ChartQuery(Asked, kw_only=True):
-    records: Annotated[int, msgspec.Meta(ge=1, le=MOST_REPORTED)] = 10_000
+    records: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPORTED)] = 10_000
     keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
@@ -58,7 +58,7 @@ async def show_chart(context: Context, query: ChartQuery) -> ChartPage:
     page.topic = query.topic
     values = [_fields(hit) for hit in page.newest]
     names = dict.fromkeys(name for value in values for name in value)
-    page.columns = list(names)[:MOST_COLUMNS]
+    page.columns = list(names)[:MAX_COLUMNS]
     page.cells = [[_cell(value.get(name)) for name in page.columns] for value in values]
     return page
 

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, search_of
 from barnabas.services.console.routes import Download, Routes
-from barnabas.services.console.scanning.scanner import MOST_EXPORTED, check
-from barnabas.security.authz.authorizer import Operation
+from barnabas.services.console.scanning.scanner import MAX_EXPORTED, check
 
 routes = Routes()
 
@@ -25,13 +25,13 @@ _ENDINGS = {"json": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 class ExportQuery(Asked, kw_only=True):
     format: Literal["json", "csv", "parquet"] = "json"
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_EXPORTED)] = 100_000
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_EXPORTED)] = 100_000
 
 
 @routes.download("/topics/{topic}/records/export", needs=topic(Operation.READ))
 async def export_records(context: Context, query: ExportQuery) -> Download:
     """Records that a search finds, the oldest first, as JSON lines, CSV or Parquet; what is masked stays masked."""
     search = msgspec.structs.replace(await search_of(context, query, query.limit), newest_first=False)
-    check(search, MOST_EXPORTED)
+    check(search, MAX_EXPORTED)
     chunks = context.cluster.scanner.export(context.client, search, query.format)
     return Download(f"{query.topic}.{_ENDINGS[query.format]}", _TYPES[query.format], chunks)

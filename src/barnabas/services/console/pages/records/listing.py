@@ -9,14 +9,14 @@ from contextlib import aclosing
 import msgspec
 
 from barnabas.client.errors import ClientError
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import ConsoleError, explain
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, Limit, search_of
 from barnabas.services.console.routes import Event, Routes
 from barnabas.services.console.scanning.model import Decode, End, Hit, Hits, Progress, SearchEvent
-from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import NotFoundError, RefusedError
 from barnabas.services.console.needs import topic
-from barnabas.services.console.pages.records.asking import masks_of
+from barnabas.services.console.pages.records.asking import masks_of, readable_subjects
 from barnabas.services.console.routes import Download, Routes
 from barnabas.services.console.scanning.model import WHOLE_BYTES, Decode, Hit, Search
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 
@@ -71,6 +71,7 @@ async def search_for_one(context: Context, query: RecordQuery) -> Search:
         newest_first=False,
         decode=query.decode,
         masks=await masks_of(context, query.topic),
+        subjects=await readable_subjects(context),
         shown_bytes=WHOLE_BYTES,
         with_hex=True,
     )

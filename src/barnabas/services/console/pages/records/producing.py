@@ -13,17 +13,23 @@ import msgspec
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.producing.record_accumulator import Delivered
 from barnabas.client.schemas.client import RegistryError, SchemaClient
+from barnabas.client.schemas.serdes import Encoder, UnfitValueError
+from barnabas.records.record import Header
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import topic
-from barnabas.services.console.pages.records.one import Offset, Partition, RecordQuery, refuse_masked, search_for_one
+from barnabas.services.console.pages.records.one import (
+    Offset,
+    Partition,
+    RecordQuery,
+    refuse_masked,
+    search_for_one,
+)
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.scanning.model import RawRecord
 from barnabas.services.console.settings import ClusterSettings
-from barnabas.records.record import Header
-from barnabas.client.schemas.serdes import Encoder, UnfitValueError
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 

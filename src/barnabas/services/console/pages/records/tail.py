@@ -8,6 +8,8 @@ from contextlib import aclosing
 import msgspec
 
 from barnabas.client.errors import ClientError
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import ConsoleError
 from barnabas.services.console.needs import topic
@@ -15,8 +17,6 @@ from barnabas.services.console.pages.records.asking import Asked, search_of
 from barnabas.services.console.pages.records.listing import failed
 from barnabas.services.console.routes import Event, Routes
 from barnabas.services.console.scanning.model import Decode, Skipped
-from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation
 
 routes = Routes()
 

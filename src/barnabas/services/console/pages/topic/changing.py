@@ -8,6 +8,9 @@ import msgspec
 
 from barnabas.client import admin
 from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.topics import CreatableTopicResult
+from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.configuration import parse_changes
 from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.context import Context
@@ -16,9 +19,6 @@ from barnabas.services.console.needs import CHECKED, topic
 from barnabas.services.console.pages.topic.summary import find_topic
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Done, Routes
-from barnabas.protocol.messages.topics import CreatableTopicResult
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.common.types import TopicPartition
 
 routes = Routes()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.client import admin
+from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.administration.configuration import (
     Change,
     Setting,
@@ -17,7 +18,6 @@ from barnabas.services.console.context import Context
 from barnabas.services.console.needs import topic
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Routes
-from barnabas.security.authz.authorizer import Operation
 
 routes = Routes()
 

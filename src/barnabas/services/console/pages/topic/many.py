@@ -8,25 +8,25 @@ import msgspec
 
 from barnabas.client import admin
 from barnabas.client.errors import ClientError
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.configuration import (
     apply_changes,
     difference,
     parse_changes,
     read_settings,
 )
-from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.administration.partitions import read_partitions
+from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, ConsoleError
 from barnabas.services.console.needs import CHECKED
 from barnabas.services.console.pages.topic.changing import purge
 from barnabas.services.console.routes import Routes
-from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 
-MOST_TOPICS = 500
+MAX_TOPICS = 500
 NEEDED = {"delete": Operation.DELETE, "purge": Operation.DELETE, "set": Operation.ALTER_CONFIGS}
 
 What = Literal["delete", "purge", "set"]
@@ -130,7 +130,7 @@ async def _choices(context: Context, query: ManyQuery) -> ManyPage:
     fitting = [name for name, topic in topics.items() if part in name.lower() and not topic.internal]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, fitting)
     found = sorted(allowed)
-    shown = found[:MOST_TOPICS]
+    shown = found[:MAX_TOPICS]
     return ManyPage(query.do, query.changes, [], "", query.q, shown, len(found) - len(shown))
 
 
@@ -140,8 +140,8 @@ def confirmation(do: str, count: int) -> str:
 
 def _checked(names: list[str]) -> list[str]:
     wanted = sorted(set(names))
-    if len(wanted) > MOST_TOPICS:
-        raise BadInputError(f"Pick out at most {MOST_TOPICS} topics at once", "topics")
+    if len(wanted) > MAX_TOPICS:
+        raise BadInputError(f"Pick out at most {MAX_TOPICS} topics at once", "topics")
     return wanted
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.topic.summary import TopicQuery, find_topic
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.sampling.snapshot import Snapshot
-from barnabas.security.authz.authorizer import Operation, ResourceType
 
 routes = Routes()
 

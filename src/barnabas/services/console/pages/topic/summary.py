@@ -6,6 +6,8 @@ import msgspec
 
 from barnabas.client import admin
 from barnabas.client.metadata import Topic
+from barnabas.common.types import uuid_to_text
+from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.configuration import read_settings
 from barnabas.services.console.administration.partitions import (
     MISSING,
@@ -18,8 +20,6 @@ from barnabas.services.console.administration.rights import may_change_cluster, 
 from barnabas.services.console.context import Context
 from barnabas.services.console.needs import topic
 from barnabas.services.console.routes import Routes
-from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.common.types import uuid_to_text
 
 routes = Routes()
 

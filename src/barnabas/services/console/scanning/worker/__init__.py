@@ -1,1 +1,1 @@
-"""What a search process does: reads ranges of offsets as columns, decides which records are wanted, and shows those."""
+"""A search process: reads ranges of offsets as columns, filters records and formats the hits."""

@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import OffsetRange
+from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.scanning.messages import ExportJob
 from barnabas.services.console.scanning.model import RawRecord, Search, SearchError
 from barnabas.services.console.scanning.worker.reading import forwards
 from barnabas.services.console.scanning.worker.searching import Looker, as_rows
 from barnabas.services.console.scanning.worker.showing import Schemas
-from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
 
 QUIET_SECONDS = 1.0
 VALUE_CHUNK = 1 << 20
-LARGEST_RAW = 32 << 20
+MAX_RAW = 32 << 20
 GONE = "this record is not there any more: it was deleted, compacted or aborted"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NAMES = ("partition", "offset", "timestamp", "key", "value", "headers")
@@ -40,7 +40,7 @@ _SCHEMA = pa.schema(
 
 
 class Writer(Protocol):
-    def write(self, columns: Columns, partition: int) -> bytes: ...
+    def write(self, columns: RecordColumns, partition: int) -> bytes: ...
 
     def close(self) -> bytes: ...
 
@@ -61,7 +61,7 @@ async def export(
             data = writer.write(columns, partition) if columns.rows else b""
             if data or time.monotonic() - told > QUIET_SECONDS:
                 told = time.monotonic()
-                yield data  # nothing, now and then: who has gone is found out only by sending
+                yield data  # may be empty: a disconnected client is noticed only by sending
         if left <= 0:
             break
     yield writer.close()
@@ -89,21 +89,19 @@ async def raw_record(client: Client, search: Search, ranges: list[OffsetRange]) 
     raise SearchError(GONE)
 
 
-def _raw(columns: Columns) -> RawRecord:
+def _raw(columns: RecordColumns) -> RawRecord:
     key, value = (columns.arrays[name][0].as_py() for name in ("key", "value"))
-    if len(key or b"") + len(value or b"") > LARGEST_RAW:
-        raise SearchError(
-            f"this record is larger than {LARGEST_RAW >> 20} MiB: copy it with `barnabas consume`"
-        )
+    if len(key or b"") + len(value or b"") > MAX_RAW:
+        raise SearchError(f"this record is larger than {MAX_RAW >> 20} MiB: copy it with `barnabas consume`")
     pairs = columns.arrays["headers"].values
     names, values = pairs.field("key").view(pa.binary()).to_pylist(), pairs.field("value").to_pylist()
     return RawRecord(key, value, list(zip(names, values, strict=True)))
 
 
 class _JsonLines:
-    """As `barnabas consume --output json` writes them: what is no UTF-8 is in `key_base64` or `value_base64`."""
+    """As `barnabas consume --output json` writes them: invalid UTF-8 is in `key_base64` or `value_base64`."""
 
-    def write(self, columns: Columns, partition: int) -> bytes:
+    def write(self, columns: RecordColumns, partition: int) -> bytes:
         rows = [_document(row, partition) for row in as_rows(columns)]
         return msgspec.json.Encoder().encode_lines(rows)
 
@@ -117,7 +115,7 @@ class _Csv:
     def __init__(self) -> None:
         self._head = True
 
-    def write(self, columns: Columns, partition: int) -> bytes:
+    def write(self, columns: RecordColumns, partition: int) -> bytes:
         text = io.StringIO()
         writer = csv.writer(text)
         if self._head:
@@ -141,7 +139,7 @@ class _Parquet:
         self._out = io.BytesIO()
         self._writer = pq.ParquetWriter(self._out, _SCHEMA, compression="zstd")
 
-    def write(self, columns: Columns, partition: int) -> bytes:
+    def write(self, columns: RecordColumns, partition: int) -> bytes:
         arrays = {**columns.arrays, "partition": pa.array([partition] * columns.rows, pa.int32())}
         table = pa.table([arrays[name] for name in _NAMES], schema=_SCHEMA)
         self._writer.write_table(table)

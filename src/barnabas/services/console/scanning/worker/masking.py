@@ -1,4 +1,4 @@
-"""Hides fields before anything else looks at a record: what is hidden can be neither seen nor searched for."""
+"""Masks fields before any other processing, so that masked data can be neither seen nor searched."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barnabas.records.columnar.decode import HEADERS, RecordColumns
 from barnabas.services.console.scanning.model import Mask
-from barnabas.records.columnar.decode import HEADERS, Columns
 
 HIDDEN = "*****"
 HIDDEN_BYTES = HIDDEN.encode()
@@ -38,7 +38,7 @@ class Masking:
     def hides_value(self) -> bool:
         return bool(self._paths)
 
-    def apply(self, columns: Columns) -> Columns:
+    def apply(self, columns: RecordColumns) -> RecordColumns:
         arrays = dict(columns.arrays)
         if self._key and "key" in arrays:
             arrays["key"] = _hidden(arrays["key"])
@@ -46,7 +46,7 @@ class Masking:
             arrays["value"] = pa.array(map(self._value, arrays["value"].to_pylist()), pa.binary())
         if self._headers and "headers" in arrays:
             arrays["headers"] = self._masked_headers(arrays["headers"])
-        return Columns(columns.rows, arrays)
+        return RecordColumns(columns.rows, arrays)
 
     def _value(self, value: bytes | None) -> bytes | None:
         if value is None:
@@ -55,7 +55,7 @@ class Masking:
             found = self._decode(value)
         except Exception:  # whatever a library says: what cannot be looked into is hidden
             return HIDDEN_BYTES
-        if not isinstance(found, (dict, list)):
+        if not isinstance(found, dict | list):
             return HIDDEN_BYTES
         return msgspec.json.encode(hide(found, self._paths), enc_hook=str)
 
@@ -76,29 +76,83 @@ class Masking:
 
 
 def hide(value: Any, paths: tuple[Path, ...]) -> Any:
-    """A copy of the value in which what the paths lead to is hidden; lists are stepped through."""
-    if isinstance(value, list):
-        return [hide(item, paths) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: _inner(inner, _behind(str(name), paths)) for name, inner in value.items()}
+    """A copy of the value in which what the paths lead to is hidden; lists are stepped through.
 
-
-def _inner(value: Any, paths: tuple[Path, ...]) -> Any:
+    A value of another shape than the paths expect does not escape them: where an object is expected, anything else is
+    hidden, and a path that leads nowhere hides the field of its last name wherever that is.
+    """
     if not paths:
         return value
-    return HIDDEN if () in paths else hide(value, paths)
+    return _hidden_leaf(value) if not isinstance(value, dict | list) else _hide_both(value, paths)
 
 
-def _behind(name: str, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    found: list[Path] = []
-    for path in paths:
-        if path[0] == ANY_DEPTH:
-            found.append(path)
-            path = path[1:]
-        if path and path[0] in (name, ANY):
-            found.append(path[1:])
-    return tuple(dict.fromkeys(found))
+def _hide_both(value: Any, paths: tuple[Path, ...]) -> Any:
+    hiding = _Hiding()
+    hidden = hiding.hide(value, {(path, path) for path in paths}, is_top=True)
+    names = [next((each for each in reversed(path) if each not in (ANY, ANY_DEPTH)), ANY) for path in paths]
+    lost: list[Path] = [
+        (ANY_DEPTH, name) for path, name in zip(paths, names, strict=True) if path not in hiding.met
+    ]
+    return hiding.hide(hidden, {(path, path) for path in lost}) if lost else hidden
+
+
+Goal = tuple[Path, Path]
+"""A path, and what is left of it."""
+
+
+class _Hiding:
+    """`met` are the paths that have led to something."""
+
+    def __init__(self) -> None:
+        self.met: set[Path] = set()
+
+    def hide(self, value: Any, goals: set[Goal], *, is_top: bool = False) -> Any:
+        if isinstance(value, list):
+            return [self.hide(item, goals, is_top=is_top) for item in value]
+        if not isinstance(value, dict):
+            expecting = {path for path, rest in goals if _expects_object(path, rest)}
+            self.met |= expecting
+            return _hidden_leaf(value) if is_top or expecting else value
+        return {name: self._inner(inner, _behind(str(name), goals)) for name, inner in value.items()}
+
+    def _inner(self, value: Any, goals: set[Goal]) -> Any:
+        reached = {path for path, rest in goals if not rest}
+        self.met |= reached
+        if reached:
+            return HIDDEN
+        return self.hide(value, goals) if goals else value
+
+
+def _expects_object(path: Path, rest: Path) -> bool:
+    """Only behind a field that the path names: `*.email` is for those fields that are objects."""
+    return rest[0] != ANY_DEPTH and len(rest) < len(path) and path[-len(rest) - 1] not in (ANY, ANY_DEPTH)
+
+
+def _hidden_leaf(value: Any) -> Any:
+    """There is nothing to hide of null."""
+    return None if value is None else HIDDEN
+
+
+def _behind(name: str, goals: set[Goal]) -> set[Goal]:
+    """Remaining paths below a field. A name with dots may also match several nested fields."""
+    found = _step(name, goals)
+    if "." in name:
+        several = goals
+        for part in name.split("."):
+            several = _step(part, several)
+        found |= several
+    return found
+
+
+def _step(name: str, goals: set[Goal]) -> set[Goal]:
+    found: set[Goal] = set()
+    for path, rest in goals:
+        if rest and rest[0] == ANY_DEPTH:
+            found.add((path, rest))
+            rest = rest[1:]
+        if rest and rest[0] in (name, ANY):
+            found.add((path, rest[1:]))
+    return found
 
 
 def _hidden(column: pa.Array) -> pa.Array:

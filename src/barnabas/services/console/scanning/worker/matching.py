@@ -1,4 +1,4 @@
-"""Which records a search wants: a mask over columns, cheap tests first, later tests for what is left."""
+"""Filters records as a mask over columns: cheap tests first, later tests only on the remaining rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.client.schemas.client import PREFIX
-from barnabas.services.console.scanning.model import Search
-from barnabas.records.columnar.decode import Columns
 from barnabas.filters import Filter
 from barnabas.filters.layout import Decode
 from barnabas.filters.vectors import as_text, quoted
+from barnabas.records.columnar.decode import RecordColumns
+from barnabas.services.console.scanning.model import Search
 
 Flags = npt.NDArray[np.bool_]
 Arrays = Mapping[str, pa.Array]
@@ -27,7 +27,7 @@ class Test(NamedTuple):
 
 
 class Matcher:
-    """`decode_value` is for values that begin with the id of a schema; None: there is no registry."""
+    """`decode_value` is for values that begin with the id of a schema; None: no registry is configured."""
 
     def __init__(self, search: Search, decode_value: Decode | None = None) -> None:
         self._filters: list[Filter] = []
@@ -37,7 +37,7 @@ class Matcher:
 
     @property
     def sources(self) -> set[str]:
-        """The columns that it looks at."""
+        """Columns that the tests read."""
         return {name for test in self._tests for name in test.sources}
 
     @property
@@ -48,7 +48,7 @@ class Matcher:
     def failure(self) -> str:
         return next((one.failures.first for one in self._filters if one.failures.first), "")
 
-    def rows(self, columns: Columns, partition: int) -> npt.NDArray[np.intp]:
+    def rows(self, columns: RecordColumns, partition: int) -> npt.NDArray[np.intp]:
         """The rows that match, in order."""
         found = np.arange(columns.rows)
         arrays: dict[str, pa.Array] = dict(columns.arrays)

@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import OffsetRange
-from barnabas.client.range_fetcher import RangeFetcher
-from barnabas.records.columnar.decode import Columns, decode_piece
-from barnabas.records.columnar.plan import Piece, Planned, open_pieces
+from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import RecordColumns, decode_piece
+from barnabas.records.columnar.plan import DecodePlan, Piece, open_pieces
 
 PARTITION_BYTES, FETCH_BYTES = 2 << 20, 8 << 20
 STALLED_SECONDS = 30.0
@@ -33,11 +32,11 @@ class Part(NamedTuple):
     """Some records of a partition, in the order of their offsets."""
 
     piece: Piece
-    planned: Planned
+    planned: DecodePlan
     first: int
     until: int
 
-    def columns(self, wanted: Collection[str]) -> Columns:
+    def columns(self, wanted: Collection[str]) -> RecordColumns:
         return decode_piece(self.piece, self.planned, wanted, self.first, self.until)
 
     @property
@@ -46,12 +45,12 @@ class Part(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What one fetch brought of a partition."""
+    """Records of a partition from one fetch."""
 
     place: TopicPartition
     first: int
     until: int
-    planned: Planned
+    planned: DecodePlan
 
     @property
     def bytes(self) -> int:
@@ -118,7 +117,7 @@ class Window:
         return self.until <= self._lowest
 
     def take(self, found: FetchedRange) -> Section:
-        """What comes with the first batch is used too, and not read again with the window before."""
+        """Take the fetched records, including those of the first batch before the window."""
         if self._bytes == 0:
             self.first = max(self._lowest, min(self.first, found.planned.batches[0].header.base_offset))
         section = Section(found.place, self.first, self.until, found.planned)

@@ -17,8 +17,8 @@ from barnabas.services.console.scanning.model import Hit, Shown
 from barnabas.services.console.scanning.worker.searching import Searching
 from barnabas.services.console.scanning.worker.showing import Schemas
 
-MOST_FIELDS = 24
-MOST_SECONDS = 20.0
+MAX_FIELDS = 24
+MAX_SECONDS = 20.0
 DEPTH = 3
 
 
@@ -51,7 +51,7 @@ async def report(
             gathered.add(hit)
 
     try:
-        async with asyncio.timeout(MOST_SECONDS):
+        async with asyncio.timeout(MAX_SECONDS):
             await Searching(client, job.search, ranges, schemas, take, 0).run()
     except TimeoutError:
         gathered.stopped = True
@@ -71,7 +71,7 @@ class Gathered:
         self._records += 1
         self._keep(hit)
         for field, number in numbers(_value(hit.value)):
-            if field in self._points or len(self._points) < MOST_FIELDS:
+            if field in self._points or len(self._points) < MAX_FIELDS:
                 self._points[field].append((hit.timestamp, number))
 
     def _keep(self, hit: Hit) -> None:

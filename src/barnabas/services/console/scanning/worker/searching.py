@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import OffsetRange
+from barnabas.records.columnar.decode import BITS, RecordColumns
 from barnabas.services.console.scanning.messages import Found
 from barnabas.services.console.scanning.model import Hit, Search
 from barnabas.services.console.scanning.worker.masking import Masking
 from barnabas.services.console.scanning.worker.matching import Matcher, begins_with_id
 from barnabas.services.console.scanning.worker.reading import Part, Section, Window, fetching, forwards
 from barnabas.services.console.scanning.worker.showing import Schemas, Viewer
-from barnabas.records.columnar.decode import BITS, Columns
 
 REPORT_SECONDS = 0.1
 WHOLE = frozenset(BITS) - {"timestampType"}
@@ -54,7 +54,7 @@ class Looker:
     async def look(self, part: Part, partition: int, most: int) -> Looked:
         return await self._call(self._find, part, partition, most)
 
-    async def take_later(self, part: Part, partition: int, most: int) -> tuple[int, int, Columns]:
+    async def take_later(self, part: Part, partition: int, most: int) -> tuple[int, int, RecordColumns]:
         return await self._call(self.take, part, partition, most)
 
     async def _call(self, work: Callable[[Part, int, int], T], part: Part, partition: int, most: int) -> T:
@@ -64,14 +64,14 @@ class Looker:
         await asyncio.sleep(0)  # a word from the console is heard between two parts
         return found
 
-    def take(self, part: Part, partition: int, most: int) -> tuple[int, int, Columns]:
+    def take(self, part: Part, partition: int, most: int) -> tuple[int, int, RecordColumns]:
         """(records, how many match, the first or the newest of those as columns with all that a record has)."""
         columns = self._masked(part.columns(self._wanted))
         chosen = self.matcher.rows(columns, partition)
         matched = len(chosen)
         chosen = chosen[-most:] if self._newest else chosen[:most]
         if not matched:
-            return columns.rows, 0, Columns(0)
+            return columns.rows, 0, RecordColumns(0)
         full = columns if columns.arrays.keys() >= WHOLE else self._masked(part.columns(WHOLE))
         return columns.rows, matched, taken(full, chosen)
 
@@ -79,7 +79,7 @@ class Looker:
         records, matched, columns = self.take(part, partition, most)
         return Looked(records, matched, self.viewer.hits(as_rows(columns), partition) if matched else [])
 
-    def _masked(self, columns: Columns) -> Columns:
+    def _masked(self, columns: RecordColumns) -> RecordColumns:
         return self._masking.apply(columns) if self._masking else columns
 
     def _decode_any(self, data: bytes) -> Any:
@@ -203,12 +203,12 @@ def in_order(found: dict[int, list[Hit]]) -> Iterator[Hit]:
     return heapq.merge(*found.values(), key=lambda hit: -hit.timestamp)
 
 
-def taken(columns: Columns, rows: npt.NDArray[np.intp]) -> Columns:
+def taken(columns: RecordColumns, rows: npt.NDArray[np.intp]) -> RecordColumns:
     indices = pa.array(rows)
-    return Columns(len(rows), {name: array.take(indices) for name, array in columns.arrays.items()})
+    return RecordColumns(len(rows), {name: array.take(indices) for name, array in columns.arrays.items()})
 
 
-def as_rows(columns: Columns) -> Iterator[dict[str, Any]]:
+def as_rows(columns: RecordColumns) -> Iterator[dict[str, Any]]:
     """One record after the other, with milliseconds."""
     arrays = dict(columns.arrays)
     arrays["timestamp"] = pa.array(arrays["timestamp"].view(pa.int64()).to_numpy() // 1000)

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from barnabas.client.cluster import Client
-from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, OffsetRange, end_offsets
-from barnabas.services.console.scanning.messages import Found, TailJob
-from barnabas.services.console.scanning.model import Hit
-from barnabas.services.console.scanning.worker.reading import Section, fetching
-from barnabas.services.console.scanning.worker.searching import Looker, Send
-from barnabas.services.console.scanning.worker.showing import Schemas
-from barnabas.common.types import TopicPartition
-
-import asyncio
-from dataclasses import dataclass, field
-from barnabas.client.cluster import Client
-from barnabas.services.console.scanning.login import unpack
-
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 
+from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.offsets import OffsetRange
+from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, OffsetRange, end_offsets
+from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.filters import FilterError
+from barnabas.services.console.scanning.login import unpack
 from barnabas.services.console.scanning.messages import (
     CREDITS,
     LENGTH,
@@ -49,22 +40,19 @@ from barnabas.services.console.scanning.messages import (
     encode,
     length_of,
 )
-from barnabas.services.console.scanning.model import SearchError, SearchFailedError
+from barnabas.services.console.scanning.model import Hit, Search, SearchError, SearchFailedError
 from barnabas.services.console.scanning.worker.exporting import export, raw_record, whole_value
+from barnabas.services.console.scanning.worker.reading import Section, fetching
 from barnabas.services.console.scanning.worker.reporting import report
-from barnabas.services.console.scanning.worker.searching import Searching
-from barnabas.services.console.scanning.worker.showing import Schemas
-from barnabas.common.errors import KafkaError
-from barnabas.filters import FilterError
-from barnabas.common.types import TopicPartition
+from barnabas.services.console.scanning.worker.searching import Looker, Searching, Send
+from barnabas.services.console.scanning.worker.showing import RegistryReader, Schemas
 
-
-# -- A tail: every half second what was appended since, at most so many rows; what is left out is counted 
+# -- A tail: every half second what was appended since, at most so many rows; what is left out is counted
 
 TICK_SECONDS = 0.5
-MOST_OFFSETS = 20_000
+MAX_OFFSETS = 20_000
 """Of a partition in one tick: 40,000 records a second can be searched, more are skipped."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 
 
 class Tail:
@@ -89,7 +77,7 @@ class Tail:
         ends = await end_offsets(self._client, self._ends, isolation)
         ranges = []
         for place, end in ends.items():
-            first = max(self._ends[place], end - MOST_OFFSETS)
+            first = max(self._ends[place], end - MAX_OFFSETS)
             self._skipped += max(0, first - self._ends[place])
             if first < end:
                 ranges.append(OffsetRange(place, first, end))
@@ -101,11 +89,11 @@ class Tail:
         await self._send(answer)
 
     async def _read(self, ranges: list[OffsetRange]) -> tuple[int, int, list[Hit]]:
-        """(records, bytes, hits); what lies behind MOST_BYTES is skipped."""
+        """(records, bytes, hits); records beyond the byte limit are skipped."""
         records, size, hits = 0, 0, list[Hit]()
         left = {part.place: part.size for part in ranges}
         async with fetching(self._client, ranges, self._search.committed, lambda what: None) as fetcher:
-            while not fetcher.is_done and size < MOST_BYTES:
+            while not fetcher.is_done and size < MAX_BYTES:
                 for found in await fetcher.next():
                     section = Section(*found)
                     size += section.bytes
@@ -123,12 +111,10 @@ class Tail:
         return sorted(hits, key=lambda hit: hit.timestamp)[-self._most :]
 
 
-
-
 # -- Connections to clusters of a search process: one client for each login, closed when it was idle ---
 
 IDLE_SECONDS = 60.0
-MOST = 16
+MAX = 16
 
 
 @dataclass
@@ -139,7 +125,7 @@ class _Kept:
 
 
 class Clients:
-    """A login is known by all that it says, password included: nobody gets the connection of another."""
+    """Keyed by the whole login, password included, so that connections are never shared between users."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, _Kept] = {}
@@ -164,7 +150,7 @@ class Clients:
             kept.closing = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop, login)
 
     def _make_room(self) -> None:
-        if len(self._kept) >= MOST:
+        if len(self._kept) >= MAX:
             idle = [login for login, kept in self._kept.items() if not kept.users]
             for login in idle[:1]:
                 self._drop(login)
@@ -175,10 +161,9 @@ class Clients:
         task.add_done_callback(self._tasks.discard)
 
 
-
 PIPE_BYTES = 1 << 20
 MOST_JOBS, MOST_EXPORTS = 8, 4
-PATIENCE = 10.0
+TIMEOUT = 10.0
 _UNLIMITED = asyncio.Semaphore(1 << 30)
 
 
@@ -188,7 +173,7 @@ class Server:
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
         self._clients = Clients()
-        self._registries: dict[Registry, Schemas] = {}
+        self._registries: dict[Registry, RegistryReader] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
         self._others, self._exports = asyncio.Semaphore(MOST_JOBS), asyncio.Semaphore(MOST_EXPORTS)
@@ -237,7 +222,7 @@ class Server:
             else self._others
         )
         try:
-            await asyncio.wait_for(turns.acquire(), PATIENCE)
+            await asyncio.wait_for(turns.acquire(), TIMEOUT)
         except TimeoutError:
             raise SearchFailedError(
                 "too many searches and exports are running: try again in a moment"
@@ -251,7 +236,7 @@ class Server:
         client = self._clients.borrow(message.login)
         try:
             job, send = message.job, self._sender(message.number)
-            schemas = self._schemas(message.registry)
+            schemas = self._schemas(message.registry, job.search)
             if isinstance(job, TailJob):
                 await Tail(client, job, schemas, send, message.number).run()
                 return []
@@ -283,10 +268,12 @@ class Server:
 
         return send
 
-    def _schemas(self, registry: Registry) -> Schemas | None:
-        if registry.url and registry not in self._registries:
-            self._registries[registry] = Schemas(registry)
-        return self._registries.get(registry)
+    def _schemas(self, registry: Registry, search: Search) -> Schemas | None:
+        if not registry.url:
+            return None
+        if registry not in self._registries:
+            self._registries[registry] = RegistryReader(registry)
+        return Schemas(self._registries[registry], search)
 
 
 def _ranges(topic: str, given: list[Range]) -> list[OffsetRange]:

@@ -1,4 +1,4 @@
-"""Keys, values and headers as people read them: JSON, what a schema says, text; hexadecimal for the rest."""
+"""Formats keys, values and headers: JSON, decoded by schema, text, otherwise hexadecimal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient
+from barnabas.client.schemas.serdes import Decoder, plain
+from barnabas.client.schemas.subjects import topic_of
 from barnabas.services.console.scanning.messages import Registry
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, Shown
 from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
-from barnabas.client.schemas.serdes import Decoder, plain
 
 NULL = Shown("null")
 REGISTRY_TIMEOUT = 3.0
@@ -22,7 +23,11 @@ REGISTRY_PAUSE = 10.0  # seconds without a question to a registry that did not a
 _json = msgspec.json.Decoder()
 
 
-class Schemas:
+OWNERS_SECONDS = 30.0
+MAX_OWNERS = 10_000
+
+
+class RegistryReader:
     """A registry that is asked from search processes; one that is away is not asked for every record."""
 
     def __init__(self, registry: Registry) -> None:
@@ -34,11 +39,12 @@ class Schemas:
             timeout=REGISTRY_TIMEOUT,
         )
         self._decoder = Decoder(self._client)
+        self._owners: dict[int, tuple[float, frozenset[str]]] = {}
         self._away_until = 0.0
         self._problem = ""
 
     def decode(self, data: bytes) -> Any:
-        """What was written, of bytes that begin with the id of a schema; ValueError says why not."""
+        """Decode bytes that begin with a schema id; raises ValueError with the reason on failure."""
         if time.monotonic() < self._away_until:
             raise ValueError(self._problem)
         try:
@@ -55,12 +61,48 @@ class Schemas:
         schema = self._client.schema(schema_id)
         return schema.type.lower(), schema.text
 
+    def owners(self, schema_id: int) -> frozenset[str]:
+        """The subjects that have this schema; ValueError if the registry does not say."""
+        until, found = self._owners.get(schema_id, (0.0, frozenset[str]()))
+        if time.monotonic() < until:
+            return found
+        try:
+            found = self._client.subjects_of(schema_id)
+        except ClientError as error:
+            raise ValueError(str(error)) from error
+        if len(self._owners) >= MAX_OWNERS:
+            self._owners.clear()
+        self._owners[schema_id] = time.monotonic() + OWNERS_SECONDS, found
+        return found
+
     def close(self) -> None:
         self._client.close()
 
 
+class Schemas:
+    """The schemas that one visitor may read. The registry is asked with the console's login, which may read more: a
+    record of the visitor's own topic can name the id of any schema."""
+
+    def __init__(self, reader: RegistryReader, search: Search) -> None:
+        self._reader, self._topic, self._subjects = reader, search.topic, search.subjects
+
+    def decode(self, data: bytes) -> Any:
+        if self._subjects is not None and len(data) >= PREFIX:
+            self._check(int.from_bytes(data[1:PREFIX], "big"), self._subjects)
+        return self._reader.decode(data)
+
+    def schema(self, schema_id: int) -> tuple[str, str]:
+        """(format, text) of a schema that something was decoded with."""
+        return self._reader.schema(schema_id)
+
+    def _check(self, schema_id: int, allowed: frozenset[str]) -> None:
+        owners = self._reader.owners(schema_id)
+        if not any(subject in allowed or topic_of(subject) == self._topic for subject in owners):
+            raise ValueError(f"you may not read schema {schema_id}: it is of other topics")
+
+
 class Viewer:
-    """How one search shows records."""
+    """Formats the records of one search."""
 
     def __init__(self, search: Search, schemas: Schemas | None, *, value_is_masked: bool = False) -> None:
         self._how, self._schemas = search.decode, schemas
@@ -117,7 +159,7 @@ class Viewer:
         if form == "text" and _is_json(data):
             form = "json"
         elif self._how is Decode.JSON:
-            note = "it is no JSON"
+            note = "not valid JSON"
         return self._cut(form, text, size, note=note)
 
     def _by_schema(self, data: bytes) -> Shown:
