@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""Processes that run next to a cluster and talk to it as clients: console, schema registry, mirror, ingest agents."""

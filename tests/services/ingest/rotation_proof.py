@@ -25,8 +25,8 @@ from uuid import uuid4
 from confluent_kafka import Consumer
 
 from tests.broker_process import BrokerProcess
-from tests.services.ingest.processes import IngestProcess
 from tests.programs import SERVERS
+from tests.services.ingest.processes import IngestProcess
 
 KINDS = ("create", "copytruncate", "compress")
 TOPIC = "logs"
@@ -52,7 +52,7 @@ class Seen(threading.Thread):
             "topic.metadata.refresh.interval.ms": 500,
             "log_level": 1,
         }
-        self._consumer = Consumer({**settings, **more})  # type: ignore[dict-item]
+        self._consumer = Consumer({**settings, **more})
         self._consumer.subscribe([TOPIC])
         self._over = threading.Event()
         self.numbers: list[int] = []

@@ -106,7 +106,7 @@ def read_until(bootstrap: str, topic: str, enough: Callable[[list[Found]], bool]
     try:
         while not enough(found) and time.monotonic() < deadline:
             found += [
-                Found(each.key(), each.value() or b"", dict(each.headers() or ()))
+                Found(each.key(), each.value() or b"", dict(each.headers() or ()))  # type: ignore[arg-type]
                 for each in consumer.consume(1000, 0.2)
                 if each.error() is None
             ]

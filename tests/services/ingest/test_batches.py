@@ -3,11 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.batches import batches_of, largest_record
-from barnabas.services.ingest.batches import Topics, _Topic
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records
+from barnabas.services.ingest.batches import Topics, _Topic, batches_of, largest_record
 
 MOST = 2000
 TOPICS = Topics({"t": _Topic(4, MOST)})

@@ -17,15 +17,15 @@ from uuid import uuid4
 import pytest
 import requests
 
+from barnabas.common.clock import HAS_BOOT_CLOCK
 from barnabas.config.setting import ConfigError
+from barnabas.security.tls.authority import Authority
 from barnabas.services.ingest.http.settings import HttpSettings
 from barnabas.services.ingest.http.source import HttpSource
-from barnabas.web import uvicorn_protocol as web_protocol
-from barnabas.security.tls.authority import Authority
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
-from tests.services.ingest.running import Found, RunningAgent, eventually, read_records
 from tests.programs import find
+from tests.services.ingest.running import Found, RunningAgent, eventually, read_records
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -47,7 +47,7 @@ def wait_until_up(source: HttpSource) -> None:
     eventually(lambda: requests.get(f"{source.url}/health", timeout=30).status_code == 200, "it is up")
 
 
-def post(source: HttpSource, body: object, **headers: str) -> requests.Response:
+def post(source: HttpSource, body: Any, **headers: str) -> requests.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return requests.post(source.url, json=body, headers=named, timeout=60)
 
@@ -168,7 +168,8 @@ def test_other_paths_and_methods(http: HttpSource) -> None:
 
 
 def _connected(http: HttpSource) -> socket.socket:
-    connection = socket.create_connection(tuple(http.endpoints[0]))
+    host, port = http.endpoints[0]
+    connection = socket.create_connection((host, port))
     connection.settimeout(60)
     return connection
 
@@ -192,18 +193,16 @@ def test_a_body_that_is_half_there_writes_nothing(http: HttpSource, embedded: Em
     assert found_in(embedded.bootstrap_servers, http, 1) == ["good"]
 
 
-def test_a_client_that_never_asks_is_closed_and_there_are_not_too_many(
-    embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web_protocol, "HEAD_SECONDS", 1.0)
-    http = door(connections=3)
+def test_a_client_that_never_asks_is_closed_and_there_are_not_too_many(embedded: EmbeddedBroker) -> None:
+    http = door(connections=3, incomplete_per_address=3, head_timeout=1.0)
     with RunningAgent(embedded.bootstrap_servers, [http]):
         wait_until_up(http)
         silent, trickling = _connected(http), _connected(http)
         trickling.sendall(b"POST / HT")
-        for each in (silent, trickling):
-            assert _is_closed(each)
-            each.close()
+        assert _is_closed(silent)
+        assert b" 408 " in trickling.recv(4096)
+        silent.close()
+        trickling.close()
         idle = [_connected(http) for _ in range(10)]
         assert sum(_is_closed(each, 0.5) for each in idle) >= 7
         for each in idle:
@@ -231,6 +230,17 @@ def test_the_same_idempotency_key_writes_once(http: HttpSource, embedded: Embedd
     assert post(http, [3], Idempotency_Key="k2").status_code == 200
     assert sorted(found_in(embedded.bootstrap_servers, http, 3)) == [1, 2, 3]
     assert (http.counts.replayed, http.counts.keys) == (1, 2)
+
+
+@pytest.mark.skipif(not HAS_BOOT_CLOCK, reason="the time since boot is not known here")
+def test_a_key_outlives_a_clock_that_jumps_ahead(
+    http: HttpSource, embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert post(http, "once", Idempotency_Key="k").status_code == 200
+    seconds, nanoseconds, month = time.time, time.time_ns, 30 * 24 * 3600
+    monkeypatch.setattr(time, "time", lambda: seconds() + month)
+    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + month * 10**9)
+    assert post(http, "once", Idempotency_Key="k").headers.get("Idempotent-Replay") == "true"
 
 
 def test_a_key_is_known_to_the_next_process_of_the_agent(embedded: EmbeddedBroker) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from barnabas.services.ingest.metrics import METRICS
 
-DOCS = Path(__file__).parents[2] / "docs" / "ingest.md"
+DOCS = Path(__file__).parents[3] / "docs" / "ingest.md"
 
 
 def test_every_metric_is_in_the_documentation() -> None:

@@ -18,12 +18,12 @@ from barnabas.client.fetching import FetchSettings, fetch
 from barnabas.client.mirrors.store import State
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.common.types import TopicPartition
+from barnabas.records.batch import iterate_headers
 from barnabas.services.mirror.partition import MirrorPartition
 from barnabas.services.mirror.runner import LinkRunner, open_link, run_links
 from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
-from barnabas.records.batch import iterate_headers
 from barnabas.testing.loop_thread import LoopThread
-from barnabas.common.types import TopicPartition
 
 DEADLINE = 60.0
 READY = "Ctrl-C stops it."

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.client.groups import commit_offsets
+from barnabas.common.types import TopicPartition
 from barnabas.services.mirror.checkpoints import Checkpoint, encode_checkpoint
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from benchmarks.subjects.mirrors import MIRROR_MAKER_LIBS, reason_mirror_maker_is_missing
 from tests.services.mirror.mirror_process import MirrorThread, ask, until
 from tests.services.mirror.test_following import settings

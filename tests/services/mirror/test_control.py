@@ -13,10 +13,12 @@ from confluent_kafka import Producer
 import barnabas.services.mirror.fetching as fetching
 from barnabas.client.admin import create_topic
 from barnabas.client.mirrors.store import State
+from barnabas.protocol.api import ApiKey
 from barnabas.services.mirror.partition import Fetched
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.cli.conftest import Cli
+from tests.frame_proxy import proxied_broker
 from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, until
 from tests.services.mirror.test_following import settings, there
 from tests.services.mirror.test_producing import Reader, produce
@@ -104,6 +106,38 @@ def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
         with MirrorProcess(theirs, ours) as waiting:
             until(lambda: any("Waiting for" in line for line in waiting.lines))
             assert waiting.stop() == 0
+
+
+def test_a_mirror_waits_for_a_source_that_goes_down_while_it_waits_for_the_target(
+    tmp_path: Path, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    with BrokerProcess(tmp_path / "source") as source, BrokerProcess(tmp_path / "target") as target:
+        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        ask(theirs, lambda client: create_topic(client, name, partitions=1))
+        target.kill()
+        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+            until(lambda: any("Waiting for the target" in line for line in mirror.lines))
+            source.kill()
+            target.start()
+            until(lambda: any("Waiting for the source" in line for line in mirror.lines))
+            source.start()
+            until(lambda: ends(ours, name) == [0])
+            assert mirror.stop() == 0
+
+
+def test_a_mirror_that_starts_survives_lost_connections_to_the_target(
+    source: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    source.create_topic(name, partitions=1)
+    with proxied_broker() as (target, proxy):
+        # The mirror's own topic and that of its status.
+        lost = [proxy.hold(ApiKey.CREATE_TOPICS) for _ in range(2)]
+        with MirrorProcess(source.bootstrap_servers, target.bootstrap_servers, "--topics", name) as mirror:
+            until(lambda: ends(target.bootstrap_servers, name) == [0])
+            assert all(each.is_taken for each in lost)
+            assert mirror.stop() == 0
 
 
 def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(

@@ -22,16 +22,16 @@ from barnabas.client.admin import (
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets, committed_offsets
 from barnabas.client.mirrors.control import mirrors_of, pause, resume
-from barnabas.client.mirrors.requests import describe_mirrors
+from barnabas.client.mirrors.requests import LinkName, act_on_mirrors, describe_mirrors, fail_partitions
 from barnabas.client.mirrors.store import State
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
 from barnabas.services.mirror.configs import own_settings
 from barnabas.services.mirror.partition import Following
 from barnabas.services.mirror.plan import PlanError
 from barnabas.services.mirror.runner import open_link
 from barnabas.services.mirror.settings import MirrorSettings, parse_source
-from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.apache_kafka import ApacheKafka
 from tests.broker_process import BrokerProcess
 from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, starts, until
@@ -139,6 +139,25 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
         ask(ours, lambda client: do(client, resume))
         produce(theirs, name, ["three"])
         there(ours, name, [3])
+
+
+def test_one_order_resumes_a_failed_partition_whose_source_was_away(
+    source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
+) -> None:
+    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    source.create_topic(name, partitions=1)
+    with MirrorThread(theirs, ours, settings(name)):
+        there(ours, name, [0])
+
+    async def fail_and_resume(client: Client) -> list[str]:
+        (mirror,) = await mirrors_of(client, "src", name)
+        link = LinkName(mirror.link, mirror.source_cluster)
+        (await act_on_mirrors(client, link, MirrorAction.SOURCE_UNAVAILABLE, [name])).raise_first()
+        (await fail_partitions(client, link, {name: {0: "a test says so"}})).raise_first()
+        await resume(client, await mirrors_of(client, "src", name))
+        return [mirror.state for mirror in await mirrors_of(client, "src", name)]
+
+    assert ask(ours, fail_and_resume) == ["ACTIVE"]
 
 
 def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client.metadata import Partition, Topic
+from barnabas.common.types import new_uuid
 from barnabas.services.mirror.plan import Origin, PlanError, Planner, Rules
 from barnabas.services.mirror.settings import check_sources, parse_source
-from barnabas.common.types import new_uuid
 
 
 def topic(name: str, *, internal: bool = False) -> Topic:

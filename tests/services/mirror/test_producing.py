@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,8 +16,10 @@ from barnabas.client.groups import committed_offsets
 from barnabas.client.mirrors.control import failover as fail_over
 from barnabas.client.mirrors.control import mirrors_of, pause, resume
 from barnabas.client.status import read_statuses
+from barnabas.protocol.api import ApiKey
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
+from tests.frame_proxy import FrameProxy
 from tests.services.mirror.mirror_process import MirrorProcess, ask, ends, until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -58,7 +62,7 @@ class Reader:
             }
         )
         self.consumer.subscribe([topic])
-        self.seen: list[tuple[int, str, dict[str, bytes]]] = []
+        self.seen: list[tuple[int, str, dict[str, Any]]] = []
 
     def read(self, count: int) -> list[str]:
         """The next values; all of them, or an error after the deadline."""
@@ -69,7 +73,7 @@ class Reader:
                 if message.error() is not None or message.partition() != 0:
                     continue
                 headers = dict(message.headers() or [])
-                self.seen.append((message.offset(), (message.value() or b"").decode(), headers))
+                self.seen.append((message.offset() or 0, (message.value() or b"").decode(), headers))
             return len(self.seen) - before >= count
 
         until(enough)
@@ -218,3 +222,34 @@ def test_two_mirrors_of_one_link_that_produce_end_with_a_sentence_and_every_reco
         reader = Reader(ours, name)
         assert reader.read(len(sent)) == sent
         reader.close()
+
+
+@pytest.mark.java
+def test_a_late_commit_leaves_the_next_transaction_alone_where_kafka_has_transactions_v1(
+    source: EmbeddedBroker, new_name: Callable[[], str], tmp_path: Path
+) -> None:
+    """Kafka 4 lists EndTxn 5 although `transaction.version` is 0."""
+    name = new_name()
+    source.create_topic(name, partitions=1)
+    with FrameProxy() as proxy:
+        settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+        with (
+            ApacheKafka(
+                tmp_path, heap="256m", settings=settings, features={"transaction.version": 0}
+            ) as kafka,
+            MirrorProcess(source.bootstrap_servers, kafka.bootstrap_servers, "--topics", name) as mirror,
+        ):
+            proxy.forward_to("127.0.0.1", kafka.port)
+            late = proxy.hold(ApiKey.END_TXN)
+            produce(source.bootstrap_servers, name, ["one"])
+            reader = Reader(kafka.bootstrap_servers, name)
+            assert reader.read(1) == ["one"]
+            assert late.version < 5
+            # Of the second transaction: between the records and the position behind them.
+            proxy.before(ApiKey.PRODUCE, 2, late.deliver, containing=b"mirror.src")
+            produce(source.bootstrap_servers, name, ["two"])
+            assert reader.read(1) == ["two"]
+            produce(source.bootstrap_servers, name, ["three"])
+            assert reader.read(1) == ["three"]
+            reader.close()
+            assert mirror.stop() == 0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
-from barnabas.client.mirrors.store import State
+from barnabas.client.cluster import Client
+from barnabas.client.mirrors.control import failover, mirrors_of
+from barnabas.client.mirrors.store import ACLS, MirrorStore, State, key_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
@@ -125,3 +128,68 @@ def test_acls_of_mirrored_topics_follow_and_others_are_left_alone(
             until(lambda: "User:a" not in users())
             assert {"User:b", "User:own"} <= users()
     change(guarded, removed=(*OF_SOURCE, *admin, *creating))
+
+
+def binding(topic: str, user: str, *, prefixed: bool = False, denied: bool = False) -> AclBinding:
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    permission = Permission.DENY if denied else Permission.ALLOW
+    return AclBinding(Kind.TOPIC, topic, pattern, f"User:{user}", "*", Op.READ, permission)
+
+
+@pytest.mark.parametrize("rest", [None, b"[[1,2]]", b"{"], ids=["acls", "another shape", "not JSON"])
+def test_acls_of_topics_that_are_not_mirrored_stay_whatever_the_mirrors_topic_lists(
+    new_name: Callable[[], str], rest: bytes | None
+) -> None:
+    """Whoever may write `__barnabas_mirror` must not choose which ACLs are deleted, nor end the mirror."""
+    name, guards = new_name(), {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    precious = [
+        binding("secrets", "mallory", denied=True),
+        binding(name, "mallory", prefixed=True, denied=True),
+        binding("*", "auditor"),
+    ]
+    with EmbeddedBroker(guards) as source, EmbeddedBroker(guards) as target:
+        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        source.create_topic(name, partitions=1)
+        ask(theirs, lambda client: create_acls(client, [binding(name, "a"), binding(name, "b")]))
+        ask(ours, lambda client: create_acls(client, precious))
+
+        async def forge(client: Client) -> None:
+            store = MirrorStore(client, "src")
+            await store.open()
+            value = rest or msgspec.json.encode([*precious, binding(name, "gone")])
+            await store.write([(key_of("src", ACLS), value)])
+
+        def acls() -> set[AclBinding]:
+            return set(ask(ours, lambda client: describe_acls(client, AclFilter())))
+
+        ask(ours, forge)
+        with MirrorThread(theirs, ours, settings(name)):
+            until(lambda: {binding(name, "a"), binding(name, "b")} <= acls())
+            ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
+            until(lambda: binding(name, "a") not in acls())
+            assert acls() == {*precious, binding(name, "b")}
+
+
+def test_a_promoted_topic_keeps_its_acls(new_name: Callable[[], str]) -> None:
+    name, guards = new_name(), {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    other = new_name()
+    with EmbeddedBroker(guards) as source, EmbeddedBroker(guards) as target:
+        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        for each in (name, other):
+            source.create_topic(each, partitions=1)
+        ask(theirs, lambda client: create_acls(client, [binding(name, "a"), binding(other, "a")]))
+
+        def acls() -> set[AclBinding]:
+            return set(ask(ours, lambda client: describe_acls(client, AclFilter())))
+
+        async def promote(client: Client) -> None:
+            await failover(client, await mirrors_of(client, "src", name))
+
+        with MirrorThread(theirs, ours, settings(f"{name}|{other}")) as mirror:
+            until(lambda: acls() == {binding(name, "a"), binding(other, "a")})
+            ask(ours, promote)
+            until(lambda: mirror.partitions(State.STOPPED))
+            ask(theirs, lambda client: create_acls(client, [binding(other, "b")]))
+            ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
+            until(lambda: binding(other, "b") in acls() and binding(other, "a") not in acls())
+            assert binding(name, "a") in acls()

@@ -6,7 +6,6 @@ that is slow or away stops the reading. After a failure the agent begins again, 
 
 from __future__ import annotations
 
-
 import asyncio
 import time
 from collections import deque
@@ -20,12 +19,12 @@ from barnabas.client.producing.transactional import FENCED
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.status import State
 from barnabas.common.errors import KafkaError
-from barnabas.services.ingest.delivery import Collected, Delivery
-from barnabas.services.ingest.batches import Topics, find_topics
 from barnabas.common.safe_logging import safe_logger
-
+from barnabas.services.ingest.batches import Topics, find_topics
+from barnabas.services.ingest.delivery import Collected, Delivery
 
 # -- What an agent cannot mend by itself ---------------------------------------------------------------
+
 
 class IngestError(Exception):
     """Its text says what to do."""
@@ -45,7 +44,6 @@ class NoProcError(IngestError):
 
     def __init__(self, folder: str) -> None:
         super().__init__(f"there is no {folder}/stat: `ingest host` reads what Linux counts; run it on Linux")
-
 
 
 TRANSACTION_BYTES = 4 * 1024 * 1024

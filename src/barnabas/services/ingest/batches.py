@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
 from barnabas.client.admin import BROKER_DEFAULT, setting_of_topics
 from barnabas.client.cluster import Client
+from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.client.settled_table import create_if_missing
 from barnabas.common.errors import ErrorCode, KafkaError
-
-from collections.abc import Iterator, Sequence
-
-from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.blocks import Block
 from barnabas.records.builder import encode_record, largest_encoded_size
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Record
-
 
 # -- What an agent knows of the topics it writes to ----------------------------------------------------
 
@@ -71,8 +68,7 @@ async def _limits(client: Client, names: list[str]) -> dict[str, int]:
     return limits
 
 
-
-MOST_RECORDS = 8192
+MAX_RECORDS = 8192
 """Of one batch, as in `records/lines`."""
 USUAL_BYTES = 1024 * 1024
 
@@ -111,7 +107,7 @@ def _groups(records: list[Record], most_bytes: int) -> Iterator[list[Record]]:
     size = 0
     for record in records:
         needed = largest_encoded_size(record)
-        if group and (size + needed > most_bytes or len(group) == MOST_RECORDS):
+        if group and (size + needed > most_bytes or len(group) == MAX_RECORDS):
             yield group
             group, size = [], 0
         group.append(record)

@@ -8,17 +8,15 @@ begins again from the positions that are stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client
-from barnabas.client.producing.batch_producer import Sealable, TransactionalBatchProducer
+from barnabas.client.producing.batch_producer import RecordBatch, Sealable, TransactionalProducer
 from barnabas.client.producing.record_accumulator import partition_for_key
-from barnabas.client.producing.transactional import Transactions
 from barnabas.client.settled_table import CompactedTable, create_if_missing
-from barnabas.records.builder import build_batch
-from barnabas.records.record import Record
 from barnabas.common.types import TopicPartition
+from barnabas.records.record import Record
 
 POSITIONS_TOPIC = "__barnabas_ingest"
 POSITIONS_PARTITIONS = 8
@@ -29,31 +27,6 @@ TOPIC_SETTINGS = {
 }
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default of transaction.timeout.ms
 _SEPARATOR = "\x00"
-
-
-class RecordBatch:
-    """A few records that wait for a producer's id."""
-
-    __slots__ = ("_records", "place")
-
-    def __init__(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        self.place = place
-        self._records = records
-
-    @property
-    def count(self) -> int:
-        return len(self._records)
-
-    def seal(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
-    ) -> bytearray:
-        return build_batch(
-            self._records,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
-        )
 
 
 @dataclass(slots=True)
@@ -111,14 +84,14 @@ class Delivery:
         self._client = client
         self._agent = agent
         self._place = TopicPartition(POSITIONS_TOPIC, 0)
-        self._producer: TransactionalBatchProducer | None = None
+        self._producer: TransactionalProducer | None = None
 
     async def begin(self) -> dict[str, dict[str, bytes]]:
         """The stored positions, by source and by the source's own key."""
         await create_if_missing(self._client, POSITIONS_TOPIC, POSITIONS_PARTITIONS, TOPIC_SETTINGS)
-        transactions, name = Transactions(self._client), f"ingest.{self._agent}"
-        identity = await transactions.initialize(name, TRANSACTION_TIMEOUT_MS)
-        self._producer = TransactionalBatchProducer(transactions, identity, name)
+        self._producer = await TransactionalProducer.take(
+            self._client, f"ingest.{self._agent}", TRANSACTION_TIMEOUT_MS
+        )
         count = len((await self._client.topics([POSITIONS_TOPIC]))[POSITIONS_TOPIC].partitions)
         self._place = TopicPartition(POSITIONS_TOPIC, partition_for_key(self._agent.encode(), count))
         prefix = f"{self._agent}{_SEPARATOR}".encode()
@@ -138,10 +111,10 @@ class Delivery:
             for source, each in collected.items()
             for key, value in each.positions.items()
         ]
-        if positions:
-            batches.append(RecordBatch(self._place, positions))
         await self._producer.send(batches)
-        await self._producer.end(committed=True)
+        if positions:  # last: they must not be there without all records before them
+            await self._producer.send([RecordBatch(self._place, positions)])
+        await self._producer.commit()
 
 
 def _by_source(values: Mapping[bytes, bytes]) -> dict[str, dict[str, bytes]]:

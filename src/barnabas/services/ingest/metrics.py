@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from barnabas.client.status import Part, Status
-from barnabas.services.ingest.agent import Agent, Source, SourceCounts
 from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Metric, counter, gauge
 from barnabas.metrics.process import open_files, resident_memory
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample, counter, gauge
+from barnabas.services.ingest.agent import Agent, Source, SourceCounts
 
 RECORDS = counter("barnabas_ingest_records_total", "Records in the topics, dead letters included.", "source")
 BYTES = counter("barnabas_ingest_bytes_total", "Bytes that were read, and are in the topics.", "source")

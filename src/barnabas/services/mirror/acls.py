@@ -2,7 +2,8 @@
 
 Whatever covers a topic at the source, by its name, by a prefix or by `*`, becomes an ACL of exactly that topic in the
 target: a prefix there could cover topics that are none of the source's. Only ACLs that the mirror has made are removed
-again.
+again, and only those of exactly a topic that it mirrors now. Who may write `__barnabas_mirror`, where they are listed,
+cannot have others deleted, and a topic that was promoted keeps those that it has.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ async def follow_acls(source: Client, target: Client, store: MirrorStore, names:
             raise
         return f"ACLs are not mirrored: {error}"
     wanted, made = wanted_acls(theirs, names), _made(store)
-    new, surplus = wanted - ours, (made & ours) - wanted
-    if new or made - wanted:
+    new, surplus = wanted - ours, _of_topics(made & ours, set(names.values())) - wanted
+    remembered = (made & ours) | new
+    if remembered != made:
         # Written down first: one that is written down and was never made is removed by nobody.
-        await store.put({(ACLS,): [astuple(acl) for acl in sorted((made & ours) | new)]})
+        await store.put({(ACLS,): [astuple(acl) for acl in sorted(remembered)]})
     try:
         if new:
             await create_acls(target, sorted(new))
@@ -69,4 +71,15 @@ async def follow_acls(source: Client, target: Client, store: MirrorStore, names:
 
 
 def _made(store: MirrorStore) -> set[AclBinding]:
-    return {AclBinding(*acl) for acl in store.get(ACLS) or ()}
+    return set(store.get(ACLS, value_type=list[AclBinding]) or ())
+
+
+def _of_topics(acls: set[AclBinding], topics: set[str]) -> set[AclBinding]:
+    """Those of exactly one of these topics."""
+    return {
+        acl
+        for acl in acls
+        if acl.resource_type == ResourceType.TOPIC
+        and acl.pattern_type == PatternType.LITERAL
+        and acl.name in topics
+    }

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, error_code
-from barnabas.client.producing.batch_sender import MOST_BYTES
+from barnabas.client.producing.batch_sender import MAX_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.mirror.partition import Payload, TargetPosition
-from barnabas.services.mirror.plan import MirroredTopicIds
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import (
     AppendedPartition,
     AppendMirroredRequest,
@@ -22,7 +21,8 @@ from barnabas.protocol.messages.mirror import (
     MirroredPartition,
     MirroredTopic,
 )
-from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.partition import Payload, TargetPosition
+from barnabas.services.mirror.plan import MirroredTopicIds
 
 STALE = frozenset(
     {
@@ -84,7 +84,7 @@ class AppendingTarget:
             except KafkaError as error:
                 failed[payload.place] = TargetPosition(-1, -1, False, error.code, str(error))
                 continue
-            if sizes[leader] + size > MOST_BYTES and parts[leader][-1]:
+            if sizes[leader] + size > MAX_BYTES and parts[leader][-1]:
                 parts[leader].append([])
                 sizes[leader] = 0
             parts[leader][-1].append(payload)

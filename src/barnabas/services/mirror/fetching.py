@@ -14,9 +14,9 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
-from barnabas.client.producing.batch_sender import MOST_BYTES
+from barnabas.client.producing.batch_sender import MAX_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.mirror.partition import Fetched
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -25,7 +25,7 @@ from barnabas.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from barnabas.common.types import TopicPartition, Uuid
+from barnabas.services.mirror.partition import Fetched
 
 FIRST_EPOCH = 0  # asks for a session
 LAST_EPOCH = 0x7FFFFFFF
@@ -52,7 +52,7 @@ class FetchRange(NamedTuple):
 class FetchLimits:
     max_wait: float = 0.5
     max_bytes: int = 8 * 1024 * 1024
-    partition_bytes: int = MOST_BYTES
+    partition_bytes: int = MAX_BYTES
     """What goes on in one request."""
     committed_only: bool = False
 
@@ -71,7 +71,9 @@ class FetchSession:
         self._epoch = FIRST_EPOCH
         self._known: dict[TopicPartition, FetchRange] = {}
 
-    async def fetch(self, wanted: Mapping[TopicPartition, FetchRange]) -> list[tuple[TopicPartition, Fetched]]:
+    async def fetch(
+        self, wanted: Mapping[TopicPartition, FetchRange]
+    ) -> list[tuple[TopicPartition, Fetched]]:
         """What is new, at the latest after `max_wait`. Partitions that have nothing new may be missing."""
         request = self.request(wanted)
         try:
@@ -181,7 +183,9 @@ def _fetch_topics(changed: Mapping[TopicPartition, FetchRange], partition_bytes:
     return list(topics.values())
 
 
-def _forgotten(gone: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]) -> list[ForgottenTopic]:
+def _forgotten(
+    gone: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]
+) -> list[ForgottenTopic]:
     topics: dict[str, ForgottenTopic] = {}
     for place in gone:
         topic = topics.setdefault(

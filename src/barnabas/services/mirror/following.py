@@ -6,19 +6,23 @@ from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.groups import Commit
-from barnabas.client.mirrors.store import State
-from barnabas.client.mirrors.store import MirrorStore
+from barnabas.client.mirrors.store import MirrorStore, State
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.client.producer import Producer
 from barnabas.client.settled_table import create_if_missing
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.mirror.checkpoints import TOPIC_SETTINGS, Checkpoint, checkpoints_topic, encode_checkpoint
+from barnabas.common.regex import compile_pattern
+from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.checkpoints import (
+    TOPIC_SETTINGS,
+    Checkpoint,
+    checkpoints_topic,
+    encode_checkpoint,
+)
 from barnabas.services.mirror.groups import Bounds, GroupFollower, target_commit
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.producing import ProducingTarget
 from barnabas.services.mirror.settings import MirrorSettings
-from barnabas.common.regex import compile_pattern
-from barnabas.common.types import TopicPartition
 
 
 class Followers:

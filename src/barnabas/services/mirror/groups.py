@@ -15,14 +15,14 @@ from barnabas.client.cluster import Client, raise_for
 from barnabas.client.groups import Commit, commit_offsets, find_coordinator, list_groups
 from barnabas.client.mirrors.store import GROUP, MirrorStore
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.mirror.checkpoints import Checkpoint
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.checkpoints import Checkpoint
 
 AT_ONCE = 200  # groups in one request
 WITHOUT_OFFSETS = "share"
@@ -173,7 +173,7 @@ class GroupFollower:
         return (await commits_of(self._target, [(coordinator, group)])).get(group, {})
 
     def _written(self, group: str) -> dict[TopicPartition, list[int]]:
-        stored = self._store.get(GROUP, group) or []
+        stored = self._store.get(GROUP, group, value_type=list[tuple[str, int, list[int]]]) or []
         return {TopicPartition(topic, index): offsets for topic, index, offsets in stored}
 
     async def _remember(self, group: str, current: Commits, wanted: Commits) -> None:

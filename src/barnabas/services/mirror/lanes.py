@@ -17,10 +17,10 @@ from barnabas.client.mirrors.store import State
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.mirror.fetching import FetchLimits, FetchSession, FetchRange, log_starts, with_bounds
+from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.fetching import FetchLimits, FetchRange, FetchSession, log_starts, with_bounds
 from barnabas.services.mirror.partition import FORBIDDEN, Fetched, MirrorPartition, Payload
 from barnabas.services.mirror.plan import MirroredTopicIds, Target
-from barnabas.common.types import TopicPartition
 
 REST_SECONDS = 0.5
 """Of a partition whose fetch or append was refused, before it is asked for again."""
@@ -112,7 +112,9 @@ class LeaderWorker:
             led = known.partitions.get(place.partition) if known is not None else None
             if led is not None and led.leader == self._leader:
                 source_id = topics[place.topic].source_id
-                found[place] = FetchRange(source_id, partition.position, partition.last_epoch, led.leader_epoch)
+                found[place] = FetchRange(
+                    source_id, partition.position, partition.last_epoch, led.leader_epoch
+                )
         return found
 
     async def _take(self, answers: Iterable[tuple[TopicPartition, Fetched]]) -> list[Payload]:

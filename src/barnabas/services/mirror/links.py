@@ -11,17 +11,15 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
 from barnabas.client.mirrors.requests import describe_mirrors, has_mirrors
-from barnabas.client.mirrors.store import State
-from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore
+from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore, State
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.services.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
 from barnabas.services.mirror.lanes import LinkState
 from barnabas.services.mirror.partition import Following, MirrorPartition
-from barnabas.services.mirror.plan import Origin, Plan, PlannedTopic, Planner
-from barnabas.services.mirror.plan import MirroredTopicIds
-from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.plan import MirroredTopicIds, Origin, Plan, PlannedTopic, Planner
 
 _logger = safe_logger(__name__)
 

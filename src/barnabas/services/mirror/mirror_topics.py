@@ -17,10 +17,10 @@ from barnabas.client.mirrors.requests import (
 )
 from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
 from barnabas.services.mirror.configs import Settings, to_follow
 from barnabas.services.mirror.plan import PlannedTopic
-from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
-from barnabas.common.types import TopicPartition
 
 STATES = {
     MirrorState.ACTIVE: State.ACTIVE,

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from barnabas.client.errors import RETRIABLE
 from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
-from barnabas.records.batch import HEADER_SIZE, MAGIC, SMALLEST_LENGTH, unpack_header
 from barnabas.common.types import TopicPartition
+from barnabas.records.batch import HEADER_SIZE, MAGIC, SMALLEST_LENGTH, unpack_header
 
 NO_EPOCH = -1
 UNKNOWN = -1

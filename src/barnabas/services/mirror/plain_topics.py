@@ -7,13 +7,12 @@ from typing import Any
 
 from barnabas.client.admin import create_partitions, create_topic
 from barnabas.client.cluster import Client
-from barnabas.client.mirrors.store import ALL, State
-from barnabas.client.mirrors.store import CONTROL, TOPIC, MirrorStore
+from barnabas.client.mirrors.store import ALL, CONTROL, TOPIC, MirrorStore, State
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.services.mirror.configs import Settings, to_follow
 from barnabas.services.mirror.plan import PlannedTopic
-from barnabas.common.types import TopicPartition
 
 
 class PlainTopics:
@@ -79,9 +78,9 @@ class PlainTopics:
     async def orders(self) -> dict[str, State]:
         """By the target's name."""
         await self._store.catch_up()
-        everything = self._store.get(CONTROL, ALL)
+        everything = self._store.get(CONTROL, ALL, value_type=State)
         return {
-            target: State(self._store.get(CONTROL, target) or everything or State.ACTIVE)
+            target: self._store.get(CONTROL, target, value_type=State) or everything or State.ACTIVE
             for target in self._names
         }
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
-from barnabas.services.mirror.partition import Payload, TargetPosition
-from barnabas.common.types import TopicPartition, Uuid
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.client.metadata import Topic
 from barnabas.common.regex import compile_pattern
-
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.services.mirror.partition import Payload, TargetPosition
 
 # -- What a lane needs of a target: where its partitions stand, and a way to append to them ------------
+
 
 class MirroredTopicIds(NamedTuple):
     """A topic of the source and its mirror."""
@@ -35,7 +32,6 @@ class Target(Protocol):
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
         """Where each partition stands afterwards, and what went wrong; a partition that is missing is unknown."""
         ...
-
 
 
 IDENTITY = "{topic}"

@@ -7,41 +7,35 @@ process had open is aborted before positions are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from barnabas.client.opening import check_batch
-from barnabas.services.mirror.partition import Payload
-from barnabas.records.batch import iterate_headers
-from barnabas.records.builder import build_batch, largest_encoded_size
-from barnabas.records.control import AbortedTransactions
-from barnabas.records.record import Record, iterate_records
-from barnabas.common.types import TopicPartition
-
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.mirrors.store import PLACE, POSITION, RUNS, MirrorStore, key_of, record_of
-from barnabas.client.producing.batch_producer import Placed, TransactionalBatchProducer
-from barnabas.client.producing.transactional import FENCED, Transactions
+from barnabas.client.opening import check_batch
+from barnabas.client.producing.batch_producer import Placed, TransactionalProducer
+from barnabas.client.producing.transactional import FENCED
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.records.batch import iterate_headers
+from barnabas.records.builder import build_batch, largest_encoded_size
+from barnabas.records.control import AbortedTransactions
+from barnabas.records.record import Record, iterate_records
 from barnabas.services.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
 from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.services.mirror.plan import MirroredTopicIds
-from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
-
-# -- Batches of the source as batches that a target numbers for itself: committed records, each with its provenance 
+# -- Batches of the source as batches that a target numbers for itself: committed records, each with its provenance
 
 PROVENANCE = "barnabas.mirror"
 """The header's value is CLUSTER/TOPIC/PARTITION/OFFSET of the first source."""
-MOST_BYTES = 900 * 1024
+MAX_BYTES = 900 * 1024
 """Of the records of a batch, so that with their new headers they stay below Kafka's `max.message.bytes`."""
 
 
@@ -104,12 +98,11 @@ def _split(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     first = size = 0
     for index, record in enumerate(records):
         needed = largest_encoded_size(record)
-        if index > first and size + needed > MOST_BYTES:
+        if index > first and size + needed > MAX_BYTES:
             yield records[first:index]
             first, size = index, 0
         size += needed
     yield records[first:]
-
 
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -137,7 +130,7 @@ class ProducingTarget:
         self._link = store.link
         self._cluster = source_cluster
         self._topics = topics
-        self._producer: TransactionalBatchProducer | None = None
+        self._producer: TransactionalProducer | None = None
         self._turn = asyncio.Lock()
         self._positions: dict[TopicPartition, Position] = {}
         self._stored: dict[TopicPartition, deque[tuple[int, int]]] = defaultdict(deque)
@@ -148,9 +141,9 @@ class ProducingTarget:
         self.bytes = 0
 
     async def begin(self) -> None:
-        transactions, name = Transactions(self._client), f"mirror.{self._link}"
-        identity = await transactions.initialize(name, TRANSACTION_TIMEOUT_MS)
-        self._producer = TransactionalBatchProducer(transactions, identity, name)
+        self._producer = await TransactionalProducer.take(
+            self._client, f"mirror.{self._link}", TRANSACTION_TIMEOUT_MS
+        )
         await self._store.open()
         self._positions = {
             TopicPartition(words[2], int(words[3])): msgspec.json.decode(value, type=Position)
@@ -192,18 +185,22 @@ class ProducingTarget:
         """One transaction. Whatever fails, all of it is fetched again, from the positions that are stored."""
         async with self._turn:
             if self._producer is None:
-                return {each.place: TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION) for each in payloads}
+                return {
+                    each.place: TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION)
+                    for each in payloads
+                }
             refused: dict[TopicPartition, TargetPosition] = {}
             batches = self._recoded(payloads, refused)
             taken = [each for each in payloads if each.place not in refused]
+            producer, self._producer = self._producer, None  # until it is known to have gone well
             try:
-                await self._commit(self._producer, taken, batches)
+                await self._commit(producer, taken, batches)
             except (ClientError, KafkaError) as error:
-                self._producer = None
                 self._note_fencing(error)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
                 lost = TargetPosition(-1, -1, False, code, str(error))
                 return {**{each.place: lost for each in taken}, **refused}
+            self._producer = producer
             return {**{each.place: self._standing(each.place) for each in taken}, **refused}
 
     def _recoded(
@@ -226,7 +223,7 @@ class ProducingTarget:
 
     async def _commit(
         self,
-        producer: TransactionalBatchProducer,
+        producer: TransactionalProducer,
         payloads: Sequence[Payload],
         batches: Mapping[TopicPartition, list[RecodedBatch]],
     ) -> None:
@@ -240,7 +237,7 @@ class ProducingTarget:
         if not entries:
             return
         await producer.send([RecodedBatch(PLACE, entries, 0)])
-        await producer.end(committed=True)
+        await producer.commit()
         self._positions.update(positions)
         for place, found in runs.items():
             self._remember(place, found)

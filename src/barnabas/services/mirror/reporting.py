@@ -10,8 +10,7 @@ from typing import Protocol
 from barnabas.client.mirrors.store import State
 from barnabas.client.status import Part, Status
 from barnabas.client.status import State as Word
-from barnabas.metrics.registry import Metric, counter, gauge
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample, counter, gauge
 from barnabas.services.mirror.lanes import LinkState
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.partition import MirrorPartition

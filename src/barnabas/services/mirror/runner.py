@@ -18,8 +18,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Topic
 from barnabas.client.mirrors.requests import has_mirrors
-from barnabas.client.mirrors.store import State
-from barnabas.client.mirrors.store import MirrorStore
+from barnabas.client.mirrors.store import MirrorStore, State
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.status import StatusReporter
@@ -111,7 +110,9 @@ class LinkRunner:
 
     def _lane(self, leader: int) -> LeaderWorker:
         topics = self.topics
-        return LeaderWorker(self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits)
+        return LeaderWorker(
+            self.clients.fetching, leader, topics.book, self.data, topics.raise_epochs, self._limits
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         try:
@@ -120,9 +121,8 @@ class LinkRunner:
             await self._lanes.stop()
 
     async def _work(self) -> None:
-        await self._store.open()
         # The first time whatever is wrong is the caller's to see, unless a cluster cannot be reached.
-        await retry(self._refresh, RetryPolicy(math.inf), self._note_start)
+        await retry(self._begin, RetryPolicy(math.inf), self._note_start)
         await self._attempt("orders", self.topics.obey)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
@@ -137,6 +137,10 @@ class LinkRunner:
             for task in loops:
                 task.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
+
+    async def _begin(self) -> None:
+        await self._store.open()
+        await self._refresh()
 
     async def _note_start(self, error: Exception) -> None:
         self._survive("refresh", error)
@@ -224,19 +228,24 @@ async def open_link(
     """Finds out what both sides are, when they can be reached; raises what a person must put right."""
     clients = Clients.of(source, target, security)
     try:
-        source_cluster = await _cluster_id(clients.source, f"the source {source.alias}", say)
-        target_cluster = await _cluster_id(clients.target, "the target", say)
-        await check_speaks_topic_ids(clients.source)
-        planner = Planner(settings.rules(source.alias), source_cluster, target_cluster)
-        produces = settings.merge or not await has_mirrors(clients.target)
+        at_source = _patient(f"the source {source.alias}", say)
+        at_target = _patient("the target", say)
+        source_cluster = await at_source(lambda: describe_cluster(clients.source))
+        target_cluster = await at_target(lambda: describe_cluster(clients.target))
+        await at_source(lambda: check_speaks_topic_ids(clients.source))
+        has_own_mirrors = await at_target(lambda: has_mirrors(clients.target))
+        planner = Planner(settings.rules(source.alias), source_cluster.cluster_id, target_cluster.cluster_id)
+        produces = settings.merge or not has_own_mirrors
         return LinkRunner(source.alias, settings, clients, planner, produces=produces)
     except BaseException:
         await clients.close()
         raise
 
 
-async def _cluster_id(client: Client, side: str, say: Callable[[str], None]) -> str:
-    """Waits for the cluster, and says so."""
+def _patient(
+    side: str, say: Callable[[str], None]
+) -> Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]:
+    """A caller of questions that waits for a cluster as long as it takes, and says so."""
     due = 0.0
 
     async def tell(error: Exception) -> None:
@@ -245,8 +254,7 @@ async def _cluster_id(client: Client, side: str, say: Callable[[str], None]) -> 
             due = time.monotonic() + AGAIN_SECONDS
             say(f"Waiting for {side}: {error}")
 
-    cluster = await retry(lambda: describe_cluster(client), RetryPolicy(math.inf), tell)
-    return cluster.cluster_id
+    return lambda ask: retry(ask, RetryPolicy(math.inf), tell)
 
 
 async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T | None:

@@ -12,8 +12,8 @@ import pytest
 
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
-from tests.services.ingest.processes import DEADLINE, IngestProcess, read_committed
 from tests.programs import find
+from tests.services.ingest.processes import DEADLINE, IngestProcess, read_committed
 
 PIECE = 1024 * 1024
 ENDLESS = 192 * PIECE
@@ -61,7 +61,7 @@ def test_an_agent_killed_again_and_again_writes_each_line_once(tmp_path: Path) -
             agent.start()
             add(log, turn * 4000, turn * 4000 + 2000)
             seen = turn * 4000 + 500
-            read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)
+            read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)  # type: ignore[misc]
             log.rename(tmp_path / f"app.log.{turn}")
             add(log, turn * 4000 + 2000, turn * 4000 + 4000)
             agent.kill()
@@ -79,7 +79,7 @@ def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
         agent.start()
         for turn in range(3):
             seen = turn * 1000 + 100
-            read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)
+            read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)  # type: ignore[misc]
             add(log, seen, seen + 1000)
             broker.kill()
             broker.start()

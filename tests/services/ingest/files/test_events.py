@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.files.events import Events, join_lines, separate_too_long, split_lines
 from barnabas.common.regex import compile_pattern
+from barnabas.services.ingest.files.events import Events, join_lines, separate_too_long, split_lines
 
 
 def test_a_line_without_a_newline_waits_unless_the_file_is_final() -> None:

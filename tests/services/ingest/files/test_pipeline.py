@@ -9,11 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.services.ingest.processes import IngestProcess
-from tests.pipelines.conftest import spark
 from tests.pipelines.library.workbench import Workbench
-
-__all__ = ["spark"]
+from tests.services.ingest.processes import IngestProcess
 
 SHOP = """\
 2026-11-16T01:02:03.123Z INFO order 7 placed by ann@example.com

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.services.ingest.delivery import Collected
-from barnabas.services.ingest.files.source import PIECE, FilesSettings, FilesSource
-from barnabas.services.ingest.files.tracking import SETTLED_SECONDS
-from barnabas.services.ingest.batches import Topics
 from barnabas.common.regex import compile_pattern
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import Record, iterate_records
+from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.files.source import PIECE, FilesSettings, FilesSource
+from barnabas.services.ingest.files.tracking import SETTLED_SECONDS
 
 ROOM = 64 * PIECE
 
@@ -59,6 +59,8 @@ class Reader:
         self.lines: list[str] = []
         self.dead: list[Record] = []
         self.restart()
+
+    source: FilesSource
 
     def restart(self) -> None:
         if self in READERS:

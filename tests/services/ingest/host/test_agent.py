@@ -13,11 +13,9 @@ from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
-from tests.services.ingest.processes import IngestProcess, read_committed
-from tests.pipelines.conftest import spark
 from tests.pipelines.library.workbench import Workbench
+from tests.services.ingest.processes import IngestProcess, read_committed
 
-__all__ = ["spark"]
 TOPIC = "host.metrics"
 TPS = "kafka_server_brokertopicmetrics_messagesin_total"
 

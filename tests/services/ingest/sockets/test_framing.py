@@ -5,8 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.sockets.framing import Frame
-from barnabas.services.ingest.sockets.framing import FrameDecoder
+from barnabas.services.ingest.sockets.framing import Frame, FrameDecoder
 
 LONGEST = 64
 

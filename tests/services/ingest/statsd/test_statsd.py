@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.services.ingest.statsd import aggregation
-from barnabas.services.ingest.statsd.aggregation import Aggregation
-from barnabas.services.ingest.statsd.aggregation import Measured, parse_line
-from barnabas.services.ingest.statsd.source import StatsdSettings
-from barnabas.services.ingest.statsd.source import StatsdSource
+from barnabas.services.ingest.statsd.aggregation import Aggregation, Measured, parse_line
+from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
 from barnabas.testing import EmbeddedBroker
-from tests.services.ingest.running import RunningAgent, eventually, read_records
 from tests.programs import find
+from tests.services.ingest.running import RunningAgent, eventually, read_records
 
 
 def reported(*lines: str, seconds: float = 10.0) -> list[dict[str, Any]]:
@@ -89,7 +87,7 @@ def test_any_lines_can_be_added_up(lines: list[str]) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregation, "MOST_SERIES", 10)
+    monkeypatch.setattr(aggregation, "MAX_SERIES", 10)
     found = Aggregation()
     assert [found.add(Measured(f"n{number}", "counter", ("1",))) for number in range(12)] == [True] * 10 + [
         False

@@ -13,13 +13,12 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from barnabas.services.ingest.syslog.message import Message
-from barnabas.services.ingest.syslog.source import SyslogSettings
-from barnabas.services.ingest.syslog.source import SyslogSource
 from barnabas.security.tls.authority import Authority
+from barnabas.services.ingest.syslog.message import Message
+from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
-from tests.services.ingest.running import RunningAgent, eventually, read_records
 from tests.programs import SERVERS, find, missing
+from tests.services.ingest.running import RunningAgent, eventually, read_records
 
 SYSLOG_NG = Path(".cache/programs/syslog-ng").resolve()
 TEXTS = [f'message {number} with "quotes" and é' for number in range(50)]

@@ -12,13 +12,12 @@ import msgspec
 import pytest
 
 from barnabas.config.setting import ConfigError
+from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.tls.authority import Authority
 from barnabas.services.ingest.sockets import listener as datagrams_module
 from barnabas.services.ingest.sockets import listener as listener_module
 from barnabas.services.ingest.sockets.endpoints import Endpoint, endpoints_of
-from barnabas.services.ingest.syslog.source import SyslogSettings
-from barnabas.services.ingest.syslog.source import SyslogSource
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import Authority
+from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.services.ingest.running import Found, RunningAgent, eventually, read_records, read_until
@@ -26,13 +25,14 @@ from tests.services.ingest.running import Found, RunningAgent, eventually, read_
 LISTEN = "127.0.0.1:0"
 
 
-def source(topic: str = "syslog", **settings: object) -> SyslogSource:
+def source(topic: str = "syslog", /, **settings: object) -> SyslogSource:
     given = {"listen": LISTEN, "topic": topic, **settings}
     return SyslogSource("syslog", SyslogSettings(**given))  # type: ignore[arg-type]
 
 
 def address(of: SyslogSource, transport: str) -> tuple[str, int]:
-    return next(tuple(each.address) for each in of.endpoints if each.transport == transport)
+    host, port = next(each.address for each in of.endpoints if each.transport == transport)
+    return host, port
 
 
 def send_tcp(of: SyslogSource, data: bytes) -> None:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
 import msgspec
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
-import msgspec
 from barnabas.common.durations import seconds_of
-from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.services.ingest.agent import Source
+from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.config.document import Node, read_document
+from barnabas.records.record import Header
+from barnabas.services.ingest.agent import IngestError, Source
 from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.host.pages import page_of
 from barnabas.services.ingest.host.source import HostSettings, HostSource
+from barnabas.services.ingest.http.settings import HttpSettings
 from barnabas.services.ingest.http.source import HttpSource
-from barnabas.services.ingest.statsd.source import StatsdSettings
-from barnabas.services.ingest.statsd.source import StatsdSource
-from barnabas.services.ingest.syslog.source import SyslogSettings
-from barnabas.services.ingest.syslog.source import SyslogSource
-from barnabas.common.regex import PatternError, compile_pattern
-from barnabas.records.record import Header
+from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
+from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
-
-from barnabas.config.document import Node, read_document
-from barnabas.services.ingest.agent import Source
-from barnabas.services.ingest.agent import IngestError
-
-
-# -- The words of `agent.yml`. What is said for the whole agent holds for its sources that do not say otherwise 
+# -- The words of `agent.yml`. What is said for the whole agent holds for its sources that do not say otherwise
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -86,6 +76,7 @@ class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     tls_key: str | None = None
     tls_client_ca: str | None = None
     max_message_bytes: int = 64 * 1024
+    max_bytes: int = 64 * 1024 * 1024
     connections: int = 500
     idle_timeout: str = "1h"
     compression: Compression = "none"
@@ -104,7 +95,11 @@ class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     max_records: int = 20_000
     queue_bytes: int = 32 * 1024 * 1024
     connections: int = 500
+    incomplete_per_address: int = 0
+    trusted_proxies: list[str] = []
+    head_timeout: str = "20s"
     body_timeout: str = "30s"
+    body_rate: float = 1024.0
     timeout: str = "30s"
     idempotency_keys: int = 1_000_000
     idempotency_ttl: str = "1d"
@@ -123,9 +118,7 @@ class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Where a Prometheus page is served: HOST:PORT."""
 
 
-
-
-# -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS` 
+# -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS`
 
 T = TypeVar("T", bound=msgspec.Struct)
 SMALLEST_MOST = 1024
@@ -192,6 +185,8 @@ def make_http(words: HttpWords, common: Common) -> HttpSource:
         words,
         common,
         http_headers=tuple(words.http_headers),
+        trusted_proxies=tuple(words.trusted_proxies),
+        head_timeout=seconds_of(words.head_timeout),
         body_timeout=seconds_of(words.body_timeout),
         timeout=seconds_of(words.timeout),
         idempotency_ttl=seconds_of(words.idempotency_ttl),
@@ -236,8 +231,6 @@ def _compiled(pattern: str) -> Any:
         return compile_pattern(pattern)
     except PatternError as error:
         raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
-
-
 
 
 class AgentFileError(IngestError):

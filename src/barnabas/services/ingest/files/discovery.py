@@ -7,8 +7,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from barnabas.services.ingest.files.contents import FileId
 from barnabas.common.safe_logging import safe_logger
+from barnabas.services.ingest.files.contents import FileId
 
 _logger = safe_logger(__name__)
 

@@ -11,25 +11,26 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from barnabas.client.producing.batch_producer import RecordBatch
 from barnabas.client.producing.record_accumulator import partition_for_key
-from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.delivery import Collected, RecordBatch
-from barnabas.services.ingest.files.contents import UnfinishedError
-from barnabas.services.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
-from barnabas.services.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
-from barnabas.services.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
-from barnabas.services.ingest.batches import Topics
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.delays import REASON_HEADER
 from barnabas.records.lines import LineEncoder
 from barnabas.records.record import Header, Record
-from barnabas.common.types import TopicPartition
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.files.contents import UnfinishedError
+from barnabas.services.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
+from barnabas.services.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
+from barnabas.services.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
 
 POLL_SECONDS = 0.25
 PIECE = 1024 * 1024
 """What is read of a file at a time; more only where a line may be longer."""
-MOST_SKIPPED = 32 * PIECE
+MAX_SKIPPED = 32 * PIECE
 """Of a line that is too long, in one turn."""
 SHOWN_OF_TOO_LONG = 64 * 1024
 """Bytes of a line that is too long in its dead letter."""
@@ -231,7 +232,7 @@ class FilesSource:
         """Look for the end of a line that is too long, in pieces that are not kept. Others have their turn."""
         contents, begin = file.contents, file.position.offset
         assert contents is not None
-        for _ in range(MOST_SKIPPED // PIECE):
+        for _ in range(MAX_SKIPPED // PIECE):
             data = contents.read(file.scanned, PIECE)
             if not data:
                 return

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.files.contents import Changed, FileId, OpenFile, UnfinishedError, open_contents
 from barnabas.services.ingest.files.discovery import Discovery
 from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, beginning_of, digest, is_same
 from barnabas.services.ingest.files.rotation import Verdict, judge
-from barnabas.common.safe_logging import safe_logger
 
 REMEMBERED_MS = 7 * 24 * 3600 * 1000
 """How long a file that is gone is known: it may come back compressed, or from another disk."""

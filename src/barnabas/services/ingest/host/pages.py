@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from barnabas.services.ingest.host.counters import Counters, parse_counters, rates
 from barnabas.common.safe_logging import safe_logger
+from barnabas.services.ingest.host.counters import Counters, parse_counters, rates
 
 TIMEOUT = 5.0
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 _PIECE = 64 * 1024
 _logger = safe_logger(__name__)
 
@@ -60,8 +60,8 @@ def _bounded(answer: http.client.HTTPResponse, deadline: float) -> str:
     pieces, size = [], 0
     while piece := answer.read(_PIECE):
         size += len(piece)
-        if size > MOST_BYTES:
-            raise ValueError(f"the page is larger than {MOST_BYTES} bytes")
+        if size > MAX_BYTES:
+            raise ValueError(f"the page is larger than {MAX_BYTES} bytes")
         if time.monotonic() > deadline:
             raise ValueError(f"the page took longer than {2 * TIMEOUT:.0f} s")
         pieces.append(piece)

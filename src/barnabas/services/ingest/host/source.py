@@ -5,9 +5,6 @@ Samples have no positions: what was measured while the broker was away is left o
 
 from __future__ import annotations
 
-from typing import Any
-from barnabas.services.ingest.host.proc import Disk, Interface, Machine
-
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,17 +12,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from barnabas.client.producing.batch_producer import RecordBatch
 from barnabas.client.producing.record_accumulator import partition_for_key
-from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.delivery import Collected, RecordBatch
-from barnabas.services.ingest.host.pages import Page, Pages
-from barnabas.services.ingest.host.proc import Machine, read_machine
-from barnabas.services.ingest.batches import Topics
-from barnabas.records.record import Header, Record
 from barnabas.common.types import TopicPartition
-
+from barnabas.records.record import Header, Record
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.host.pages import Page, Pages
+from barnabas.services.ingest.host.proc import Disk, Interface, Machine, read_machine
 
 # -- Two looks at a machine make a sample: how busy it was in between. Pure ----------------------------
+
 
 def sample(before: Machine, now: Machine, seconds: float) -> dict[str, Any]:
     ticks = max(1, now.cpu.total - before.cpu.total)
@@ -74,8 +72,6 @@ def _rate(difference: int, seconds: float) -> float:
 
 def _percent(part: float, whole: float) -> float:
     return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole else 0.0
-
-
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):

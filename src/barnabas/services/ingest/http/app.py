@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.records.builder import largest_encoded_size
+from barnabas.records.record import Header, Record
 from barnabas.services.ingest.http import errors
-from barnabas.services.ingest.http.bodies import key_reader, media_of, plain_body, read_values
+from barnabas.services.ingest.http.bodies import key_reader, media_of, plain_body, prepare, read_values
 from barnabas.services.ingest.http.door import PublishQueue, Reservation
 from barnabas.services.ingest.http.errors import PublishError
 from barnabas.services.ingest.http.keys import digests
 from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.web.credentials import CredentialFile
 from barnabas.web.server import (
     BodyEndedError,
@@ -31,11 +33,9 @@ from barnabas.web.server import (
     read_body,
     send_answer,
 )
-from barnabas.records.builder import largest_encoded_size
-from barnabas.records.record import Header, Record
 
 HEALTH = "/health"
-LONGEST_KEY = 255
+MAX_KEY = 255
 REPLAY = ("idempotent-replay", "true")
 Answer = tuple[int, Mapping[str, object], Sequence[tuple[str, str]]]
 
@@ -54,6 +54,7 @@ class ProduceApp:
         self._door = door
         self._paths = ("/", f"/topics/{settings.topic}")
         self._key_of = key_reader(settings.key_field)
+        prepare(settings.max_records)
         self._key = None if settings.key is None else settings.key.encode()
         self._wanted = {name.lower() for name in settings.http_headers}
         self._tokens = (
@@ -109,7 +110,7 @@ class ProduceApp:
         share = Reservation(self._door)
         try:
             body = await self._body(headers, receive, share)
-            records = self._records(body, headers)
+            records = await asyncio.to_thread(self._records, body, headers)
             key = _idempotency_key(headers)
             used = None if key is None else digests(key, body.data, len(records))
             is_replay = await self._door.post(records, used)
@@ -119,18 +120,15 @@ class ProduceApp:
         return 200, {"accepted": len(records), "topic": self._settings.topic}, [REPLAY] if is_replay else ()
 
     async def _body(self, headers: Mapping[str, str], receive: Receive, share: Reservation) -> Body:
-        most, seconds = self._settings.max_body_bytes, self._settings.body_timeout
+        most = self._settings.max_body_bytes
         media = media_of(headers.get("content-type", ""))
         try:
-            async with asyncio.timeout(seconds):
-                sent = await read_body(headers, receive, most, share.grow)
-        except TimeoutError:
-            raise errors.too_slow(seconds) from None
+            sent = await read_body(headers, receive, most, share.grow)
         except BodyEndedError:
             raise errors.half_there() from None
         except BodyTooLargeError:
             raise errors.too_large("the body is larger", most, "max_body_bytes") from None
-        data = plain_body(sent, headers.get("content-encoding", ""), most)
+        data = await asyncio.to_thread(plain_body, sent, headers.get("content-encoding", ""), most)
         if data is not sent:
             share.grow(len(data))
         return Body(data, media)
@@ -160,6 +158,6 @@ def _idempotency_key(headers: Mapping[str, str]) -> str | None:
     key = headers.get("idempotency-key")
     if key is None:
         return None
-    if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
-        raise PublishError(400, f"an Idempotency-Key has 1 to {LONGEST_KEY} characters of ASCII")
+    if not 0 < len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
+        raise PublishError(400, f"an Idempotency-Key has 1 to {MAX_KEY} characters of ASCII")
     return key

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from barnabas.records.record import Record
 from barnabas.services.ingest.http import errors
 from barnabas.services.ingest.http.keys import KeyStore, Used
 from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.records.record import Record
 
 NOT_KNOWN = (
     "the broker did not confirm in time, and it is not known whether it was written: send it again with the "

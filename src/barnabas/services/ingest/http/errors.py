@@ -27,11 +27,6 @@ def half_there() -> PublishError:
     return PublishError(400, "the body ended in the middle; nothing of it was written")
 
 
-def too_slow(seconds: float) -> PublishError:
-    text = f"the body did not come within {seconds:g} s; nothing of it was written"
-    return PublishError(408, text, headers=(("connection", "close"),))
-
-
 def too_large(what: str, most: int, setting: str) -> PublishError:
     return PublishError(413, f"{what}, and {most} are allowed ({setting}); send it in several requests")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from barnabas.client.addresses import Address
+from barnabas.common.safe_logging import safe_logger
+from barnabas.security.tls.of_files import context_of_files
 from barnabas.services.ingest.http.app import ProduceApp
 from barnabas.services.ingest.http.door import PublishQueue
 from barnabas.services.ingest.http.settings import HttpSettings, check_settings
-from barnabas.common.safe_logging import safe_logger
 from barnabas.web.server import WebServer, bind
-from barnabas.security.tls.of_files import context_of_files
 
 _logger = safe_logger(__name__)
 
@@ -34,7 +34,7 @@ class ProduceServer:
             tls = context_of_files("http", settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
         listening = bind(*self._address)
         try:
-            self._http = WebServer(self._app, tls, settings.connections)
+            self._http = WebServer(self._app, tls, settings.limits)
             await self._http.start(listening)
         except BaseException:
             listening.close()

@@ -6,14 +6,14 @@ import msgspec
 
 from barnabas.client.addresses import Address, parse_address
 from barnabas.records.record import Header
-from barnabas.security.endpoints import is_this_machine
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.endpoints import is_this_machine
 from barnabas.security.tls.of_files import check_files
+from barnabas.web.server import WebLimits, parse_networks
 
 DEFAULT_LISTEN = "127.0.0.1:8088"
 POSITIVE = (
-    "max_body_bytes", "max_records", "queue_bytes", "connections", "body_timeout", "timeout", "idempotency_keys",
-    "idempotency_ttl",
+    "max_body_bytes", "max_records", "queue_bytes", "timeout", "idempotency_keys", "idempotency_ttl",
 )  # fmt: skip
 
 
@@ -41,12 +41,31 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     queue_bytes: int = 32 * 1024 * 1024
     """Of all requests that are not answered; beyond it clients are told to wait."""
     connections: int = 500
+    incomplete_per_address: int = 0
+    """Connections of one client whose request is incomplete; 0: half of `connections`."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks to which `incomplete_per_address` does not apply."""
+    head_timeout: float = 20.0
     body_timeout: float = 30.0
+    body_rate: float = 1024.0
+    """Bytes per second that must arrive on average."""
     timeout: float = 30.0
     """For the commit; afterwards the answer is 503."""
     idempotency_keys: int = 1_000_000
     idempotency_ttl: float = 86_400.0
     compression: str = "none"
+
+    @property
+    def limits(self) -> WebLimits:
+        """ValueError for a proxy that is not an address or a network."""
+        return WebLimits(
+            connections=self.connections,
+            incomplete_per_address=self.incomplete_per_address,
+            head_seconds=self.head_timeout,
+            body_seconds=self.body_timeout,
+            body_rate=self.body_rate,
+            trusted_proxies=parse_networks(self.trusted_proxies),
+        )
 
 
 def check_settings(settings: HttpSettings) -> Address:
@@ -56,6 +75,7 @@ def check_settings(settings: HttpSettings) -> Address:
     for name in POSITIVE:
         if getattr(settings, name) <= 0:
             raise ValueError(f"{name} is more than 0")
+    _ = settings.limits  # ValueError for what is wrong in them
     if settings.queue_bytes < 2 * settings.max_body_bytes:
         raise ValueError(
             "queue_bytes is at least twice max_body_bytes: a body is there compressed and decompressed"

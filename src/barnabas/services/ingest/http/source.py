@@ -7,15 +7,15 @@ from dataclasses import asdict
 from typing import ClassVar
 
 from barnabas.client.addresses import Address
-from barnabas.services.ingest.http.door import PublishQueue, HttpCounts, RequestBatch
+from barnabas.common.clock import SystemClock
+from barnabas.records.compression import CODEC_BY_NAME
+from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.batches import Topics, batches_of, largest_record
+from barnabas.services.ingest.delivery import Collected
+from barnabas.services.ingest.http.door import HttpCounts, PublishQueue, RequestBatch
 from barnabas.services.ingest.http.server import ProduceServer
 from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import batches_of, largest_record
-from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
-from barnabas.services.ingest.batches import Topics
-from barnabas.records.compression import CODEC_BY_NAME
 
 STOPPING = "the agent is being stopped"
 
@@ -27,7 +27,10 @@ class HttpSource:
         """Refuses settings that cannot be meant, or that would let everybody write."""
         self.name = name
         self.settings = settings
-        self.door = PublishQueue(settings)
+        clock = SystemClock()
+        self.door = PublishQueue(
+            settings, lambda: clock.expiry_ms() / 1000
+        )  # keys outlive a clock that jumps ahead
         self._server = ProduceServer(settings, self.door)
         self._outbox: Outbox[RequestBatch] = Outbox()
         self._topics: Topics | None = None

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-
-
 # -- Messages as they come out of a connection, and what finds them there ------------------------------
 
 BETWEEN = b"\n\r\x00"
@@ -38,7 +36,6 @@ class Decoder(Protocol):
     def end(self) -> list[Frame]:
         """The connection has ended: what is there of the last message."""
         ...
-
 
 
 SPACE = 0x20

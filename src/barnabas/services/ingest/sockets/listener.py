@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
-import time
-from barnabas.client.addresses import Address
-from barnabas.services.ingest.sockets.framing import BETWEEN, Frame
-from barnabas.services.ingest.sockets.inbox import Inbox
-
-import asyncio
-import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
 from typing import cast
 
 from barnabas.client.addresses import Address
-from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
-from barnabas.services.ingest.sockets.framing import Decoder, Frame
-from barnabas.services.ingest.sockets.inbox import Inbox
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.tls.of_files import context_of_files
+from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
+from barnabas.services.ingest.sockets.framing import BETWEEN, Decoder, Frame
+from barnabas.services.ingest.sockets.inbox import Inbox
 
-
-# -- UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each 
+# -- UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each
 
 IN_ONE_GO = 200
-LARGEST_DATAGRAM = 64 * 1024
+MAX_DATAGRAM = 64 * 1024
 KERNEL_BUFFER = 8 * 1024 * 1024
 """What is asked for; the kernel gives at most net.core.rmem_max."""
 _SO_RXQ_OVFL = 40  # Linux: each datagram comes with the number of those that were dropped before it
@@ -82,7 +74,7 @@ class DatagramSocket:
         now = int(time.time() * 1000)
         for _ in range(IN_ONE_GO):
             try:
-                data, extra, _, sender = self._socket.recvmsg(LARGEST_DATAGRAM, 64)
+                data, extra, _, sender = self._socket.recvmsg(MAX_DATAGRAM, 64)
             except OSError:  # there are no more; or ICMP says that somebody is away, which nobody here asked
                 return False
             if extra:
@@ -107,7 +99,6 @@ def _ask_for_drops(bound: socket.socket) -> None:
         bound.setsockopt(socket.SOL_SOCKET, _SO_RXQ_OVFL, 1)
     except OSError:
         return  # not Linux: drops are not counted
-
 
 
 HANDSHAKE_SECONDS = 10.0

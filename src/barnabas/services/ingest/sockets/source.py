@@ -9,19 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import ClassVar, Protocol
 
+from barnabas.common.safe_logging import safe_logger
+from barnabas.records.compression import CODEC_BY_NAME
+from barnabas.records.record import Record
+from barnabas.security.endpoints import is_this_machine
 from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import batches_of
+from barnabas.services.ingest.batches import Topics, batches_of
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
 from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
 from barnabas.services.ingest.sockets.framing import Decoder
 from barnabas.services.ingest.sockets.inbox import Inbox, ListenCounts
 from barnabas.services.ingest.sockets.listener import SocketListener
-from barnabas.services.ingest.batches import Topics
-from barnabas.common.safe_logging import safe_logger
-from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.records.record import Record
-from barnabas.security.endpoints import is_this_machine
 
 _logger = safe_logger(__name__)
 

@@ -1,22 +1,18 @@
-"""Measurements of one interval, added up. Memory is bounded by series, and by samples of each timer and set. Pure."""
+"""Measurements of one interval, added up. Memory is bounded by bytes, by series, and by samples of each. Pure."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-
-
-# -- Lines of statsd: `name:value|type`, with `|@rate` and with tags as Datadog (`|#a:b,c`) writes them. Pure 
+# -- Lines of statsd: `name:value|type`, with `|@rate` and with tags as Datadog (`|#a:b,c`) writes them. Pure
 
 Kind = Literal["counter", "gauge", "timer", "set"]
 Tags = tuple[tuple[str, str], ...]
-LONGEST_NAME = 512
-MOST_TAGS = 32
-LARGEST_VALUE = 1e15
+MAX_NAME = 512
+MAX_TAGS = 32
+MAX_VALUE = 1e15
 SMALLEST_RATE = 1e-6
 """With these no sum of an interval is infinite."""
 
@@ -45,7 +41,7 @@ def parse_line(line: str) -> Measured | None:
     name, _, rest = line.partition(":")
     values, *parts = rest.split("|")
     kind = _KINDS.get(parts[0].strip()) if parts else None
-    if kind is None or not 0 < len(name) <= LONGEST_NAME or not values:
+    if kind is None or not 0 < len(name) <= MAX_NAME or not values:
         return None
     given = tuple(values.split(":"))
     if kind != "set" and not all(map(_is_number, given)):
@@ -63,23 +59,25 @@ def parse_line(line: str) -> Measured | None:
 
 def _is_number(text: str) -> bool:
     try:
-        return abs(float(text)) <= LARGEST_VALUE and "_" not in text
+        return abs(float(text)) <= MAX_VALUE and "_" not in text
     except ValueError:
         return False
 
 
 def _tags(text: str) -> Tags:
     """In their order by name, so that the same tags are the same series."""
-    pairs = [part.partition(":") for part in text.split(",")[:MOST_TAGS] if part]
+    pairs = [part.partition(":") for part in text.split(",")[:MAX_TAGS] if part]
     return tuple(sorted({name: value for name, _, value in pairs if name}.items()))
 
 
-
-MOST_SERIES = 10_000
-MOST_SAMPLES = 1000
+MAX_SERIES = 10_000
+MAX_SAMPLES = 1000
 """Of a timer, chosen at random, for its percentiles; count, sum, least and most are of all."""
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 """Of a set; of more it is known that there are at least so many."""
+
+SERIES_BYTES, SAMPLE_BYTES, MEMBER_BYTES = 512, 40, 120
+"""What Python needs besides the text of names, tags and members."""
 
 Series = tuple[str, Kind, Tags]
 Reports = list[tuple[Series, dict[str, float]]]
@@ -94,15 +92,18 @@ class Timer:
     seen: int = 0
     samples: list[float] = field(default_factory=list)
 
-    def add(self, value: float, weight: float) -> None:
+    def add(self, value: float, weight: float, *, has_room: bool = True) -> bool:
+        """Whether a sample was added to the others."""
         self.count += weight
         self.sum += value * weight
         self.least, self.most = min(self.least, value), max(self.most, value)
         self.seen += 1
-        if len(self.samples) < MOST_SAMPLES:
+        if not self.samples or (has_room and len(self.samples) < MAX_SAMPLES):
             self.samples.append(value)
-        elif (place := random.randrange(self.seen)) < MOST_SAMPLES:
+            return True
+        if (place := random.randrange(self.seen)) < len(self.samples):
             self.samples[place] = value
+        return False
 
     def report(self, seconds: float) -> dict[str, float]:
         ordered = sorted(self.samples)
@@ -120,7 +121,9 @@ class Timer:
 
 
 class Aggregation:
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = 64 * 1024 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._counters: dict[Series, float] = {}
         self._gauges: dict[Series, float] = {}
         """They stay: a gauge may be changed by `+1`."""
@@ -129,26 +132,31 @@ class Aggregation:
         self._sets: dict[Series, set[str]] = {}
 
     def add(self, measured: Measured) -> bool:
-        """False: there are too many series."""
+        """False: there are too many series, or they take too much memory."""
         series = (measured.name, measured.kind, measured.tags)
-        if not self._has_room(series):
+        if not self._reserve(series):
             return False
         for value in measured.values:
             if measured.kind == "counter":
                 self._counters[series] = self._counters.get(series, 0.0) + float(value) * measured.weight
             elif measured.kind == "timer":
-                self._timers.setdefault(series, Timer()).add(float(value), measured.weight)
+                timer, has_room = self._timers.setdefault(series, Timer()), self._bytes < self._max_bytes
+                self._bytes += SAMPLE_BYTES * timer.add(float(value), measured.weight, has_room=has_room)
             elif measured.kind == "set":
-                members = self._sets.setdefault(series, set())
-                if len(members) < MOST_MEMBERS:
-                    members.add(value)
+                self._add_member(self._sets.setdefault(series, set()), value)
             else:
                 before = self._gauges.get(series, 0.0) if value[0] in "+-" else 0.0
                 self._gauges[series] = before + float(value)
                 self._changed.add(series)
         return True
 
-    def _has_room(self, series: Series) -> bool:
+    def _add_member(self, members: set[str], value: str) -> None:
+        size = MEMBER_BYTES + len(value)
+        if value not in members and len(members) < MAX_MEMBERS and self._bytes + size <= self._max_bytes:
+            members.add(value)
+            self._bytes += size
+
+    def _reserve(self, series: Series) -> bool:
         of_kind: dict[Kind, dict[Series, Any]] = {
             "counter": self._counters,
             "gauge": self._gauges,
@@ -156,7 +164,13 @@ class Aggregation:
             "set": self._sets,
         }
         known = of_kind[series[1]]
-        return series in known or len(known) < MOST_SERIES
+        if series in known:
+            return True
+        size = _size_of(series)
+        if len(known) >= MAX_SERIES or self._bytes + size > self._max_bytes:
+            return False
+        self._bytes += size
+        return True
 
     def report(self, seconds: float) -> list[dict[str, Any]]:
         """What was measured since the last report."""
@@ -169,9 +183,16 @@ class Aggregation:
         sets: Reports = [(series, {"value": len(members)}) for series, members in self._sets.items()]
         for each in (self._counters, self._changed, self._timers, self._sets):
             each.clear()
-        if len(self._gauges) >= MOST_SERIES:
+        self._bytes = sum(map(_size_of, self._gauges))
+        if len(self._gauges) >= MAX_SERIES or self._bytes > self._max_bytes // 2:
             self._gauges.clear()
+            self._bytes = 0
         return [
             {"kind": kind, "name": name, **({"tags": dict(tags)} if tags else {}), **values}
             for (name, kind, tags), values in (*counters, *gauges, *timers, *sets)
         ]
+
+
+def _size_of(series: Series) -> int:
+    name, _, tags = series
+    return SERIES_BYTES + len(name) + sum(len(key) + len(value) + 2 * SAMPLE_BYTES for key, value in tags)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
-from barnabas.records.record import Header
-
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
 
+from barnabas.records.record import Header, Record
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.source import SocketSource
-from barnabas.services.ingest.statsd.aggregation import Aggregation
-from barnabas.services.ingest.statsd.aggregation import parse_line
-from barnabas.records.record import Record
-
+from barnabas.services.ingest.statsd.aggregation import Aggregation, parse_line
 
 # -- What a user says of a statsd source; the same names on the command line and in agent.yml ----------
 
@@ -36,11 +31,11 @@ class StatsdSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_key: str | None = None
     tls_client_ca: str | None = None
     max_message_bytes: int = 64 * 1024
+    max_bytes: int = 64 * 1024 * 1024
+    """Of all series of an interval; more are dropped and counted."""
     connections: int = 500
     idle_timeout: float = 3600.0
     compression: str = "none"
-
-
 
 
 class StatsdSource(SocketSource):
@@ -54,7 +49,7 @@ class StatsdSource(SocketSource):
         super().__init__(name, settings, lambda: FrameDecoder(settings.max_message_bytes, counted=False))
         self.settings = settings
         self._clock = clock
-        self._aggregation = Aggregation()
+        self._aggregation = Aggregation(settings.max_bytes)
         self._reported = clock()
 
     def collect(self, room: int) -> Collected:

@@ -9,7 +9,7 @@ FACILITIES = (
     "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 )  # fmt: skip
 SEVERITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
-LARGEST_PRIORITY = 191
+MAX_PRIORITY = 191
 
 StructuredData = dict[str, dict[str, str | list[str]]]
 """By element, by parameter; a list where a parameter stands there more than once."""
@@ -51,6 +51,6 @@ def read_priority(frame: bytes) -> tuple[int, int] | None:
         return None
     end = frame.find(b">", 2, 5)
     digits = frame[1:end]
-    if end < 0 or not digits.isdigit() or (number := int(digits)) > LARGEST_PRIORITY:
+    if end < 0 or not digits.isdigit() or (number := int(digits)) > MAX_PRIORITY:
         return None
     return number, end + 1

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from barnabas.services.ingest.syslog.message import FACILITIES, SEVERITIES, Message
-
-from datetime import datetime
 
 from barnabas.services.ingest.syslog import rfc5424
 from barnabas.services.ingest.syslog.message import (
@@ -17,7 +14,6 @@ from barnabas.services.ingest.syslog.message import (
     text_of,
     unparsed,
 )
-
 
 # -- RFC 3164 as senders write it: `<34>Oct 11 22:14:15 host su[230]: message` -------------------------
 
@@ -105,8 +101,6 @@ def _bsd(match: re.Match[str], now: datetime) -> str | None:
         if year or time - now <= _AHEAD:
             return time.isoformat()
     return None
-
-
 
 
 def parse_message(frame: bytes, now: datetime) -> Message:

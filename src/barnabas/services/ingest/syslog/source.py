@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
-import msgspec
-from barnabas.records.record import Header
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
+from barnabas.records.builder import largest_encoded_size
+from barnabas.records.record import Header, Record
 from barnabas.services.ingest.batches import largest_record
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.inbox import Received
 from barnabas.services.ingest.sockets.source import SocketSource
 from barnabas.services.ingest.syslog.message import Message, text_of
 from barnabas.services.ingest.syslog.parsing import parse_message
-from barnabas.records.builder import largest_encoded_size
-from barnabas.records.record import Header, Record
-
 
 # -- What a user says of a syslog source; the same names on the command line and in agent.yml ----------
 
@@ -45,7 +40,6 @@ class SyslogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_timeout: float = 3600.0
     """Seconds. rsyslog loses a message when a connection is closed under it, so this is long."""
     compression: str = "none"
-
 
 
 EVERY = 0.2

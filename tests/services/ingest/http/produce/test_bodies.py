@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -126,3 +127,22 @@ def test_what_forms_of_web_pages_send_is_not_taken() -> None:
 )
 def test_the_key_is_a_field_of_the_value(field: str | None, value: str, key: bytes | None) -> None:
     assert key_reader(field)(value.encode()) == key
+
+
+def test_an_array_of_too_many_elements_is_refused_before_they_are_made() -> None:
+    body = b"[" + b"0," * 2_000_000 + b"0]"
+    tracemalloc.start()
+    try:
+        with pytest.raises(PublishError) as refused:
+            read_values(body, JSON, 1000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.value.status == 413
+    assert peak < len(body) + (8 << 20)
+
+
+@pytest.mark.parametrize("count", [1, 999, 1000])
+def test_an_array_of_up_to_the_limit_is_taken_whatever_commas_it_has(count: int) -> None:
+    body = json.dumps([{"a": [1, 2, ","], "n": number} for number in range(count)]).encode()
+    assert [json.loads(value)["n"] for value in read_values(body, JSON, 1000)] == list(range(count))

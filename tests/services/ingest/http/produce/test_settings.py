@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.ingest.http.settings import HttpSettings, check_settings
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.services.ingest.http.settings import HttpSettings, check_settings
 
 OUTSIDE = "0.0.0.0:8088"
 
