@@ -1,9 +1,10 @@
-"""One PostgreSQL for all tests of connectors."""
+"""One PostgreSQL and one broker for all tests of connectors."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from barnabas.testing import EmbeddedBroker
 from tests.postgres import PostgresServer, running_postgres
 
 
@@ -11,3 +12,9 @@ from tests.postgres import PostgresServer, running_postgres
 def postgres() -> Iterator[PostgresServer]:
     with running_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.connect.jdbc.writing import JdbcWriter
 
 
@@ -25,9 +25,9 @@ def stop_at_steps(folder: Path) -> None:
             while True:
                 time.sleep(60)
 
-    JdbcWriter.passed = passed  # type: ignore[method-assign,assignment]
+    JdbcWriter.passed = passed  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
     stop_at_steps(Path(sys.argv[1]))
-    app(["connect", "run", *sys.argv[2:]])
+    make_app()(["connect", "run", *sys.argv[2:]])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from barnabas.connect.compiling import ConnectorPlan, files_of
@@ -68,7 +68,9 @@ def consume(servers: str, topic: str) -> list[Any]:
     try:
         parts = consumer.list_topics(topic, timeout=DEADLINE).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in parts])
-        found, ended, deadline = [], set(), time.monotonic() + DEADLINE
+        found: list[Message] = []
+        ended: set[int | None] = set()
+        deadline = time.monotonic() + DEADLINE
         while len(ended) < len(parts):
             assert time.monotonic() < deadline, f"{topic} was not read to its end"
             message = consumer.poll(1.0)

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.connect.control import Host
-from barnabas.connect.orders import LocalFolder, ControlFiles
+from barnabas.connect.orders import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
-from tests.pipelines.spark_jars import requires_connect_jars
+from tests.spark.spark_jars import requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ import pytest
 from barnabas.connect.declaration import Connector, Errors, read_connector
 from barnabas.connect.secrets import RedactingFilter, Redaction, without_password
 from barnabas.connect.sinks.jdbc import JdbcSink
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 ORDERS = """\
 name: orders
@@ -59,7 +59,7 @@ def test_a_connector_is_read_with_its_ends_and_transforms(tmp_path: Path) -> Non
         ("- filter: amount > 0", "- mask: {fields: [a], keep_last: -1}", 7, "0 or more"),
         ("- filter: amount > 0", "- mask: {felds: [a]}", 7, "did you mean `fields`?"),
         ("to:\n", "trigger: soon\nto:\n", 8, "is no length of time"),
-        ("to:\n", "name: again\nto:\n", 8, "`name` stands here twice"),
+        ("to:\n", "name: again\nto:\n", 8, "duplicate key `name`"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line(
@@ -74,8 +74,15 @@ def test_what_is_wrong_is_told_with_its_line(
 def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="cannot be read: No such file"):
         read_connector(tmp_path / "nothing.yml")
-    assert "line 2: this is no YAML" in complaint(tmp_path, "name: [a\nfrom: b")
-    assert "at least `name`, `from` and `to`" in complaint(tmp_path, "")
+    assert "line 2: invalid YAML" in complaint(tmp_path, "name: [a\nfrom: b")
+    assert "needs at least `name, from, to`" in complaint(tmp_path, "")
+    assert "at least `name`, `from` and `to`" in complaint(tmp_path, "[a]")
+
+
+def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
+    laughs = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]
+    assert "orders.yml, line 2: aliases (*name) are not supported" in complaint(tmp_path, "\n".join(laughs))
+    assert "at most 1048576" in complaint(tmp_path, "#" * 2_000_000)
 
 
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:

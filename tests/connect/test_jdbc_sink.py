@@ -11,13 +11,13 @@ from barnabas.connect.ends import Context
 from barnabas.connect.jdbc.connection import Database, DatabaseError
 from barnabas.connect.jdbc.writing import JdbcWriter
 from barnabas.connect.sinks.jdbc import JdbcSink
+from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import jvm_of
-from barnabas.security.authn.credentials import Secret
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
-from tests.pipelines.spark_jars import requires_connect_jars
 from tests.postgres import PostgresServer
+from tests.spark.spark_jars import requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
@@ -109,7 +109,7 @@ def test_a_batch_that_ends_at_any_step_is_there_once_after_it_is_repeated(
 ) -> None:
     for batch, step in enumerate(STEPS):
         writer = opened(spark, tmp_path, shop)
-        writer.passed = dying_at(step)  # type: ignore[method-assign]
+        writer.passed = dying_at(step)
         with pytest.raises(KeyboardInterrupt):
             writer.write(rows(spark, 2 * batch, 2 * batch + 1), "q", batch)
         opened(spark, tmp_path, shop).write(rows(spark, 2 * batch, 2 * batch + 1), "q", batch)
@@ -154,7 +154,7 @@ def test_a_database_that_goes_away_in_a_merge_is_told_and_nothing_is_lost(
 
     writer = opened(spark, tmp_path, shop)
     writer.write(rows(spark, 1), "q", 0)
-    writer.passed = away  # type: ignore[method-assign]
+    writer.passed = away
     try:
         with pytest.raises(DatabaseError, match="nothing is lost, and the batch is tried again") as caught:
             writer.write(rows(spark, 2), "q", 1)

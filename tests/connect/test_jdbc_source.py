@@ -12,12 +12,12 @@ from barnabas.connect.jdbc.reading import TableFeeder
 from barnabas.connect.orders import LocalFolder
 from barnabas.connect.positions import Positions
 from barnabas.connect.sources.jdbc import JdbcSource
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, run_once
-from tests.pipelines.spark_jars import requires_connect_jars
 from tests.postgres import PostgresServer
+from tests.spark.spark_jars import requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
@@ -31,7 +31,7 @@ def database(postgres: PostgresServer, tmp_path: Path) -> str:
 def execute(postgres: PostgresServer, tmp_path: Path, *statements: str) -> None:
     with postgres.connect(tmp_path.name) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement)
 
 
 def test_new_rows_come_once_by_a_number_that_grows(
@@ -79,7 +79,7 @@ def test_a_look_that_ends_at_any_step_brings_each_row_once(
     for number, step in enumerate(("noted", "decided")):
         execute(postgres, tmp_path, f"INSERT INTO events VALUES (now(), {number})")
         one = feeder(spark, tmp_path, database, table="events", timestamp="at")
-        one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc,assignment]
+        one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc]
         with pytest.raises(KeyboardInterrupt):
             one.fetch()
         execute(postgres, tmp_path, f"INSERT INTO events VALUES (now(), {number + 10})")

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.demo.pipelines import SHORT_LIVED
 from barnabas.testing import EmbeddedBroker
+from examples.demo.pipelines import SHORT_LIVED
 from tests.cli.conftest import Cli
-from tests.kafka_jars import PROJECT_ROOT
 from tests.connect.support import connector, run_once
 from tests.connect.test_jdbc_sink import STEPS
-from tests.pipelines.spark_jars import connect_jars, requires_connect_jars
+from tests.kafka_jars import PROJECT_ROOT
 from tests.postgres import PostgresServer
+from tests.spark.spark_jars import connect_jars, requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(600), requires_connect_jars]
 
@@ -89,7 +89,7 @@ def test_a_run_that_is_killed_between_any_two_steps_goes_on(
         run_once(one, spark)
     with postgres.connect(tmp_path.name) as connection:
         for step in STEPS:
-            found = connection.execute(f"SELECT id FROM t_{step} ORDER BY id").fetchall()  # type: ignore[call-overload]
+            found = connection.execute(f"SELECT id FROM t_{step} ORDER BY id").fetchall()
             assert [row[0] for row in found] == list(range(9)), step
-            left = connection.execute(f"SELECT count(*) FROM barnabas_stage_{step}").fetchone()  # type: ignore[call-overload]
+            left = connection.execute(f"SELECT count(*) FROM barnabas_stage_{step}").fetchone()
             assert left == (0,)

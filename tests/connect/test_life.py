@@ -40,7 +40,8 @@ def test_after_so_many_attempts_a_person_is_needed() -> None:
     one = life(attempts=2)
     for now in (0, 10):
         one.failed(now, "away")
-    assert one.state == "retrying"
+    before = one.state
+    assert before == "retrying"
     one.failed(20, "away")
     assert one.state == "failed"
     assert not one.should_start(1e9)

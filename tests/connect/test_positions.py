@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.connect.orders import LocalFolder, ControlFiles
+from barnabas.common.types import TopicPartition
+from barnabas.connect.orders import ControlFiles, LocalFolder
 from barnabas.connect.positions import Positions, place_and_offset, rows_of
 from barnabas.spark.errors import PipelineError
-from barnabas.common.types import TopicPartition
 
 ENTRY = 'v1\n{"batchWatermarkMs":0}\n{"orders":{"0":5,"1":7},"#ids":{"orders":"abc"}}'
 

@@ -12,8 +12,8 @@ from barnabas.connect.declaration import Connector, read_connector
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
-from tests.kafka_jars import PROJECT_ROOT
 from tests.connect.support import run_once
+from tests.kafka_jars import PROJECT_ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

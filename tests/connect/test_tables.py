@@ -13,7 +13,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
 from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.pipelines.spark_jars import requires_connect_jars, requires_iceberg
+from tests.spark.spark_jars import requires_connect_jars, requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +19,13 @@ from barnabas.connect.worker import Worker, find_libs, read_configs
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
 from tests.connect.support import consume
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
 
 DEADLINE = 240.0
 PLUGIN = PROJECT_ROOT / ".cache" / "connect-plugins" / "connect-file-4.3.1.jar"
 """Of Apache Kafka, which keeps it out of its class path: `make connect-worker` fetches it."""
+REST_EXTENSION = PROJECT_ROOT / ".cache" / "connect-rest"
 
 
 def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -52,6 +55,15 @@ def free_port() -> int:
         return port
 
 
+def distribution(folder: Path) -> Path:
+    """Kafka's jars with the extension that its distribution has as well."""
+    libs = folder / "libs"
+    libs.mkdir()
+    for jar in (*kafka_libs().glob("*.jar"), *REST_EXTENSION.glob("*.jar")):
+        (libs / jar.name).symlink_to(jar.resolve())
+    return libs
+
+
 @requires_java
 @pytest.mark.extended
 @pytest.mark.timeout(600)
@@ -69,8 +81,15 @@ def test_a_plugin_of_others_runs_and_is_in_the_status(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("lines")
         cli, servers = Cli(broker.bootstrap_servers), broker.bootstrap_servers
-        arguments = ["lines.json", "--plugins", str(PLUGIN.parent), "--kafka-libs", str(kafka_libs())]
-        arguments += ["--port", str(free_port()), "-b", servers]
+        arguments = [
+            "lines.json",
+            "--plugins",
+            str(PLUGIN.parent),
+            "--kafka-libs",
+            str(distribution(tmp_path)),
+        ]
+        port = free_port()
+        arguments += ["--port", str(port), "-b", servers]
 
         def shown() -> list[tuple[str, str]]:
             found = json.loads(cli.ok("connect", "status", "-o", "json").out)
@@ -83,6 +102,8 @@ def test_a_plugin_of_others_runs_and_is_in_the_status(tmp_path: Path) -> None:
             wait_for(
                 lambda: len(consume(servers, "lines")) == 2, lambda: (tmp_path / "log").read_text()[-4000:]
             )
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/connectors", timeout=60)
             process.terminate()
             assert process.wait(DEADLINE) == 0
         assert [one.value() for one in consume(servers, "lines")] == [b"first", b"second"]

@@ -1,35 +1,12 @@
-"""One Spark session and one embedded broker for all tests of pipelines: a session takes seconds to start."""
+"""One embedded broker for all tests of pipelines. The Spark session: tests/conftest.py."""
 
-import os
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
-from examples.demo.pipelines import SHORT_LIVED
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.spark_jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """`local[2]`, with Spark's own Kafka connector, Iceberg and S3A on its class path where their jars are there."""
-    from barnabas.spark.session import session_builder
-
-    os.environ["BARNABAS_REFERENCES"] = "env,file"  # as the runner of pipelines does before it starts Spark
-    jars = [*connector_jars(), *iceberg_jars(), *s3a_jars(), *connect_jars()]
-    settings = {
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.jars": ",".join(map(str, jars)),
-    }
-    session = session_builder(
-        "barnabas tests", master="local[2]", settings=settings, java_options=SHORT_LIVED
-    ).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pytest
 
 from barnabas.client.security.settings import PLAINTEXT, Protocol
 from barnabas.pipelines.connection import connection_options, security_of, settings_from
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 CONFIGURATION = {
     "barnabas.bootstrap.servers": "h:1",

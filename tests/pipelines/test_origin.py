@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 
 from barnabas.pipelines.origin import ORIGIN
 from barnabas.spark.source import make_reader
-from barnabas.spark.source.stream import BatchReader
 from barnabas.spark.source.ddl import parse_ddl
+from barnabas.spark.source.stream import BatchReader
 from barnabas.testing import EmbeddedBroker
 
 NOT_TEXT = b'\xff\x00caf\xe9\r\n"{'

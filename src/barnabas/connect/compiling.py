@@ -19,11 +19,11 @@ from barnabas.connect.ends import ERROR, Context, SinkWriter
 from barnabas.connect.sinks.topic import RecordWriter, TopicSink, TopicWriter
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.settings import FlowSettings, Settings, TopicWanted
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.lake.writing import query_id
 from barnabas.pipelines.quality.letters import letters_of
 from barnabas.pipelines.running.planning import Plan, Planned, ToBatches
 from barnabas.pipelines.running.progress import OBSERVATION
+from barnabas.spark.errors import PipelineError
 
 FLOW = "rows"
 STOP_TIMEOUT = (
@@ -183,7 +183,7 @@ class ConnectorWriter:
             )
 
 
-def _stop(name: str) -> F.Column:  # type: ignore[name-defined]
+def _stop(name: str) -> F.Column:
     said = F.concat(
         F.lit(f"A row of {name} cannot go on, and there is no `errors: {{topic: ...}}` for it: "), ERROR
     )

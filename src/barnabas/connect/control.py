@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pyspark.sql import SparkSession
-from barnabas.connect.compiling import ConnectorPlan
-from barnabas.connect.declaration import Connector
-from barnabas.connect.ends import fields_of
-from barnabas.connect.orders import state_url
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.jars import SETTING as JARS
-from barnabas.pipelines.running.sessions import FlowSession
-from barnabas.pipelines.running.sessions import pipeline_session
-from barnabas.pipelines.running.state_lock import StateLock
-
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -28,15 +16,17 @@ from barnabas.client.status import Part, Status
 from barnabas.common.durations import seconds_of
 from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
 from barnabas.connect.declaration import Connector
-from barnabas.connect.ends import Feeder
+from barnabas.connect.ends import Feeder, fields_of
 from barnabas.connect.life import ConnectorState, Progress, Tolerance
 from barnabas.connect.orders import ControlFiles, state_url
 from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.spark.errors import PipelineError, words_of
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import LOOK_SECONDS, Runner
-
+from barnabas.pipelines.running.sessions import FlowSession, pipeline_session
+from barnabas.pipelines.running.state_lock import StateLock
+from barnabas.spark.errors import PipelineError, words_of
+from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark.jars import SETTING as JARS
 
 # -- One Spark session for several connectors ----------------------------------------------------------
 
@@ -76,7 +66,6 @@ def fields_by_name(connectors: Sequence[Connector], master: str) -> dict[str, li
     with connectors_session(connectors, master) as session:
         plans = {one.name: ConnectorPlan(one, FlowSession.beside(session)).plan() for one in connectors}
         return {name: fields_of(plan.queries[0].frame.columns) for name, plan in plans.items()}
-
 
 
 logger = logging.getLogger(__name__)

@@ -9,18 +9,6 @@ errors: {topic: orders.dead-letters, tolerate: 100 per hour}
 
 from __future__ import annotations
 
-from barnabas.connect.ends import Sink, Source
-from barnabas.connect.sinks.jdbc import JdbcSink
-from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
-from barnabas.connect.sinks.redis.sink import RedisSink
-from barnabas.connect.sinks.tables import DeltaSink, IcebergSink, ParquetSink
-from barnabas.connect.sinks.topic import TopicSink
-from barnabas.connect.sources.files import FilesSource
-from barnabas.connect.sources.http.source import HttpSource
-from barnabas.connect.sources.jdbc import JdbcSource
-from barnabas.connect.sources.postgres.source import PostgresSource
-from barnabas.connect.sources.topic import TopicSource
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping
@@ -31,14 +19,23 @@ from typing import Any
 import msgspec
 
 from barnabas.common.durations import seconds_of
+from barnabas.config.document import DocumentPath, read_document
 from barnabas.connect.ends import Sink, Source
 from barnabas.connect.secrets import Redaction, references_in, secrets_in, with_secrets
+from barnabas.connect.sinks.jdbc import JdbcSink
+from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
+from barnabas.connect.sinks.redis.sink import RedisSink
+from barnabas.connect.sinks.tables import DeltaSink, IcebergSink, ParquetSink
+from barnabas.connect.sinks.topic import TopicSink
+from barnabas.connect.sources.files import FilesSource
+from barnabas.connect.sources.http.source import HttpSource
+from barnabas.connect.sources.jdbc import JdbcSource
+from barnabas.connect.sources.postgres.source import PostgresSource
+from barnabas.connect.sources.topic import TopicSource
 from barnabas.connect.transforms import TRANSFORMS, Transform
-from barnabas.connect.yaml_lines import LinedDocument, Place, place_in, read_lines
 from barnabas.pipelines.definitions.files import BOOTSTRAP
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import SecuritySettingError
-
+from barnabas.spark.errors import PipelineError
 
 # -- Every source and every sink, by the word that NAME.yml has for it ---------------------------------
 
@@ -60,10 +57,10 @@ SINKS: dict[str, type[Sink]] = {
 }
 
 
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _AT = re.compile(r" - at `(key in )?([^`]*)`$")
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _TOLERATE = re.compile(r"(\d+)\s+(?:per|in|an?|/)\s*(.+)")
 
 
@@ -127,9 +124,33 @@ class Connector:
         return Redaction([*secrets_in(self.source), *secrets_in(self.sink)])
 
 
+@dataclass(frozen=True)
+class _LinedDocument:
+    path: Path
+    value: Any
+    lines: Mapping[DocumentPath, int]
+
+    def error(self, place: DocumentPath, text: str) -> PipelineError:
+        """`text` with the file and the line of a part, or of the nearest part around it."""
+        while place not in self.lines:
+            place = place[:-1]
+        return PipelineError(f"{self.path}, line {self.lines[place]}: {text}")
+
+
+def _read(path: Path) -> _LinedDocument:
+    document = read_document(path, PipelineError, needs="name, from, to")
+    return _LinedDocument(path, document.plain(), dict(document.lines()))
+
+
+def _path_in(text: str) -> DocumentPath:
+    """Of msgspec's errors: `$.to.jdbc[2].keys` as a path."""
+    steps = _STEP.finditer(text.removeprefix("$"))
+    return tuple(int(step[2]) if step[2] is not None else step[1] for step in steps if step[0] != "[...]")
+
+
 def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Connector:
     """PipelineError with file and line for what is wrong in it. `overrides` go over `configuration`."""
-    document = read_lines(path)
+    document = _read(path)
     if not isinstance(document.value, dict):
         raise document.error((), "a connector has at least `name`, `from` and `to`.")
     said: _Document = _convert(document, document.value, _Document, ())
@@ -153,7 +174,7 @@ def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Co
     return connector
 
 
-def _check(document: LinedDocument, connector: Connector) -> None:
+def _check(document: _LinedDocument, connector: Connector) -> None:
     for place, text in (
         (("trigger",), connector.trigger),
         (("restart", "first"), connector.restart.first),
@@ -173,7 +194,7 @@ def _check(document: LinedDocument, connector: Connector) -> None:
 
 
 def _end(
-    document: LinedDocument, section: str, said: Mapping[str, Any], known: Mapping[str, type[Any]]
+    document: _LinedDocument, section: str, said: Mapping[str, Any], known: Mapping[str, type[Any]]
 ) -> Any:
     """`{topic: {...}}`: one word that says what it is, and its settings."""
     if len(said) != 1:
@@ -197,8 +218,8 @@ def _end(
     return end
 
 
-def _transform(document: LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
-    place: Place = ("transforms", number)
+def _transform(document: _LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
+    place: DocumentPath = ("transforms", number)
     if len(said) != 1:
         raise document.error(place, f"a transform is one of {_listed(TRANSFORMS)}.")
     kind, value = next(iter(said.items()))
@@ -212,16 +233,16 @@ def _transform(document: LinedDocument, number: int, said: Mapping[str, Any]) ->
     return made
 
 
-def _convert(document: LinedDocument, value: Any, kind: Any, place: Place) -> Any:
+def _convert(document: _LinedDocument, value: Any, kind: Any, place: DocumentPath) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _told(document, str(error), kind, place) from None
 
 
-def _told(document: LinedDocument, text: str, kind: Any, place: Place) -> PipelineError:
+def _told(document: _LinedDocument, text: str, kind: Any, place: DocumentPath) -> PipelineError:
     at = _AT.search(text)
-    inner = place_in(at[2]) if at else ()
+    inner = _path_in(at[2]) if at else ()
     text = _AT.sub("", text)
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
@@ -250,17 +271,17 @@ def _listed(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _seconds(document: LinedDocument, text: str, place: Place) -> float:
+def _seconds(document: _LinedDocument, text: str, place: DocumentPath) -> float:
     try:
         return seconds_of(text)
     except ValueError as error:
         raise document.error(place, f"`{place[-1]}`: {error}.") from None
 
 
-def _line_of(document: LinedDocument, text: str, place: Place) -> Place:
+def _line_of(document: _LinedDocument, text: str, place: DocumentPath) -> DocumentPath:
     """Where a text stands below a place."""
 
-    def found(value: Any, at: Place) -> Place | None:
+    def found(value: Any, at: DocumentPath) -> DocumentPath | None:
         if isinstance(value, str):
             return at if text in value else None
         parts = (

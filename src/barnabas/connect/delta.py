@@ -11,7 +11,7 @@ import json
 import uuid
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.spark.batch_log import compute_only

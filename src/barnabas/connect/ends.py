@@ -20,8 +20,6 @@ of the row, and are there only if the source knows them:
 from __future__ import annotations
 
 import re
-from pathlib import Path
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +41,6 @@ def url_of(path: str, folder: Path) -> str:
     if _SCHEME.match(path):
         return path
     return f"file://{folder.resolve() / path}"
-
 
 
 ERROR, DELETED, ORDER, ROUTE, TABLE = "_error", "_deleted", "_order", "_route", "_table"

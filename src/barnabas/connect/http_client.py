@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from barnabas.security.authn.credentials import Secret
 
-LARGEST_ANSWER = 64 << 20
+MAX_ANSWER = 64 << 20
 
 
 class Reply(NamedTuple):
@@ -39,7 +39,7 @@ class Address:
     """Headers of every request."""
     port: int | None = None
     """Where the URL names none; None: that of the scheme."""
-    largest: int = LARGEST_ANSWER
+    largest: int = MAX_ANSWER
     """Bytes of an answer."""
 
     def headers(self) -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Lake
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.layout import HIDDEN
 from barnabas.pipelines.lake.writing import LakeWriter
+from barnabas.spark.batch_log import BatchLog
+from barnabas.spark.hadoop_files import HadoopFolder
 
 WRITER = "incoming"
 

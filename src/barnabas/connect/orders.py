@@ -109,8 +109,8 @@ def state_of(connector: Connector) -> Iterator[Folder]:
     if url.startswith("file:"):
         yield LocalFolder(Path("/" + url.removeprefix("file:").lstrip("/")))
         return
-    from barnabas.spark.hadoop_files import HadoopFolder
     from barnabas.pipelines.running.sessions import pipeline_session
+    from barnabas.spark.hadoop_files import HadoopFolder
 
     with pipeline_session(connector.name, connector.configuration) as session:
         yield HadoopFolder(session, url)

@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.common.types import TopicPartition
 from barnabas.connect.orders import Folder
 from barnabas.spark.errors import PipelineError
-from barnabas.common.types import TopicPartition
 
 FLOW = "rows"
 HEADER = 2  # lines before those of the sources: the version, and what holds for all of them

@@ -18,7 +18,7 @@ from barnabas.client.security.parsing import resolve
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 
 HIDDEN = "[hidden]"
-SHORTEST = 4  # letters: a shorter text is found in too many words to be taken out of them
+MIN = 4  # letters: a shorter text is found in too many words to be taken out of them
 _REFERENCE = re.compile(r"\$\{(env|file):[^}]*\}")
 _IN_URL = re.compile(r"(?<=://)([^/@\s:]*):([^/@\s]*)(?=@)")
 _IN_QUERY = re.compile(r"(?i)([?&;](?:password|pwd|sslpassword|secret|token)=)([^&;\s]*)")
@@ -83,7 +83,7 @@ class Redaction:
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         texts = {part for secret in secrets for part in _parts(secret.text)}
-        self._texts = sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True)
+        self._texts = sorted((text for text in texts if len(text) >= MIN), key=len, reverse=True)
 
     def clean(self, text: str) -> str:
         for secret in self._texts:

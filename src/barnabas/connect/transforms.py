@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
-LONGEST_SHOWN = 100  # letters of a value in the reason of a dead letter
+MAX_SHOWN = 100  # letters of a value in the reason of a dead letter
 
 
 class Transform(Protocol):
@@ -130,7 +130,7 @@ class Route:
         rows = rows.withColumn(ROUTE, F.concat(*parts))
         lacks = F.concat(F.lit("route: "), F.lit(", ".join(names)), F.lit(" is null"))
         named = F.coalesce(F.regexp_replace(ROUTE, "[^a-zA-Z0-9._-]", "?"), F.lit(""))
-        odd = F.concat(F.lit("route: no name of a topic: "), F.substring(named, 1, LONGEST_SHOWN))
+        odd = F.concat(F.lit("route: no name of a topic: "), F.substring(named, 1, MAX_SHOWN))
         right = F.col(ROUTE).rlike("^[a-zA-Z0-9._-]{1,249}$") & ~F.col(ROUTE).isin(".", "..")
         return _with_error(rows, F.when(F.col(ROUTE).isNull(), lacks).when(~right, odd))
 
@@ -153,7 +153,7 @@ class Cast:
         for name, kind in self.types.items():
             column = F.col(_quoted(name))
             wrong = column.isNotNull() & column.try_cast(kind).isNull()
-            shown = F.substring(column.cast("string"), 1, LONGEST_SHOWN)
+            shown = F.substring(column.cast("string"), 1, MAX_SHOWN)
             reasons.append(F.when(wrong, F.concat(F.lit(f"cast: {name} is no {kind}: "), shown)))
         rows = _with_error(rows, *reasons)
         return rows.withColumns(

@@ -6,8 +6,10 @@ connector stands is reported as for connectors of our own.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import secrets
 import subprocess
 import tempfile
 import time
@@ -15,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ from barnabas.connect.life import ConnectorState
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import prepare_java
 
+BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
+BASIC_AUTH_JAR = "connect-basic-auth-extension-*.jar"
+USER = "barnabas"
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 START_SECONDS = 120.0
 REST_SECONDS = 30.0
@@ -51,12 +56,20 @@ class WorkerSettings:
     group: str = "barnabas-connect"
     replication: int = -1
     """Of its three topics; -1 is what the brokers do by default."""
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
+    """Of the user `barnabas` of its REST interface."""
     security: Mapping[str, str] | None = None
     more: Mapping[str, str] | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether its REST interface can ask for a password: with Kafka's own extension, which must be in `libs`, as
+        Java looks for login modules on the class path only."""
+        return any(self.libs.glob(BASIC_AUTH_JAR))
 
     def properties(self) -> dict[str, str]:
         security = dict(self.security or {})
@@ -81,6 +94,11 @@ class WorkerSettings:
             "exactly.once.source.support": "enabled",
             "key.converter": CONVERTER,
             "value.converter": CONVERTER,
+            **(
+                {"rest.extension.classes": f"{BASIC_AUTH}.BasicAuthSecurityRestExtension"}
+                if self.is_protected
+                else {}
+            ),
             **topics,
             **security,
             **clients,
@@ -108,9 +126,10 @@ def running_worker(settings: WorkerSettings) -> Iterator[Worker]:
         file.write_text(
             "".join(f"{name}={_escaped(value)}\n" for name, value in settings.properties().items())
         )
-        process = subprocess.Popen([*_java(), "-cp", f"{settings.libs}/*", MAIN, str(file)])
+        login = _rest_login(Path(folder), settings.password)
+        process = subprocess.Popen([*_java(), login, "-cp", f"{settings.libs}/*", MAIN, str(file)])
         try:
-            yield Worker(settings.url, process)
+            yield Worker(settings.url, process, settings.password)
         finally:
             process.terminate()
             try:
@@ -120,11 +139,20 @@ def running_worker(settings: WorkerSettings) -> Iterator[Worker]:
                 process.wait()
 
 
+def _rest_login(folder: Path, password: str) -> str:
+    """The option of Java that names the users of the REST interface. The folder is for this user only."""
+    users, jaas = folder / "rest-users.properties", folder / "rest-login.conf"
+    users.write_text(f"{USER}={password}\n")
+    jaas.write_text(f'KafkaConnect {{ {BASIC_AUTH}.PropertyFileLoginModule required file="{users}"; }};\n')
+    return f"-Djava.security.auth.login.config={jaas}"
+
+
 class Worker:
     """What is asked of the runtime."""
 
-    def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None, password: str = "") -> None:
         self._url = url
+        self._authorization = f"Basic {base64.b64encode(f'{USER}:{password}'.encode()).decode()}"
         self._process = process
         self._lives: dict[str, ConnectorState] = {}
 
@@ -181,9 +209,8 @@ class Worker:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self._url + path, data, {"Content-Type": "application/json"}, method=method
-        )
+        headers = {"Content-Type": "application/json", "Authorization": self._authorization}
+        request = urllib.request.Request(self._url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=REST_SECONDS) as answer:
             text = answer.read()
         return json.loads(text) if text else None

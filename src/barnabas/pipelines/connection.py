@@ -17,12 +17,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.client.security.parsing import is_security_setting, parse_security
-from barnabas.client.security.parsing import read_properties, reference_to
+from barnabas.client.security.parsing import (
+    is_security_setting,
+    parse_security,
+    read_properties,
+    reference_to,
+)
 from barnabas.client.security.settings import Security
+from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.spark.client_settings import CLIENT_PREFIX
 from barnabas.spark.errors import PipelineError
-from barnabas.security.authn.credentials import SecuritySettingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,8 +1,8 @@
-"""What was decided for each micro-batch, in small files beside the data: the memory of our own `foreachBatch` writers.
+"""Log of decisions per micro-batch, in small files next to the data: the state of our `foreachBatch` writers.
 
-Spark runs a batch again that it has not noted as finished. A writer that has noted its decision here, under the batch's
-number, can then finish the same work instead of doing it twice. Files are written aside and renamed into place, so that
-an entry is whole or not there. Any file system that Hadoop knows will do.
+Spark reruns a batch that it has not recorded as finished. A writer that has recorded its decision here, under the batch
+id, can then finish the same work instead of repeating it. Files are written under a temporary name and renamed, so that
+an entry is complete or absent. Works on any Hadoop file system.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class BatchLog:
         return (numbers[-1], self.read(numbers[-1])) if numbers else None
 
     def all(self) -> list[Any]:
-        """What is still noted, in order."""
+        """Remaining entries, in batch order."""
         return [self.read(number) for number in self._numbers()]
 
     def decide(self, batch: int, document: Any) -> bool:
-        """Note what is to be done, once: False when it, or a later one, was decided already.
+        """Record a decision once; False if this batch or a later one was decided already.
 
-        A process that sleeps while others go on may find its number free again, because old entries are removed. It
-        looks once more after it has written: then it sees the later ones, and takes its own back.
+        A stalled process may find its batch id free again, because old entries are deleted. So it checks again after
+        writing: if later entries exist, it deletes its entry.
         """
         if not self._folder.create_text(_name(batch), json.dumps(document)):
             return False
@@ -50,12 +50,12 @@ class BatchLog:
         return True
 
     def latest_number(self) -> int:
-        """-1 when nothing was decided."""
+        """-1 if nothing was decided."""
         numbers = self._numbers()
         return numbers[-1] if numbers else -1
 
     def write(self, batch: int, document: Any) -> None:
-        """Note something, over what was noted before."""
+        """Write an entry, replacing an earlier one."""
         self._folder.write_text(_name(batch), json.dumps(document))
         self._remove(self._numbers()[:-KEPT])
 
@@ -69,18 +69,18 @@ class BatchLog:
 
 
 def require_creation_once(folder: HadoopFolder) -> None:
-    """A decision is a file that only one can create: PipelineError on an object store that does not see to that."""
+    """A decision is a file that only one process can create: PipelineError if the object store does not ensure that."""
     if not folder.creates_once():
         raise PipelineError(
-            f"The object store of {folder.url} replaces an object though it was asked to create it only if there is "
-            "none: two runs could both believe that a batch is theirs. Use a store with conditional writes "
+            f"The object store of {folder.url} replaces an object although it was asked to create it only if it does "
+            "not exist: two runs could both take the same batch. Use a store with conditional writes "
             "(If-None-Match), or a disk or HDFS for tables and `storage`."
         )
 
 
 def compute_only(frame: DataFrame) -> None:
-    """For a batch whose results are there already: what Spark remembers of it must be written all the same, or it takes
-    the batch for a failure, each time."""
+    """For a batch that was already written: Spark's state must be written anyway, or Spark treats the batch as failed,
+    each time."""
     frame.write.format("noop").mode("overwrite").save()
 
 

@@ -1,12 +1,12 @@
-"""A synchronous face of `barnabas.client` for Spark's Python workers, which know no event loop.
+"""A synchronous wrapper of `barnabas.client` for Spark's Python workers, which have no event loop.
 
 link = link_to("127.0.0.1:9092")
 topics = link.run(link.client.topics(["orders"]))
 
-A worker runs one task at a time and lives for many, so there is one loop a process, driven by the caller, and the
-connections of a cluster stay open from task to task. No thread: while a task decodes what it has got, the answer to its
-next request arrives in the socket. Links are kept by process id, because workers are forked from one another and a
-child must not talk on its parent's connections.
+A worker runs one task at a time and many in its life, so there is one loop per process, driven by the caller, and
+connections stay open between tasks. No thread: while a task decodes a response, the response to its next request
+arrives in the socket. Links are stored by process id, because workers are forked and a child must not use its parent's
+connections.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class BrokerLink:
-    """A client and the loop it belongs to. Not for several threads at once."""
+    """A client and its event loop. Not thread-safe."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class BrokerLink:
         )
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises. Tasks that it has started go on at the next call."""
+        """Run a coroutine to its result. Background tasks continue at the next call."""
         return self.loop.run_until_complete(work)
 
     def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
-        """Try for so long, in seconds, while brokers are away or a cluster is changing its leaders."""
+        """Retry for `patience` seconds while brokers are unavailable or leaders change."""
 
         waiting = RetryPolicy(patience, may_pass)
 
         async def tell(error: Exception) -> None:
-            log.warning("trying again for %.0f s: %s", waiting.deadline.remaining, error)
+            log.warning("retrying for %.0f s: %s", waiting.deadline.remaining, error)
 
         return self.run(retry(attempt, waiting, tell))
 
@@ -70,7 +70,7 @@ class BrokerLink:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed later. A topic that is not there is no matter of patience."""
+    """True if the same request may succeed later. A missing topic is not retriable."""
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
     if isinstance(error, KafkaError) and error.code in unknown:
         return False
@@ -81,7 +81,7 @@ _links: dict[tuple[int, tuple[tuple[str, Any], ...]], BrokerLink] = {}
 
 
 def link_to(bootstrap: str, **settings: Any) -> BrokerLink:
-    """This process's link to a cluster, with BrokerLink's settings; made once and kept."""
+    """Return the link of this process to a cluster, with BrokerLink's settings; created once and kept."""
     key = (os.getpid(), tuple(sorted({**settings, "bootstrap": bootstrap}.items())))
     link = _links.get(key)
     if link is None:

@@ -1,7 +1,7 @@
-"""The `kafka.*` options: settings of Kafka's own clients, those that mean something to ours.
+"""The `kafka.*` options: settings of Kafka's clients that apply to ours.
 
-A setting that Kafka's clients know and that changes nothing here is accepted, so that a query can be moved over as it
-is. One that would change what is read or who may read it, and that we cannot honour, is refused.
+A setting of Kafka's clients that has no effect here is accepted, so that a query can be moved over unchanged. One that
+would change which records are read, or who may read them, and that we cannot honour, is rejected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.security.settings import UNDERSTOOD as SECURITY
 from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
 from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import UNDERSTOOD as SECURITY
 from barnabas.security.authn.credentials import SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
@@ -39,7 +39,7 @@ UNDERSTOOD = {
     "transaction.timeout.ms": "As Kafka's (sink).",
 }
 
-# They tune what is inside Kafka's own clients, and ours has nothing of the kind.
+# They tune internals of Kafka's clients that ours does not have.
 WITHOUT_EFFECT = frozenset(
     [
         "allow.auto.create.topics",
@@ -81,7 +81,7 @@ WITHOUT_EFFECT = frozenset(
     ]
 )
 
-# As in Spark's connector: each would break the promise that Spark alone decides what is read.
+# As in Spark's connector: each would break the guarantee that Spark alone decides what is read.
 REFUSED = {
     "auto.offset.reset": "use the option 'startingOffsets', which counts only when a query starts for the first time",
     "key.deserializer": "keys are bytes: use DataFrame operations on them",
@@ -90,12 +90,12 @@ REFUSED = {
     "value.serializer": "values are bytes or text: convert them with DataFrame operations",
     "enable.auto.commit": "progress is Spark's: see the option 'commitProgress'",
     "interceptor.classes": "interceptors could change what is read",
-    "transactional.id": "the sink names its transactions by itself",
+    "transactional.id": "the sink chooses its transactional ids",
 }
 
 KNOWN = frozenset({*UNDERSTOOD, *WITHOUT_EFFECT, *SECURITY})
 
-PARTITION_BYTES = 4 * 1024 * 1024  # larger than a consumer's: a task wants all of it, and soon
+PARTITION_BYTES = 4 * 1024 * 1024  # larger than a consumer's: a task reads all of it at once
 
 
 FETCH = FetchSettings(partition_bytes=PARTITION_BYTES)
@@ -142,12 +142,12 @@ class ClientSettings:
 
     @classmethod
     def without_brokers(cls, given: Mapping[str, str]) -> ClientSettings:
-        """For who reads an object store: of all settings only `isolation.level` says something about that."""
+        """For an object store: of all settings, only `isolation.level` applies."""
         return cls("", committed_only=_committed_only(given))
 
     @property
     def link(self) -> dict[str, Any]:
-        """What `link_to` wants."""
+        """Arguments of `link_to`."""
         return {
             "bootstrap": self.bootstrap,
             "client_id": self.client_id,
@@ -181,14 +181,14 @@ def check_client_setting(name: str, side: str) -> None:
 
 
 def _security(given: Mapping[str, str]) -> Security:
-    """Reading without the encryption or the name that was asked for would be worse than not reading."""
+    """Fail rather than read without the requested encryption or identity."""
     with _as_option():
         return parse_security(given)
 
 
 @contextmanager
 def _as_option() -> Iterator[None]:
-    """What is wrong with a setting is wrong with the option."""
+    """Report an invalid setting as an invalid option."""
     try:
         yield
     except SecuritySettingError as error:

@@ -1,4 +1,4 @@
-"""What goes wrong with a pipeline or a query that its author can put right."""
+"""Errors of a pipeline or a query that its author can fix."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 _STACK_LINE = re.compile(r"^\s+at |^\s*\.\.\. \d+ more|^JVM stacktrace:|^== SQL")
 _PYTHON_STACK = "Traceback (most recent call last):"
-LONGEST_CAUSE = 1_500  # characters: a screen, not a log
+MAX_CAUSE = 1_500  # characters: a screen, not a log
 
 
 class PipelineError(Exception):
-    """One sentence that says what to do, and below it the cause as it was reported."""
+    """A sentence that says what to do, followed by the cause as reported."""
 
     def __init__(self, sentence: str, cause: BaseException | str | None = None) -> None:
         super().__init__(sentence)
@@ -22,21 +22,21 @@ class PipelineError(Exception):
 
 
 class SourceError(Exception):
-    """The topic, the brokers or the records are not as the query needs them."""
+    """The topic, the brokers or the records do not match the query."""
 
 
 class DataLossError(SourceError):
-    """Records that the query had to read are gone."""
+    """Records that the query had to read were deleted."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}. Some data may have been lost: retention may have removed them, or the topic was deleted. "
-            "Set the option 'failOnDataLoss' to 'false' to go on with what is there."
+            "Set the option 'failOnDataLoss' to 'false' to continue with the remaining records."
         )
 
 
 def words_of(error: BaseException) -> str:
-    """The text of an error without the JVM's stack, which names nothing that a pipeline's author has written."""
+    """Text of an error without the JVM's stack trace, which names nothing that a pipeline's author wrote."""
     if isinstance(error, PipelineError):
         return str(error)
     kept: list[str] = []
@@ -49,12 +49,12 @@ def words_of(error: BaseException) -> str:
             break
         kept.append(line.rstrip())
     kept += _end_of_python_stack(lines)
-    text = "\n".join(kept)[:LONGEST_CAUSE].strip()
+    text = "\n".join(kept)[:MAX_CAUSE].strip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _end_of_python_stack(lines: list[str]) -> list[str]:
-    """The last words of a Python worker, whose whole traceback Spark puts into its own message."""
+    """The last line of a Python worker's traceback, which Spark puts into its message."""
     starts = [index for index, line in enumerate(lines) if _PYTHON_STACK in line]
     if not starts:
         return []

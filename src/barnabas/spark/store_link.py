@@ -1,6 +1,6 @@
-"""A synchronous face of an object store for Spark's driver and its Python workers, as `broker_link` is of brokers.
+"""A synchronous wrapper of an object store for Spark's driver and its Python workers, like `broker_link` for brokers.
 
-One a process, with the loop it belongs to; what it is asked goes on in other threads while a task decodes.
+One per process, with its loop; requests continue in other threads while a task decodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StoreLink:
         self._url = settings.url
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns. SourceError, in words of options, if the store has not what is wanted."""
+        """Run a coroutine to its result. SourceError, in terms of options, if the store lacks the data."""
         try:
             return self.loop.run_until_complete(work)
         except StoreError as error:
@@ -45,7 +45,7 @@ _links: dict[tuple[int, RemoteSettings], StoreLink] = {}
 
 
 def store_link(settings: RemoteSettings) -> StoreLink:
-    """This process's link to a store; made once and kept."""
+    """The link of this process to a store; created once and kept."""
     key = os.getpid(), settings
     link = _links.get(key)
     if link is None:

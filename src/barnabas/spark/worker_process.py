@@ -1,41 +1,35 @@
-"""What Spark's Python workers need: memory that is kept from batch to batch, and a quiet end.
+"""Setup of Spark's Python workers: memory that is kept between batches, fast starts, and a quiet exit.
 
 A task takes and frees some MiB for every fetch (`barnabas.common.allocation`).
 
-PySpark collects garbage after each task of a worker. What it goes through are the modules that were imported: 170,000
-objects with numba and pandas, which takes 25 to 40 ms each time, as long as all of a small batch.
+PySpark runs the garbage collector after each task of a worker. It traverses the imported modules: 170,000 objects with
+numba and pandas, which takes 25 to 40 ms each time, as long as a whole small batch.
 
 Spark ends a worker that was idle for a minute by closing its socket. PySpark's worker then reports the end of the
-socket to the socket, and leaves a BrokenPipeError with its traceback in the terminal of the user, a minute after all
-went well.
+socket to the socket, and leaves a BrokenPipeError with its traceback in the user's terminal, a minute after everything
+succeeded.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
-import os
-from pathlib import Path
-from fastcrc.crc32 import iscsi as crc32c
-
+import itertools
 import os
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
-from fastcrc.crc32 import iscsi as crc32c
-
-import gc
-import itertools
-import os
 import sys
+from pathlib import Path
 from socket import socket
 from typing import Any
 
+from fastcrc.crc32 import iscsi as crc32c
+
 from barnabas.common.allocation import keep_freed_memory
 
-
-# -- Lets Spark's Python workers start in a quarter of the time ----------------------------------------
+# -- Start Spark's Python workers in a quarter of the time ---------------------------------------------
 
 LINKED = ("bin", "jars", "sbin", "data")
 
@@ -49,7 +43,7 @@ def prepare_workers() -> None:
         return
     installed = Path(found.origin).parent
     if not (installed / "jars").is_dir():
-        return  # a Spark Connect client: there is no JVM to start here
+        return  # a Spark Connect client: no JVM to start here
     os.environ["SPARK_HOME"] = str(_home_for(installed))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         # Containers set it to keep images small; here it would cost each worker what is said above.
@@ -71,31 +65,29 @@ def _home_for(installed: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this user keeps what is made once and used often."""
+    """Cache folder of this user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas"
 
 
+# -- Start Spark's JVM in half the time ----------------------------------------------------------------
 
-
-# -- Lets Spark's JVM start in half the time -----------------------------------------------------------
-
-# About the archive Java speaks on standard output, where ours is.
+# Java logs about the archive on standard output, which is ours.
 SILENT = "-Xlog:cds*=off"
 
 
 def archive_options() -> list[str]:
-    """Options for the JVM of this process; none where there is no archive."""
+    """JVM options for this process; empty without an archive."""
     archive = archive_path()
     return [f"-XX:SharedArchiveFile={archive}", SILENT] if archive is not None and archive.exists() else []
 
 
 def recording_options(archive: Path) -> list[str]:
-    """With these the JVM writes the archive when it ends, which takes it some seconds."""
+    """With these the JVM writes the archive at exit, which takes some seconds."""
     return [f"-XX:ArchiveClassesAtExit={archive}", SILENT]
 
 
 def archive_path() -> Path | None:
-    """One for each Spark and each Java; None where there is no Java."""
+    """One per Spark and Java version; None without Java."""
     java = _java()
     if java is None:
         return None
@@ -107,7 +99,7 @@ def archive_path() -> Path | None:
 
 
 def shares_classes() -> bool:
-    """Whether this Java has the archive of its own classes that ours stands on. Those that pip brings lack it."""
+    """True if this Java has the default class archive that ours is based on. Those from pip lack it."""
     java = _java()
     if java is None:
         return False
@@ -126,13 +118,12 @@ def _java() -> Path | None:
     return None if found is None else Path(found).resolve()
 
 
-
 DAEMON = "pyspark.daemon"  # what Spark forks its workers from; some of them whatever `spark.python.daemon.module` says
 _tasks = itertools.count()
 
 
 def begin_task() -> None:
-    """To be called at the beginning of each task."""
+    """Called at the start of each task."""
     keep_freed_memory()
     set_modules_aside()
     leave_quietly()

@@ -137,7 +137,7 @@ def test_a_server_that_takes_nothing_for_long_stops_the_connector(search: BulkSe
 def test_a_server_that_refuses_the_user_says_which_rights_are_needed(
     search: BulkServer, server: Server
 ) -> None:
-    search.faults = [lambda handler, _: handler.answer(401, {}) is None]
+    search.faults = [lambda handler, _: handler.answer(401, {}) is None]  # type: ignore[func-returns-value]
     with pytest.raises(BulkError, match=r"check `user`.*rights.*write.*create_index"):
         sender(server).send([document(1)])
     error = {"type": "security_exception", "reason": "no permissions"}

@@ -11,11 +11,10 @@ from pyspark.sql import SparkSession
 from barnabas.connect.ends import Context
 from barnabas.connect.sinks.redis import writing
 from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
-from barnabas.connect.sinks.redis.sink import Server
-from barnabas.connect.sinks.redis.sink import RedisSink
+from barnabas.connect.sinks.redis.sink import RedisSink, Server
 from barnabas.connect.sinks.redis.writing import RedisWriter
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority
 from tests.connect.support import connector, consume, headers_of, produce, run_once
@@ -44,7 +43,7 @@ def emptied(server: RedisServer) -> None:
 
 
 def writer(server: RedisServer, tmp_path: Path, name: str = "c", **settings: Any) -> RedisWriter:
-    said = {"url": server.url, "password": Secret(PASSWORD)} | settings
+    said: dict[str, Any] = {"url": server.url, "password": Secret(PASSWORD)} | settings
     if said.get("kind") != "stream":
         said = {"key": "id", "prefix": "order:"} | said
     no_session: Any = None

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
-from barnabas.pipelines.alarms.watching import MOST_UNDELIVERED, Watch, bounded, grouped, together
-from barnabas.spark.batch_log import BatchLog
+from barnabas.pipelines.alarms.watching import MAX_UNDELIVERED, Watch, bounded, grouped, together
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
+from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from tests.apache_kafka import free_port
@@ -19,9 +19,8 @@ from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
 
 
 def rule(name: str = "slow", **more: Any) -> AlarmRule:
-    return AlarmRule(
-        **{"dataset": "reports", "name": name, "value": "max(x)", "window": "1 minute", "above": 10} | more
-    )
+    given: dict[str, Any] = {"dataset": "reports", "value": "max(x)", "window": "1 minute", "above": 10}
+    return AlarmRule(**{**given, "name": name, **more})
 
 
 def names(*rules: AlarmRule) -> list[str]:
@@ -144,4 +143,4 @@ def test_the_note_of_a_batch_that_is_run_again_repeats_no_event() -> None:
 
 
 def test_what_waits_for_a_webhook_is_bounded_and_the_oldest_goes() -> None:
-    assert bounded([FIRED] + [RESOLVED] * MOST_UNDELIVERED) == [RESOLVED] * MOST_UNDELIVERED
+    assert bounded([FIRED] + [RESOLVED] * MAX_UNDELIVERED) == [RESOLVED] * MAX_UNDELIVERED

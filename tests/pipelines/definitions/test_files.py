@@ -55,7 +55,15 @@ def test_a_folder_without_a_pipeline_says_how_to_make_one(tmp_path: Path) -> Non
 def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
     write(tmp_path, "quality:\n  - dataset: events\n   name: x\n")
     text = complaint(tmp_path)
-    assert text.splitlines()[0].endswith("barnabas.yml, line 3: this is no YAML.")
+    assert text.splitlines()[0].endswith(
+        "barnabas.yml, line 3: invalid YAML: expected <block end>, but found '<block mapping start>'."
+    )
+
+
+def test_aliases_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
+    laughs = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]
+    write(tmp_path, "\n".join(laughs))
+    assert "barnabas.yml, line 2: aliases (*name) are not supported" in complaint(tmp_path)
 
 
 def test_a_misspelt_word_gets_the_nearest_one(tmp_path: Path) -> None:

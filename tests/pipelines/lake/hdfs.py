@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tests.kafka_jars import PROJECT_ROOT
-from tests.pipelines.spark_jars import hdfs_jars
+from tests.spark.spark_jars import hdfs_jars
 
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.workbench import Workbench
-from tests.pipelines.spark_jars import requires_iceberg
+from tests.spark.spark_jars import requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -2,20 +2,20 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.spark import hadoop_files
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.iceberg_writing import IcebergCompactor
 from barnabas.pipelines.lake.iceberg_table import IcebergTable
-from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
+from barnabas.pipelines.lake.iceberg_writing import IcebergCompactor, IcebergWriter
 from barnabas.pipelines.lake.writing import LakeWriter
+from barnabas.spark import hadoop_files
+from barnabas.spark.hadoop_files import HadoopFolder
 from tests.pipelines.lake.iceberg_reading import file_count, rows_of
-from tests.pipelines.spark_jars import requires_iceberg
+from tests.spark.spark_jars import requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -36,7 +36,7 @@ def batch_of(spark: SparkSession, number: int) -> DataFrame:
     )
 
 
-def lake_of(tmp_path: Path, kind: str) -> Lake:
+def lake_of(tmp_path: Path, kind: Any) -> Lake:
     return Lake(path=f"file://{tmp_path}/table", format=kind, hours="_time", files_per_batch=1)
 
 

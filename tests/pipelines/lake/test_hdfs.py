@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.pipelines.lake.hdfs import Hdfs
 from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.workbench import Workbench
-from tests.pipelines.spark_jars import requires_hdfs, requires_iceberg
+from tests.spark.spark_jars import requires_hdfs, requires_iceberg
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.extended, requires_hdfs]
 
@@ -63,12 +64,12 @@ def test_of_many_that_create_a_file_at_once_one_succeeds_and_a_text_is_never_mis
     with ThreadPoolExecutor(8) as threads:
         for number in range(10):
             name = f"note-{number}"
-            won = list(threads.map(lambda text, name=name: folder.create_text(name, text), "abcdefgh"))  # type: ignore[misc]
+            won = list(threads.map(lambda text, name=name: folder.create_text(name, text), "abcdefgh"))
             assert won.count(True) == 1
             assert folder.read_text(name) == "abcdefgh"[won.index(True)]
         texts = [str(number) * 100 for number in range(40)]
         folder.write_text("text", texts[0])
-        writing = threads.submit(lambda: [folder.write_text("text", text) for text in texts])
+        writing = threads.submit(lambda: list(map(partial(folder.write_text, "text"), texts)))
         while not writing.done():
             assert folder.read_text("text") in texts
         writing.result()

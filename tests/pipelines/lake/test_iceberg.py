@@ -9,15 +9,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
+from barnabas.pipelines.lake import iceberg_table
+from barnabas.pipelines.lake.iceberg_table import BATCH, IcebergTable
+from barnabas.pipelines.lake.iceberg_writing import NOTES, IcebergCompactor, IcebergWriter, _folder
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.spark.java import jvm_of
-from barnabas.pipelines.lake import iceberg_table
-from barnabas.pipelines.lake.iceberg_writing import NOTES, IcebergCompactor, _folder
-from barnabas.pipelines.lake.iceberg_table import BATCH, IcebergTable
-from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from tests.pipelines.lake.iceberg_reading import file_count, load, rows_of
-from tests.pipelines.spark_jars import requires_iceberg
+from tests.spark.spark_jars import requires_iceberg
 
 pytestmark = [requires_iceberg, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.lake.iceberg_table import columns_of, iceberg_schema
+from barnabas.spark.errors import PipelineError
 
 NESTED = (
     StructType()

@@ -8,21 +8,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import LakeWriter
 from barnabas.pipelines.running import state_lease
 from barnabas.pipelines.running.state_lease import Lease, StateLease
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import Workbench
-from tests.pipelines.spark_jars import requires_s3a
+from tests.spark.spark_jars import requires_s3a
 from tests.tiering.stores import BUCKET, NAMED_OPTIONS, SECRET, moto_server
 
 pytestmark = [pytest.mark.timeout(300), requires_s3a]
@@ -76,7 +77,7 @@ def test_of_many_that_create_an_object_one_succeeds(folder: HadoopFolder) -> Non
     with ThreadPoolExecutor(AT_ONCE) as threads:
         for number in range(3):
             name = f"note-{number}"
-            won = list(threads.map(lambda text, name=name: folder.create_text(name, text), "abcdefgh"))  # type: ignore[misc]
+            won = list(threads.map(lambda text, name=name: folder.create_text(name, text), "abcdefgh"))
             assert won.count(True) == 1
             assert folder.read_text(name) == "abcdefgh"[won.index(True)]
 
@@ -85,7 +86,7 @@ def test_a_text_is_replaced_by_one_put_and_never_missing(folder: HadoopFolder) -
     texts = [str(number) * 100 for number in range(12)]
     folder.write_text("note", texts[0])
     with ThreadPoolExecutor(1) as threads:
-        writing = threads.submit(lambda: [folder.write_text("note", text) for text in texts])
+        writing = threads.submit(lambda: list(map(partial(folder.write_text, "note"), texts)))
         while not writing.done():
             assert folder.read_text("note") in texts
         writing.result()
@@ -135,7 +136,7 @@ def test_of_two_drivers_that_write_one_batch_one_wins_and_the_other_stops(
 
     with ThreadPoolExecutor(together) as threads:
         for number in range(2):
-            ends = list(threads.map(lambda writer, number=number: write(writer, number), writers))  # type: ignore[misc]
+            ends = list(threads.map(lambda writer, number=number: write(writer, number), writers))
             # Who comes late finds the batch decided, as after a crash, and finishes it; who comes too late stops.
             assert [end for end in ends if "Another run of this pipeline has written" not in end] != []
     assert keys_in(spark, folder) == once(0, 1)
@@ -183,12 +184,16 @@ def test_a_pipeline_keeps_its_table_and_its_state_in_a_bucket(
 
 
 @pytest.mark.usefixtures("quick")
+def _fail(error: PipelineError) -> None:
+    pytest.fail(str(error))
+
+
 def test_a_second_run_is_refused_while_the_first_renews_its_lease(folder: HadoopFolder) -> None:
-    first = StateLease(folder, "clicks", pytest.fail)
+    first = StateLease(folder, "clicks", _fail)
     with first, first, pytest.raises(PipelineError, match=r"clicks runs already, in process \d+ on "):
-        StateLease(folder, "clicks", pytest.fail).take()
+        StateLease(folder, "clicks", _fail).take()
     assert not folder.exists(state_lease.NAME)
-    with StateLease(folder, "clicks", pytest.fail):
+    with StateLease(folder, "clicks", _fail):
         pass
 
 
@@ -199,7 +204,7 @@ def test_the_lease_of_a_run_that_died_is_taken_over(folder: HadoopFolder, host: 
     os.waitpid(child, 0)
     dead = Lease("x", os.uname().nodename if host == "this" else "elsewhere", child)
     folder.write_text(state_lease.NAME, state_lease._text(dead))
-    with StateLease(folder, "clicks", pytest.fail):
+    with StateLease(folder, "clicks", _fail):
         pass
 
 

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writing import LakeWriter, lake_writer
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 
 def write(folder: Path, name: str, *ids: int) -> None:

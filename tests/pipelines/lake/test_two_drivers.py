@@ -9,13 +9,13 @@ import pyarrow.dataset
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.spark import batch_log
-from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import NOTES, Compactor
 from barnabas.pipelines.lake.writing import LakeWriter
+from barnabas.spark import batch_log
+from barnabas.spark.batch_log import BatchLog
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from examples.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
-from tests.pipelines.spark_jars import iceberg_jars
+from examples.demo.pipelines import SHORT_LIVED
+from tests.spark.spark_jars import iceberg_jars
 
 
 def main() -> None:

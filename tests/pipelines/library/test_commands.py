@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.client.cluster import Client
 from barnabas.client.status import Status, read_statuses
@@ -65,7 +65,7 @@ def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
     try:
         if helper is not None:
             helper.start()
-        ended = CliRunner().invoke(app, command)
+        ended = CliRunner().invoke(make_app(), command)
         if helper is not None:
             helper.join(PATIENCE)
     finally:

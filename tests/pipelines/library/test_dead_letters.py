@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.testing import EmbeddedBroker
@@ -77,7 +77,9 @@ def test_a_dead_letter_is_its_record_byte_for_byte(broker: EmbeddedBroker, tmp_p
     bench.create_inputs(ORDERS, CUSTOMERS)
     produce(bench.servers, topics[ORDERS], [*BAD, Bad(b"good", GOOD, [])])
     settings = [text for name, value in topics.items() for text in ("-X", f"{name}={value}")]
-    ended = CliRunner().invoke(app, ["pipeline", "run", str(bench.folder), "-b", bench.servers, *settings])
+    ended = CliRunner().invoke(
+        make_app(), ["pipeline", "run", str(bench.folder), "-b", bench.servers, *settings]
+    )
     assert ended.exit_code == 0, ended.stderr
 
     sent = [record for record in stored_in(bench.servers, topics[ORDERS]) if record.value != GOOD]

@@ -25,7 +25,7 @@ from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.test_logs import Expected, letters_in, written
 from tests.pipelines.library.workbench import Workbench, stored_in
-from tests.pipelines.spark_jars import iceberg_jars
+from tests.spark.spark_jars import iceberg_jars
 
 PATIENCE = 240
 COUNT = 800  # the first two hundred of `enrich` are its customers

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
-from tests.services.mirror.mirror_process import MirrorThread, ends, until
 from tests.pipelines.library.workbench import Workbench, stored_in
+from tests.services.mirror.mirror_process import MirrorThread, ends, until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,14 +10,14 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
+from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.workbench import HOUR, PATIENCE, START, Workbench
-from tests.pipelines.spark_jars import requires_iceberg
+from tests.spark.spark_jars import requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -45,7 +45,7 @@ ODD = (
 def send(servers: str, topic: str, time: int) -> None:
     producer = Producer({"bootstrap.servers": servers})
     for number, (key, value, headers) in enumerate(ODD):
-        producer.produce(topic, value, key, headers=headers, timestamp=time + number, partition=0)
+        producer.produce(topic, value, key, headers=[*headers], timestamp=time + number, partition=0)
     assert producer.flush(PATIENCE) == 0
 
 
@@ -65,7 +65,7 @@ def as_consumed(servers: str, topic: str, count: int) -> list[dict[str, Any]]:
             "offset": message.offset(),
             "timestamp": message.timestamp()[1] * 1000,
             "timestampType": message.timestamp()[0] - TIMESTAMP_CREATE_TIME,
-            "headers": [{"key": key, "value": value} for key, value in message.headers() or ()] or None,
+            "headers": [{"key": key, "value": value} for key, value in list(message.headers() or ())] or None,
         }
         for message in messages
     ]

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from barnabas.common.types import TopicPartition
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.progress import FlowProgress, lag_of, offsets_reached
-from barnabas.common.types import TopicPartition
 
 
 def report(batch: int, rows: int, **more: Any) -> dict[str, Any]:

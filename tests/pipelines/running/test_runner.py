@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running import runner as runner_module
 from barnabas.pipelines.running.runner import Runner
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
-from tests.pipelines.support import read
+from tests.spark.support import read
 
 SPEC = """
 name: {name}

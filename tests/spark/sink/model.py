@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +171,7 @@ class Driver:
 
     # -- the steps of the protocol ------------------------------------------------------------------------
 
-    def _perform(self, program: protocol.Steps[Any]) -> Iterator[Any]:
+    def _perform(self, program: protocol.Steps[Any]) -> Generator[None, None, Any]:
         answer: Any = None
         error: Exception | None = None
         while True:
@@ -189,7 +189,7 @@ class Driver:
             except FencedError as fenced:
                 error = fenced
 
-    def _one_by_one(self, step: protocol.Commit | protocol.Abort) -> Iterator[Any]:
+    def _one_by_one(self, step: protocol.Commit | protocol.Abort) -> Generator[None, None, Any]:
         """EndTxn of several transactions is several requests: one may die between two of them."""
         if isinstance(step, protocol.Abort):
             for name in step.transactional_ids:
@@ -216,6 +216,7 @@ class Driver:
     def _write(self, step: protocol.Write) -> None:
         if self._claimed != self.cluster.claims:
             raise FencedError
+        assert step.state is not None  # no sink is forgotten here
         self.cluster.states.append(step.state)
         self.cluster.topic += step.rows
 

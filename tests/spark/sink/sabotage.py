@@ -68,7 +68,7 @@ def install(wanted: str) -> None:
 
     SinkDriver._perform = perform_with_fault  # type: ignore[method-assign]
     SinkDriver._end = end_with_fault  # type: ignore[method-assign]
-    TransactionalBatchProducer.send = send_with_fault  # type: ignore[method-assign]
+    TransactionalBatchProducer.send = send_with_fault  # type: ignore[method-assign, assignment]
 
 
 def _name(step: protocol.Step) -> str:

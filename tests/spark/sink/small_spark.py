@@ -19,14 +19,13 @@ from typing import Any
 from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_producer import TransactionalBatchProducer
 from barnabas.client.producing.transactional import Transactions
-from barnabas.spark.sink import protocol
-from barnabas.spark.sink.driver import SinkDriver
-from barnabas.spark.sink.driver import own_names
-from barnabas.spark.sink.protocol import Batch, SinkError
-from barnabas.spark.sink.state import Part
+from barnabas.common.types import TopicPartition
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
+from barnabas.spark.sink import protocol
+from barnabas.spark.sink.driver import SinkDriver, own_names
+from barnabas.spark.sink.protocol import Batch, SinkError
+from barnabas.spark.sink.state import Part
 from tests.spark.sink.sabotage import install
 
 QUERY = "query"

@@ -61,8 +61,8 @@ def run_to_the_fault(spark: SparkSession, folder: Path, options: Mapping[str, st
 
 
 def main(queries: str) -> None:
-    from examples.demo.pipelines import SHORT_LIVED
     from barnabas.spark.session import session_builder
+    from examples.demo.pipelines import SHORT_LIVED
 
     settings = {"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "2"}
     spark = session_builder(

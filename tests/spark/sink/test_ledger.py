@@ -9,10 +9,10 @@ import pytest
 
 from barnabas.client import settled_table
 from barnabas.client.cluster import Client
-from barnabas.client.fetching import FetchedPartition
+from barnabas.client.fetching import FetchedPartition, fetch
+from barnabas.client.offsets import list_offsets_once
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.spark.sink.driver import SinkDriver
-from barnabas.spark.sink.driver import PLACE, Ledger
+from barnabas.spark.sink.driver import PLACE, Ledger, SinkDriver
 from barnabas.spark.sink.protocol import Batch, commit, plan
 from barnabas.testing import EmbeddedBroker
 
@@ -43,7 +43,7 @@ def decided_after_restart(
 def test_a_leader_whose_high_watermark_lags_hides_no_decision(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch, asked = settled_table.fetch, 0
+    asked = 0
 
     async def fetch_from_a_new_leader(*arguments: Any) -> list[FetchedPartition]:
         """KIP-207: two answers end before records that were acknowledged."""
@@ -64,12 +64,12 @@ def test_a_leader_whose_high_watermark_lags_hides_no_decision(
 def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    list_offsets, refusals = settled_table.list_offsets_once, [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
+    refusals = [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
 
     async def refuse_at_first(*arguments: Any) -> Any:
         if refusals:
             raise KafkaError(refusals.pop(), "a new leader does not know yet what is committed")
-        return await list_offsets(*arguments)
+        return await list_offsets_once(*arguments)
 
     found = decided_after_restart(
         broker,

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from barnabas.client.cluster import Client
+from barnabas.records.blocks import Block
+from barnabas.records.columnar.encode import BadRowError
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.sink.protocol import SinkError
 from barnabas.spark.sink.rows import RowEncoder
 from barnabas.spark.sink.settings import SinkSettings
-from barnabas.records.blocks import Block
-from barnabas.records.columnar.encode import BadRowError
 from barnabas.testing import EmbeddedBroker
 
 

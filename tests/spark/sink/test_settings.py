@@ -2,13 +2,14 @@
 
 import os
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
 
+from barnabas.records.compression import Codec
 from barnabas.spark.options import OptionError
 from barnabas.spark.sink.settings import SinkSettings, normal_location, read_settings
-from barnabas.records.compression import Codec
 
 SCHEMA = StructType().add("value", "string").add("timestamp", "timestamp")
 GIVEN = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "orders"}
@@ -64,7 +65,7 @@ def test_the_name_of_a_sink_is_the_same_in_every_version() -> None:
 
 
 def test_the_settings_of_kafkas_producer_are_understood() -> None:
-    given = {
+    given: dict[str, Any] = {
         "kafka.compression.type": "lz4",
         "kafka.acks": "1",
         "kafka.max.request.size": "5000",
@@ -86,7 +87,7 @@ def test_the_settings_of_kafkas_producer_are_understood() -> None:
 )
 def test_a_value_that_cannot_be_is_named(name: str, value: str, text: str) -> None:
     with pytest.raises(OptionError, match=text):
-        settings(sinkId="s", **{name: value})
+        read_settings({**GIVEN, "sinkId": "s", name: value}, SCHEMA, is_streaming=True)
 
 
 def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None:
@@ -99,7 +100,7 @@ def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None
     [
         ({"value": "string"}, {"kafka.ackss": "1"}, "did you mean 'kafka.acks'"),
         ({"value": "string"}, {"delivery": "twice"}, "'delivery' must be one of exactly-once"),
-        ({"id": "string"}, {}, "there is no column 'value'"),
+        ({"id": "string"}, {}, "missing column 'value'"),
         (
             {"value": "long"},
             {},

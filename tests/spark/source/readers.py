@@ -5,9 +5,8 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from barnabas.spark.source import make_reader, make_stream_reader, schema_of
-from barnabas.spark.source.stream import BatchReader
-from barnabas.spark.source.stream import StreamReader
-from tests.pipelines.support import dots
+from barnabas.spark.source.stream import BatchReader, StreamReader
+from tests.spark.support import dots
 
 Rows = list[tuple[int, int, bytes | None]]
 

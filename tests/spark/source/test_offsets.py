@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.common.types import TopicPartition
 from barnabas.spark.options import OptionError, Options
 from barnabas.spark.source.offsets import (
     EARLIEST,
@@ -15,7 +16,6 @@ from barnabas.spark.source.offsets import (
     parse_partitions,
     share_out,
 )
-from barnabas.common.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}

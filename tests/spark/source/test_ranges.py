@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.offsets import OffsetRange
-from barnabas.spark.source.ranges import plan_tasks, ranges_between, split
 from barnabas.common.types import TopicPartition
+from barnabas.spark.source.ranges import plan_tasks, ranges_between, split
 
 
 def place(index: int) -> TopicPartition:

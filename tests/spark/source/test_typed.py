@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import RecordColumns
 from barnabas.spark.options import OptionError
 from barnabas.spark.source.columns import RowShape, ValueFormat, shape_of
 from barnabas.spark.source.ddl import parse_ddl
 from barnabas.spark.source.rows import row_builder
-from barnabas.records.columnar.decode import Columns
 from barnabas.tables.errors import BadValueError
-from barnabas.common.types import TopicPartition
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 PLACE = TopicPartition("orders", 3)
@@ -29,7 +29,7 @@ def shape(schema: str, **options: str) -> RowShape:
 
 
 def rows(values: list[bytes | None], schema: str, **options: str) -> list[dict[str, Any]]:
-    columns = Columns(
+    columns = RecordColumns(
         len(values),
         {
             "value": pa.array(values, pa.binary()),
@@ -60,7 +60,11 @@ def test_json_fields_become_columns() -> None:
 
 
 def test_dates_are_read_as_they_are_written() -> None:
-    values = [b'{"d":"2026-11-16","all":["2026-01-02"],"in":{"d":"1969-12-31"}}', b'{"d":"soon"}', b"{}"]
+    values: list[bytes | None] = [
+        b'{"d":"2026-11-16","all":["2026-01-02"],"in":{"d":"1969-12-31"}}',
+        b'{"d":"soon"}',
+        b"{}",
+    ]
     schema = "d DATE, all ARRAY<DATE>, in STRUCT<d: DATE>, _corrupt_record STRING"
     found = rows(values, schema, value_format="json")
     assert found[0]["d"] == date(2026, 11, 16)
@@ -121,7 +125,7 @@ def test_modes_drop_or_fail() -> None:
 
     dropped = rows(values, "n INT", value_format="json", mode="DROPMALFORMED")
     assert [row["n"] for row in dropped] == [1, 3]
-    with pytest.raises(BadValueError, match="the value at offset 101 of orders-3 is no json"):
+    with pytest.raises(BadValueError, match="the value at offset 101 of orders-3 is not valid json"):
         rows(values, "n INT", value_format="json", mode="failfast")
 
 

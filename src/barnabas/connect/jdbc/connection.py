@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from barnabas.connect.secrets import without_password
+from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import jvm_of
-from barnabas.security.authn.credentials import Secret
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 """What a job of Spark ends with: PySpark has classes of its own for some of them."""

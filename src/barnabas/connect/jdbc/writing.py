@@ -7,39 +7,29 @@ batch counted. `statements` says what the tables hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
-from barnabas.connect.jdbc import statements as sql
-from barnabas.connect.jdbc.connection import Connection, DatabaseError
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.java import jvm_of
-
-from collections.abc import Mapping, Sequence
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from barnabas.connect.ends import DELETED, ERROR, ORDER
-
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.spark.batch_log import compute_only
-from barnabas.connect.ends import DELETED, fields_of
+from barnabas.connect.ends import DELETED, ERROR, ORDER, fields_of
 from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Connection, Database, DatabaseError
 from barnabas.connect.secrets import without_password
+from barnabas.spark.batch_log import compute_only
 from barnabas.spark.errors import PipelineError, words_of
+from barnabas.spark.java import jvm_of
 
 if TYPE_CHECKING:
     from barnabas.connect.sinks.jdbc import JdbcSink
 
 
-# -- The tables that the JDBC sink needs, made or checked before the first batch: a database may not mix DDL with a 
+# -- The tables that the JDBC sink needs, made or checked before the first batch: a database may not mix DDL with a
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -114,9 +104,8 @@ def types_of(session: SparkSession, url: str, columns: Mapping[str, str]) -> dic
     return types
 
 
-
-
 # -- What a batch means for a table with keys: of each key the newest row, and rows that have no key ---
+
 
 def without_deleted(rows: DataFrame) -> DataFrame:
     return rows.filter(~F.coalesce(F.col(DELETED), F.lit(False))) if DELETED in rows.columns else rows
@@ -152,8 +141,6 @@ def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:
     if len(keys) == 1:
         found = F.coalesce(found, text)
     return F.when(F.col(DELETED), F.coalesce(column, found.try_cast(columns[key]))).otherwise(column)
-
-
 
 
 class JdbcWriter:

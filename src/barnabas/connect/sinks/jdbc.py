@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from barnabas.connect.ends import Context, ConnectorEndpoint, fields_of
+from barnabas.connect.ends import ConnectorEndpoint, Context, fields_of
 from barnabas.connect.secrets import without_password
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from barnabas.connect.ends import DELETED, Context, ConnectorEndpoint, fields_of
-from barnabas.connect.ends import url_of
+from barnabas.connect.ends import DELETED, ConnectorEndpoint, Context, fields_of, url_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.spark.errors import PipelineError
 

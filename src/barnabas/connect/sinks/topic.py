@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from barnabas.connect.ends import DELETED, ROUTE, Context, ConnectorEndpoint, fields_of
+from barnabas.connect.ends import DELETED, ROUTE, ConnectorEndpoint, Context, fields_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from barnabas.connect.ends import ERROR, Context, ConnectorEndpoint
-from barnabas.connect.ends import url_of
+from barnabas.connect.ends import ERROR, ConnectorEndpoint, Context, url_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ORDER, TABLE, Context, ConnectorEndpoint
+from barnabas.connect.ends import ORDER, TABLE, ConnectorEndpoint, Context
 from barnabas.connect.secrets import without_password
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, ConnectorEndpoint
+from barnabas.connect.ends import DELETED, ERROR, ORDER, ConnectorEndpoint, Context
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import KafkaError
-from barnabas.pipelines.alarms.state import AlarmEvent
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.pipelines.definitions.settings import AlarmTargets
-from barnabas.spark.errors import PipelineError
 from barnabas.common.http_client import post
+from barnabas.pipelines.alarms.state import AlarmEvent
+from barnabas.pipelines.definitions.settings import AlarmTargets
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.errors import PipelineError
 
 logger = logging.getLogger(__name__)
 

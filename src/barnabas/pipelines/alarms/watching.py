@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from barnabas.common.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
 from barnabas.pipelines.alarms.targets import Targets
-from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import AlarmRule, interval_of
+from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError
 
 logger = logging.getLogger(__name__)
 
-MOST_UNDELIVERED = 1_000  # events: a note is written and read whole
+MAX_UNDELIVERED = 1_000  # events: a note is written and read whole
 USUAL = {field.name: field.default for field in msgspec.structs.fields(AlarmRule)}
 
 
@@ -135,11 +135,11 @@ def together(old: Sequence[AlarmEvent], new: Sequence[AlarmEvent]) -> list[Alarm
 
 
 def bounded(events: list[AlarmEvent]) -> list[AlarmEvent]:
-    if len(events) > MOST_UNDELIVERED:
+    if len(events) > MAX_UNDELIVERED:
         logger.error(
-            "the webhook will not hear of %d alarms: too many wait for it", len(events) - MOST_UNDELIVERED
+            "the webhook will not hear of %d alarms: too many wait for it", len(events) - MAX_UNDELIVERED
         )
-    return events[-MOST_UNDELIVERED:]
+    return events[-MAX_UNDELIVERED:]
 
 
 def _window_values(rows: list[Row], column: str) -> list[WindowValue]:

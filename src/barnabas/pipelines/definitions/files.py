@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml  # type: ignore[import-untyped]
 
 from barnabas.common.durations import seconds_of
+from barnabas.config.document import read_values
 from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
-from barnabas.spark.errors import PipelineError
 from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
+from barnabas.spark.errors import PipelineError
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SETTINGS_NAME = "barnabas.yml"
@@ -67,7 +67,7 @@ class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_pipeline(folder: Path, overrides: Mapping[str, str] | None = None) -> PipelineFiles:
     """Both files, with `overrides` over Spark's `configuration`; PipelineError for what is wrong in them."""
     path = _find_spec(folder)
-    spec = _convert(_load(path), _Spec, path)
+    spec = _convert(read_values(path, PipelineError), _Spec, path)
     configuration = {**spec.configuration, **(overrides or {})}
     return PipelineFiles(
         folder.resolve(),
@@ -92,7 +92,9 @@ def _find_spec(folder: Path) -> Path:
 def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
     if not path.exists():
         return Settings()
-    settings: Settings = _convert(_filled(_load(path), configuration, path), Settings, path)
+    settings: Settings = _convert(
+        _filled(read_values(path, PipelineError), configuration, path), Settings, path
+    )
     for rule in settings.alarms:
         _check_alarm(rule, path)
     _check_alarm_names([rule.name for rule in settings.alarms], path)
@@ -111,15 +113,6 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
     for name, flow in settings.flows.items():
         _check_duration(flow.refresh or settings.refresh, f"flows: {name}: refresh", path)
     return settings
-
-
-def _load(path: Path) -> Any:
-    try:
-        return yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
-        raise PipelineError(f"{where}: this is no YAML.", str(error)) from None
 
 
 def _convert(document: Any, kind: type[Any], path: Path) -> Any:

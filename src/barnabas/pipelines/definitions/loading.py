@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
-from pyspark.pipelines.flow import Flow, QueryFunction
-from pyspark.pipelines.output import MaterializedView, StreamingTable, TemporaryView
-from pyspark.pipelines.source_code_location import SourceCodeLocation
-from pyspark.sql import DataFrame, SparkSession
-from barnabas.pipelines.definitions.graph import Graph
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.java import jvm_of
-
 import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pyspark.pipelines.block_session_mutations import block_session_mutations
+from pyspark.pipelines.flow import Flow, QueryFunction
 from pyspark.pipelines.graph_element_registry import graph_element_registration_context
-from pyspark.sql import SparkSession
+from pyspark.pipelines.output import MaterializedView, StreamingTable, TemporaryView
+from pyspark.pipelines.source_code_location import SourceCodeLocation
+from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.spark.errors import PipelineError
-
+from barnabas.spark.java import jvm_of
 
 # -- Definitions in SQL files, taken apart by Spark's own parser: there is no dialect of ours ----------
+
 
 class SqlDefinitions:
     """Reads SQL files into a graph, for one session."""
@@ -126,8 +120,6 @@ def _partitioning(plan: Any) -> list[str]:
 def _format(plan: Any) -> str | None:
     provider = plan.tableSpec().provider()
     return provider.get() if provider.isDefined() else None
-
-
 
 
 def load_graph(files: PipelineFiles, session: SparkSession) -> Graph:

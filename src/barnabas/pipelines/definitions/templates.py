@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from barnabas.pipelines import library
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.library.records import Generated
+from barnabas.spark.errors import PipelineError
 
 LIBRARY = Path(library.__file__).parent
 FOLDER = "{{ folder }}"

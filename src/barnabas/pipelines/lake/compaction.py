@@ -21,10 +21,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
 from barnabas.pipelines.lake.layout import HIDDEN, Merge, is_of_batch, plan_merges
+from barnabas.spark.batch_log import BatchLog
+from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
 
 logger = logging.getLogger(__name__)
 

@@ -11,23 +11,18 @@ added since the summaries were read. So a batch is in the table once, even if tw
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any
-from pyspark.sql import types as spark
-from barnabas.spark.errors import PipelineError
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql import types as spark
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import FoundFile
 from barnabas.spark.java import jvm_of
-
 
 # -- A Spark schema as the JSON of an Iceberg schema, with an id for every field. No I/O ---------------
 
@@ -103,7 +98,6 @@ def _without_ids(kind: Any) -> Any:
     if kind["type"] == "struct":
         return columns_of(kind)
     return {name: _without_ids(kind[name]) for name in ("type", "element", "key", "value") if name in kind}
-
 
 
 LIBRARY = "org.apache.iceberg:iceberg-parquet"

@@ -11,25 +11,18 @@ import json
 import logging
 import time
 import uuid
-from datetime import UTC, datetime
-from pyspark.sql import SparkSession
-from barnabas.common.durations import seconds_of
-from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
-from barnabas.pipelines.lake.layout import plan_merges
-
-import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.common.durations import seconds_of
+from barnabas.pipelines.definitions.settings import Compaction, Lake
+from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
+from barnabas.pipelines.lake.layout import plan_merges
 from barnabas.spark.batch_log import compute_only
-from barnabas.pipelines.definitions.settings import Lake
 from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
-from barnabas.pipelines.lake.iceberg_table import IcebergTable
-
 
 # -- Fewer and larger files in an Iceberg table, for hours that no longer grow; old snapshots go -------
 
@@ -96,7 +89,6 @@ def _folder(hour: int | None) -> str:
         return datetime.fromtimestamp(hour * 3600, UTC).strftime("date=%Y-%m-%d/hour=%H")
     except (ValueError, OverflowError, OSError):
         return "none"
-
 
 
 COMPACT_EVERY = 20  # batches: looking for small files reads the list of all

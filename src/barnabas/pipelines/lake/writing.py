@@ -22,13 +22,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.spark.batch_log import BatchLog, compute_only, require_creation_once
 from barnabas.pipelines.definitions.settings import Lake
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
+from barnabas.spark.batch_log import BatchLog, compute_only, require_creation_once
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 COMPACT_EVERY = 20  # batches: looking for small files lists the whole table
 ASIDE = f"{HIDDEN}/aside/batches"

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
+
 import re2
 from pyspark.sql import DataFrame
-from barnabas.spark.client_settings import ClientSettingError
-from barnabas.spark.options import OptionError
-from barnabas.spark.remote_settings import REMOTE
-from barnabas.pipelines.running.sessions import FORMAT, LEFT_TO_THE_FLOW
-from barnabas.spark.source.settings import SourceSettings
-
-from collections.abc import Iterable
 
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import CannotConnectError, SecurityError
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
-from barnabas.spark.errors import PipelineError
+from barnabas.pipelines.running.sessions import FORMAT, LEFT_TO_THE_FLOW
 from barnabas.security.authn.credentials import SecuritySettingError
-
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.client_settings import ClientSettingError
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.options import OptionError
+from barnabas.spark.remote_settings import REMOTE
+from barnabas.spark.source.settings import SourceSettings
 
 # -- Which topics a query reads, and at which brokers, as its plan has it ------------------------------
 
@@ -103,8 +101,7 @@ def _relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
             yield "", dict(leaf.options())
 
 
-
-PATIENCE = 15.0  # seconds for one question with all its attempts, before anything is started
+TIMEOUT = 15.0  # seconds for one question with all its attempts, before anything is started
 
 
 class BrokerChecks:
@@ -114,7 +111,7 @@ class BrokerChecks:
         self._bootstrap = bootstrap
         try:
             self._link = BrokerLink(
-                bootstrap, client_id="barnabas-pipeline", total_timeout=PATIENCE, security=security
+                bootstrap, client_id="barnabas-pipeline", total_timeout=TIMEOUT, security=security
             )
         except SecuritySettingError as error:
             raise PipelineError(f"barnabas.{error}.") from None

@@ -18,15 +18,15 @@ from barnabas.client.errors import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import KafkaError
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.pipelines.running.progress import lag_of
-from barnabas.pipelines.running.broker_checks import TopicSource
 from barnabas.common.types import TopicPartition
+from barnabas.pipelines.running.broker_checks import TopicSource
+from barnabas.pipelines.running.progress import lag_of
+from barnabas.spark.broker_link import BrokerLink
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-PATIENCE = 5.0  # seconds for one request with its attempts: the runner has other things to do, and asks again
+TIMEOUT = 5.0  # seconds for one request with its attempts: the runner has other things to do, and asks again
 SILENCE_PAUSE = 10.0  # seconds before brokers that did not answer are asked again, for whichever flow
 REFUSAL_PAUSE = (
     60.0  # seconds before a commit that was refused is tried again: members are there, or rights lack
@@ -119,7 +119,7 @@ class FlowGroups:
         settings = {
             **source.settings.client.link,
             "client_id": "barnabas-pipeline",
-            "total_timeout": PATIENCE,
+            "total_timeout": TIMEOUT,
         }
         key = tuple(sorted(settings.items()))
         if key not in self._links:
@@ -128,7 +128,7 @@ class FlowGroups:
 
     @staticmethod
     def _run(link: BrokerLink, work: Coroutine[Any, Any, T]) -> T:
-        return link.run(asyncio.wait_for(work, PATIENCE))
+        return link.run(asyncio.wait_for(work, TIMEOUT))
 
 
 class FlowGroup:

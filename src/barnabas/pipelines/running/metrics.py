@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from barnabas.metrics.registry import Metric
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.metrics.text import render
 from barnabas.pipelines.running.progress import FlowProgress
 

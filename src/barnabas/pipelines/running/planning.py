@@ -17,11 +17,11 @@ from barnabas.pipelines.connection import connection_options
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode, Settings
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 from barnabas.pipelines.training import PLANNING
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"

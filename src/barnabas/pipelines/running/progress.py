@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from barnabas.common.types import TopicPartition
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
-
-# -- Rows of a materialized view as records of a compacted topic: those that have changed since it was computed last 
+# -- Rows of a materialized view as records of a compacted topic: those that have changed since it was computed last
 
 MARK = "published"
 SCHEMA = "key STRING, value STRING"
@@ -63,7 +60,6 @@ def _keyed(view: str, rows: DataFrame) -> DataFrame:
         raise PipelineError(f"`publish` wants a column `key` in {view}, a string, and others beside it.")
     rest = [F.col(f"`{name}`") for name in rows.columns if name != "key"]
     return rows.select(F.col("key").cast("string"), F.to_json(F.struct(*rest)).alias("value"))
-
 
 
 OBSERVATION = "quality:"

@@ -18,16 +18,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.common.durations import seconds_of
+from barnabas.common.types import TopicPartition
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.connection import connection_options, security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.pipelines.running.broker_checks import BrokerChecks
-from barnabas.pipelines.running.sessions import FlowSession
+from barnabas.pipelines.running.broker_checks import BrokerChecks, topics_read
 from barnabas.pipelines.running.planning import (
     Plan,
     Planned,
@@ -36,13 +34,13 @@ from barnabas.pipelines.running.planning import (
     ToSink,
     storage_of,
 )
-from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
-from barnabas.pipelines.running.progress import ViewPublisher
+from barnabas.pipelines.running.progress import FlowProgress, ViewPublisher, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
+from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
-from barnabas.pipelines.running.broker_checks import topics_read
-from barnabas.common.types import TopicPartition
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
 
 logger = logging.getLogger(__name__)
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
-
 import os
 import shutil
 import subprocess
@@ -14,8 +10,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from barnabas.client.security.parsing import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
@@ -23,8 +21,7 @@ from barnabas.spark.jars import with_libraries
 from barnabas.spark.java import prepare_java
 from barnabas.spark.session import session_builder
 
-
-# -- The session in which a pipeline's definitions are evaluated: its streams leave it to the runner to commit progress 
+# -- The session in which a pipeline's definitions are evaluated: its streams leave it to the runner to commit progress
 
 FORMAT = "barnabas"
 LEFT_TO_THE_FLOW = "__progressoftheflow"
@@ -76,7 +73,6 @@ class _FlowReader(DataStreamReader):
         if self._is_ours and not self._is_chosen:
             super().options(commitProgress="false", **{LEFT_TO_THE_FLOW: "true"})
         return super().load(path, schema=schema)
-
 
 
 # For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.

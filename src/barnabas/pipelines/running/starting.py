@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from pyspark.sql import DataFrame, Row
-from barnabas.client.producer import Producer
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.options import Options
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from barnabas.client.producer import Producer
 from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.alarms.watching import Watch
-from barnabas.spark.batch_log import BatchLog
 from barnabas.pipelines.definitions.settings import interval_of
-from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.spark.java import jvm_of
 from barnabas.pipelines.lake.writing import lake_writer
 from barnabas.pipelines.running.planning import Planned, ToAlarms, ToBatches, ToLake, ToTable
-
+from barnabas.spark.batch_log import BatchLog
+from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark.java import jvm_of
+from barnabas.spark.options import Options
 
 # -- Rows that replace the ones before them with the same key, written to a topic by the driver --------
+
 
 class Upserts:
     """What `foreachBatch` calls for one flow; `options` are those of the sink."""
@@ -58,8 +57,6 @@ class Upserts:
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
-
-
 
 
 class Starter:

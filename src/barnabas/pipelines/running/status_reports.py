@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.status import REPORT_SECONDS, State, Status, StatusReporter
-from barnabas.spark.broker_link import BrokerLink
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
+from barnabas.spark.broker_link import BrokerLink
 
 LOOK_SECONDS = 0.5
 

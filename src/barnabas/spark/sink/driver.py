@@ -1,45 +1,40 @@
-"""Carries out the programs of `protocol.py` on a cluster."""
+"""Executes the programs of `protocol.py` on a cluster."""
 
 from __future__ import annotations
-
-import os
-import uuid
-from barnabas.spark.sink.state import task_id
-
-from barnabas.client.cluster import Client
-from barnabas.client.settled_table import CompactedTable
-from barnabas.spark.sink.state import SinkState, decode_state
-from barnabas.common.types import TopicPartition
 
 import asyncio
 import os
 import socket
 import time
+import uuid
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.cluster import Client
-from barnabas.client.producing.batch_producer import TransactionalBatchProducer
+from barnabas.client.producing.batch_producer import TransactionalBatchProducer, TransactionalProducer
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, Transactions
-from barnabas.client.transactions import SHORTEST_TIMEOUT_MS
+from barnabas.client.settled_table import CompactedTable
+from barnabas.client.transactions import MIN_TIMEOUT_MS
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
+from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
+from barnabas.records.blocks import block_of
+from barnabas.records.record import Record
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.protocol import Batch, FencedError, Outcome
 from barnabas.spark.sink.state import (
     Part,
     SinkState,
+    decode_state,
     driver_id,
     encode_state,
     run_of,
+    task_id,
 )
-from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
-from barnabas.records.blocks import block_of
-from barnabas.records.record import Record
 
-
-# -- The transactional ids that one process writes under: nobody else ever takes them, but to end what is open there 
+# -- Transactional ids of one process: other processes only use them to end open transactions
 
 Place = tuple[str, int, str, int]  # sink, run, start of the query, batch
 
@@ -62,22 +57,20 @@ class OwnNames:
         return task_id(sink, run, f"{self._process}.{self._made}")
 
     def keep(self, name: str, sink: str, run: int, start: str, batch: int) -> None:
-        """For later batches. Only when all requests under it were answered: others might still arrive."""
+        """Reuse for later batches. Only if all requests under the id were answered: others might still arrive."""
         if start:
             self._kept.setdefault((sink, run, start), {})[name] = batch
 
 
 def own_names() -> OwnNames:
-    """Those of this process: a forked one has others than its parent."""
+    """The ids of this process; a forked process has its own."""
     pid = os.getpid()
     if pid not in _by_process:
         _by_process[pid] = OwnNames(uuid.uuid4().hex[:12])
     return _by_process[pid]
 
 
-
-
-# -- Reads the state of a sink: its key in the one partition of `__barnabas_sinks`, which all sinks of a cluster share 
+# -- Reads the state of a sink: its key in the one partition of `__barnabas_sinks`, which all sinks of a cluster share
 
 SINKS_TOPIC = "__barnabas_sinks"
 PLACE = TopicPartition(SINKS_TOPIC, 0)
@@ -90,7 +83,7 @@ TOPIC_SETTINGS = {
 
 
 class Ledger:
-    """The state of one sink, as far as it was read."""
+    """State of one sink, as far as it was read."""
 
     def __init__(self, client: Client, sink: str) -> None:
         key = sink.encode()
@@ -110,26 +103,25 @@ class Ledger:
         await self._table.catch_up()
 
 
-
 T = TypeVar("T")
 
 DRIVER_TIMEOUT_MS = 60_000  # of the driver's own transactions, each of which takes milliseconds
-MOST_AT_ONCE = 50  # requests to coordinators under way at a time
+MAX_AT_ONCE = 50  # concurrent requests to coordinators
 _COMMITTED = ("PrepareCommit", "CompleteCommit")
 _UNKNOWN_ID = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 class SinkDriver:
-    """What a driver process keeps of one sink from batch to batch: its claim and what it has read."""
+    """State that a driver process keeps per sink between batches: its claim and the state read so far."""
 
     def __init__(self, client: Client, sink: str) -> None:
         self._client = client
         self._sink = sink
         self._transactions = Transactions(client)
         self._ledger = Ledger(client, sink)
-        self._producer: TransactionalBatchProducer | None = None  # the claim
+        self._producer: TransactionalProducer | None = None  # the claim
         self._longest_timeout: int | None = None
-        self._written: SinkState | None = None  # by this claim: nobody else can have written since
+        self._written: SinkState | None = None  # by this claim: no other driver can have written since
 
     async def run(self, program: protocol.Steps[T]) -> T:
         answer: Any = None
@@ -162,7 +154,7 @@ class SinkDriver:
             case protocol.Commit(parts):
                 return await _all([self._end(part) for part in parts])
             case protocol.Abort(names):
-                await _all([self._transactions.initialize(name, SHORTEST_TIMEOUT_MS) for name in names])
+                await _all([self._transactions.initialize(name, MIN_TIMEOUT_MS) for name in names])
             case protocol.Open():
                 found = [(name, run_of(self._sink, name)) for name in await self._transactions.ongoing()]
                 return [(name, run) for name, run in found if run is not None]
@@ -171,7 +163,7 @@ class SinkDriver:
         return None
 
     async def longest_timeout(self) -> int:
-        """What the broker allows for a transaction."""
+        """transaction.max.timeout.ms of the broker."""
         if self._longest_timeout is None:
             self._longest_timeout = await _longest_timeout(self._client)
         return self._longest_timeout
@@ -182,9 +174,9 @@ class SinkDriver:
         if self._producer is not None and not fresh:
             return
         self._producer, self._written = None, None
-        name = driver_id(self._sink)
-        identity = await self._transactions.initialize(name, DRIVER_TIMEOUT_MS)
-        self._producer = TransactionalBatchProducer(self._transactions, identity, name)
+        self._producer = await TransactionalProducer.take(
+            self._client, driver_id(self._sink), DRIVER_TIMEOUT_MS
+        )
 
     async def _read(self) -> SinkState:
         if self._written is None:
@@ -198,12 +190,13 @@ class SinkDriver:
             self._producer,
             None,
             None,
-        )  # until it is known to have gone well
+        )  # until the write is known to have succeeded
         value = None if state is None else encode_state(state)
         record = Record(0, time.time_ns() // 1_000_000, self._sink.encode(), value)
         try:
-            await producer.send([block_of(PLACE, record), *rows])
-            await producer.end(committed=True)
+            await producer.send(rows)
+            await producer.send([block_of(PLACE, record)])  # last: it says that all rows are there
+            await producer.commit()
         except KafkaError as error:
             if error.code in FENCED:
                 raise FencedError(str(error)) from error
@@ -229,13 +222,15 @@ class SinkDriver:
     async def _store(self, batch: Batch) -> Part:
         place = (self._sink, batch.run, batch.start, batch.number)
         name = own_names().take(*place)
-        identity = await self._transactions.initialize(
-            name, await self.longest_timeout(), without_timeout=True
-        )
-        producer = TransactionalBatchProducer(self._transactions, identity, name)
+        timeout_ms = await self.longest_timeout()
+
+        async def initialize() -> ProducerIdAndEpoch:
+            return await self._transactions.initialize(name, timeout_ms, without_timeout=True)
+
+        producer = TransactionalBatchProducer(self._transactions, await initialize(), name, initialize)
         await producer.send(batch.rows)
         own_names().keep(name, *place)
-        return Part(name, identity.producer_id, identity.epoch)
+        return Part(name, producer.identity.producer_id, producer.identity.epoch)
 
 
 async def _longest_timeout(client: Client) -> int:
@@ -244,13 +239,13 @@ async def _longest_timeout(client: Client) -> int:
         settings = await describe_configs(client, BROKER, str(broker))
         found = next(one.value for one in settings if one.name == "transaction.max.timeout.ms")
     except (KafkaError, StopIteration):
-        return USUAL_LONGEST_TIMEOUT_MS  # not everybody may read a broker's settings
+        return USUAL_LONGEST_TIMEOUT_MS  # not every user may read broker configs
     return int(found or USUAL_LONGEST_TIMEOUT_MS)
 
 
 async def _all(work: list[Awaitable[T]]) -> list[T]:
-    """The results of many requests, a bounded number of them under way."""
-    turns = asyncio.Semaphore(MOST_AT_ONCE)
+    """Results of many requests, with bounded concurrency."""
+    turns = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def in_turn(one: Awaitable[T]) -> T:
         async with turns:
@@ -270,10 +265,10 @@ def _outcome(part: Part, known: DescribeTransactionsTransactionState | None) -> 
 
 
 def owner_of_this_process() -> str:
-    """Names the driver that this worker process belongs to: the first ancestor that is not Python.
+    """Identify the driver that this worker process belongs to: the first ancestor that is not Python.
 
-    Spark plans a batch and commits it in two different Python workers, lets idle ones die and starts others; what
-    they have in common is the JVM above them. Its start time tells it from a later process with the same id.
+    Spark plans and commits a batch in two different Python workers, and stops and starts workers; their common
+    ancestor is the JVM. Its start time distinguishes it from a later process with the same id.
     """
     pid = os.getppid()
     for _ in range(3):

@@ -1,23 +1,23 @@
-"""Exactly once, as programs without I/O: they yield what is to be done and are sent what came of it.
+"""Exactly-once delivery, as programs without I/O: they yield steps and receive the results.
 
-    Claim    InitProducerId of the driver's id: an earlier claimer cannot write any more
-    Read     the sink's state, after a claim: nobody can change it unseen
-    ReadUnclaimed     the same without a claim; whether a write of somebody is still under way
-    Write    the state, and the rows that tasks handed over, in one transaction of the driver; Fenced if another claimed
-    Check    what became of transactions
-    Commit   EndTxn, until the coordinators have said yes; may be repeated
-    Abort    InitProducerId of tasks' ids: ends what is open, and shuts out who had it
-    Open     the tasks' transactions that are open, found by the names of their ids
+    Claim    InitProducerId of the driver's id: fences an earlier claim
+    Read     the sink's state, after a claim: it cannot change unnoticed
+    ReadUnclaimed     the same without a claim, and whether a write of another driver is in progress
+    Write    the state, and rows that tasks handed over, in one transaction of the driver; Fenced if another claimed
+    Check    outcome of transactions
+    Commit   EndTxn, until the coordinators acknowledge it; may be repeated
+    Abort    InitProducerId of tasks' ids: ends open transactions and fences their producers
+    Open     the open transactions of tasks, found by the names of their ids
     Store    rows that tasks handed over, in a transaction that is left open like a task's
 
-Claim, Read, Write is a compare-and-set of the state: a write succeeds only if nobody has claimed since the read. All
-safety rests on it. A batch is in the topics once, because
+Claim, Read, Write is a compare-and-set of the state: a write succeeds only if no other driver has claimed since the
+read. All guarantees depend on it. A batch is in the topics once, because
 
-1. it is decided by one write, which says which transactions make it up (or carries all of its rows itself);
-2. who finds a decision finishes it before anything else, and a decided batch is not written again;
-3. only decided transactions are committed, and nobody could abort them but the process that wrote them, which has
-   ended its task (`names.py`), and later batches and runs, which finish first;
-4. tidying up ends transactions only of runs in which nothing can be decided any more.
+1. it is decided by one write, which lists its transactions (or carries all of its rows);
+2. a driver that finds a decision finishes it first, and a decided batch is not written again;
+3. only decided transactions are committed, and only two parties could abort them: the process that wrote them, which
+   has ended its task (`names.py`), and later batches and runs, which finish first;
+4. cleanup ends transactions only of runs in which nothing can be decided any more.
 
 A program may be killed between any two steps. `tests/spark/sink/test_protocol.py` does so at all of them.
 """
@@ -34,11 +34,11 @@ from barnabas.spark.sink.state import NO_BATCH, Part, SinkState
 T = TypeVar("T")
 Steps = Generator["Step", Any, T]
 
-CLAIMS = 5  # how often to try again when another driver claims at the same moment
+CLAIMS = 5  # attempts while another driver claims concurrently
 
 
 class Outcome(Enum):
-    """What became of a transaction."""
+    """Outcome of a transaction."""
 
     OPEN = auto()
     COMMITTED = auto()
@@ -47,7 +47,7 @@ class Outcome(Enum):
 
 
 class Torn(Enum):
-    """What the user wants done about a batch of which a part is lost."""
+    """The user's choice for a batch of which a part is lost."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -59,7 +59,7 @@ class Torn(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """-> None. Unless `fresh`, a claim that this process has from before will do: writing tells if it still holds."""
+    """-> None. Unless `fresh`, an earlier claim of this process is reused: writing detects if it was fenced."""
 
     fresh: bool = True
 
@@ -76,7 +76,7 @@ class ReadUnclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """-> None, or FencedError. No state: the sink is forgotten."""
+    """-> None, or FencedError. Without a state, the sink is forgotten."""
 
     state: SinkState | None
     rows: tuple[Any, ...] = ()
@@ -123,11 +123,11 @@ class FencedError(Exception):
 
 
 class SinkError(Exception):
-    """The query stops. The text says what has happened to the batch and what to do."""
+    """The query stops. The message describes the state of the batch and what to do."""
 
 
 class SupersededError(SinkError):
-    """Another run of the query has the sink."""
+    """Another run of the query owns the sink."""
 
 
 class LostBatchError(SinkError):
@@ -143,7 +143,7 @@ class TornBatchError(SinkError):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What the tasks of a batch must know."""
+    """Information for the tasks of a batch."""
 
     run: int
     decided: Mapping[str, int] = field(default_factory=dict)  # the last batch of every query
@@ -154,7 +154,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the tasks of a batch have done."""
+    """Results of the tasks of a batch."""
 
     number: int
     query: str
@@ -162,11 +162,11 @@ class Batch:
     parts: tuple[Part, ...] = ()
     rows: tuple[Any, ...] = ()
     start: str = ""  # of the query: each has another one, and fails with its first batch that does
-    is_last: bool = False  # nothing will follow, and nobody will ask again: a job that is no query
+    is_last: bool = False  # no batch follows: a job outside of a query
 
 
 def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
-    """Before the tasks of a batch start: finish what was decided, end what was left open."""
+    """Before the tasks of a batch start: finish decided batches, end open transactions."""
     state, settled = yield ReadUnclaimed()
     if settled and state.owner == owner and not state.pending:
         return _ticket(state)
@@ -186,7 +186,7 @@ def _take_over(state: SinkState, owner: str, torn: Torn) -> Steps[Ticket]:
     if state.owner != owner:
         state = state.taken_over(owner)
         yield Write(state)
-        # From here on no earlier run can decide anything: what it has left open is nobody's.
+        # From here on no earlier run can decide anything: its open transactions can be aborted.
         yield from sweep(state.run - 1)
     return _ticket(state)
 
@@ -196,9 +196,9 @@ def _ticket(state: SinkState) -> Ticket:
 
 
 def commit(batch: Batch) -> Steps[None]:
-    """All tasks have ended well: decide the batch, and carry it out."""
+    """All tasks have succeeded: decide the batch and commit it."""
     if batch.rows and batch.parts:
-        # Rows that travel with the decision could not be taken back with it.
+        # Rows written with the decision could not be withdrawn with it.
         part = yield Store(batch)
         batch = replace(batch, parts=(*batch.parts, part), rows=())
     for attempt in range(CLAIMS):
@@ -238,7 +238,7 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
 
 
 def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[None]:
-    """A task has failed, or the query was stopped: end what this driver's tasks have left open.
+    """A task has failed, or the query was stopped: end the open transactions of this driver's tasks.
 
     `parts` are those of tasks that have ended well, and `start` what they say; unknown if none has.
     """
@@ -250,22 +250,22 @@ def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[No
 
 
 def tidy(run: int) -> Steps[None]:
-    """No task of this run is needed any more: end what those have left open that Spark has given up."""
+    """No task of this run is needed any more: end open transactions of tasks that Spark has abandoned."""
     state, settled = yield ReadUnclaimed()
     if settled and state.run == run:
         yield from _tidy_up(state)
 
 
 def give_up(run: int) -> Steps[None]:
-    """A job has failed that may be asked for again: what it has decided by then is carried out by who asks."""
+    """A job has failed that may be retried: the retry commits what was decided by then."""
     state, settled = yield ReadUnclaimed()
     if settled:
         yield from sweep(run, state.pending)
 
 
 def _tidy_up(state: SinkState) -> Steps[None]:
-    """End what is open of this run and those before it. The run itself ends first, if anything of it is open: there may
-    be another query that looks like the same owner, and what is open may be decided between a look and its end."""
+    """End open transactions of this run and earlier ones. If this run has any, end the run first: another query may
+    appear as the same owner and decide an open transaction between the check and its end."""
     found = [(name, run) for name, run in (yield Open()) if run <= state.run]
     if any(run == state.run for _, run in found) and not (yield from _end_run(state)):
         found = [(name, run) for name, run in found if run < state.run]
@@ -274,11 +274,11 @@ def _tidy_up(state: SinkState) -> Steps[None]:
 
 
 def _end_run(seen: SinkState) -> Steps[bool]:
-    """Nobody can decide anything in that run any more: the owner goes on in the next one."""
+    """After this, nothing can be decided in that run; the owner continues in the next one."""
     yield Claim()
     state = yield Read()
     if (state.run, state.owner) != (seen.run, seen.owner) or state.pending:
-        return False  # another one goes on here, or has not carried out what it has decided
+        return False  # another driver is active, or has a pending decision
     try:
         yield Write(state.taken_over(state.owner))
     except FencedError:
@@ -287,7 +287,7 @@ def _end_run(seen: SinkState) -> Steps[bool]:
 
 
 def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
-    """End transactions that tasks of these runs have left open: readers of committed records wait for them."""
+    """End open transactions of tasks of these runs: consumers with read_committed wait for them."""
     kept = {part.transactional_id for part in keep}
     found = yield Open()
     left = tuple(name for name, run in found if run <= last_run and name not in kept)
@@ -296,7 +296,7 @@ def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
 
 
 def _finish(state: SinkState, torn: Torn = Torn.FAIL) -> Steps[SinkState]:
-    """A decision that was written down before: carry it out, or take it back if nothing of it was committed."""
+    """Commit a pending decision, or withdraw it if none of it was committed."""
     outcomes = yield Check(state.pending)
     if Outcome.LOST not in outcomes and Outcome.UNKNOWN not in outcomes:
         return (yield from _carry_out(state, state.pending))
@@ -322,13 +322,13 @@ def _carry_out(state: SinkState, parts: tuple[Part, ...], *, forget: bool = Fals
 
 
 def _stop(state: SinkState, outcomes: list[Outcome]) -> Steps[None]:
-    """Only who still has the claim may say so: to others, what a successor has finished and reused looks lost."""
+    """Only the holder of the claim may decide this: to others, transactions that a successor has reused look lost."""
     yield Write(state)
     raise _torn(state, outcomes)
 
 
 def _withdraw(state: SinkState) -> Steps[SinkState]:
-    # First the decision: the next driver must not find one whose transactions are half gone.
+    # First the decision: the next driver must not find one with half of its transactions aborted.
     back = state.withdrawn()
     yield Write(back)
     yield Abort(tuple(part.transactional_id for part in state.pending))
@@ -341,7 +341,7 @@ def _abandon(parts: tuple[Part, ...], state: SinkState) -> Steps[None]:
         yield Abort(left)
 
 
-# -- what is said when it ends badly ----------------------------------------------------------------------
+# -- error messages ---------------------------------------------------------------------------------------
 
 
 def _superseded() -> SupersededError:

@@ -15,13 +15,13 @@ from barnabas.client.cluster import Client
 from barnabas.client.metadata import Topic
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import KafkaError
-from barnabas.spark.sink.protocol import SinkError
-from barnabas.spark.sink.settings import LARGEST_REQUEST, SinkSettings
 from barnabas.records.blocks import Block
-from barnabas.records.columnar.encode import BadRowError, Encoder, Target
+from barnabas.records.columnar.encode import BadRowError, BlockEncoder, EncodeTarget
+from barnabas.spark.sink.protocol import SinkError
+from barnabas.spark.sink.settings import MAX_REQUEST, SinkSettings
 
 COLLECTED_BYTES = 4 * 1024 * 1024
-"""Rows that are encoded together: enough that each of many partitions gets a batch worth its header."""
+"""Rows encoded together: enough to give each of many partitions a batch of reasonable size."""
 
 
 DEFAULT_LIMIT = 1_048_588  # Kafka's message.max.bytes
@@ -30,14 +30,14 @@ _limits: dict[tuple[int, int, str], tuple[int, float]] = {}
 
 
 class RowEncoder:
-    """Reads and encodes in a thread, while the loop sends what was encoded before: the kernels need no GIL."""
+    """Reads and encodes in a thread while the loop sends earlier blocks: the kernels release the GIL."""
 
     def __init__(self, client: Client, settings: SinkSettings, rows: Iterator[pa.RecordBatch]) -> None:
         self._client = client
         self._settings = settings
         self._rows = rows
-        self._encoder = Encoder(settings.codec)
-        self._targets: dict[str, Target] = {}
+        self._encoder = BlockEncoder(settings.codec)
+        self._targets: dict[str, EncodeTarget] = {}
 
     async def next_blocks(self) -> list[Block] | None:
         """The next rows as batches; None when there are no more."""
@@ -69,14 +69,14 @@ class RowEncoder:
         topics = rows.column(rows.schema.get_field_index("topic"))
         if topics.null_count:
             raise BadRowError(
-                "a row has no topic: its column 'topic' is null, and there is no option 'topic'"
+                "a row has no topic: its column 'topic' is null, and the option 'topic' is not set"
             )
         names = [name.as_py() for name in pc.unique(topics)]
         if len(names) == 1:
             return [(names[0], rows)]
         return [(name, rows.filter(pc.equal(topics, name))) for name in names]
 
-    async def _target(self, topic: str) -> Target:
+    async def _target(self, topic: str) -> EncodeTarget:
         if topic not in self._targets:
             found = await retry(lambda: self._find(topic), RetryPolicy(self._client.total_timeout))
             limit = await _largest_batch(self._client, topic)
@@ -87,18 +87,18 @@ class RowEncoder:
         try:
             return (await self._client.topics([topic], create=True))[topic]
         except KafkaError as error:
-            # The client has been patient with a topic that is being created; one that is not there stays away.
+            # The client has already waited for a topic that is being created.
             raise SinkError(f"rows cannot be written to topic {topic!r}: {error.message}") from error
 
 
-def _target_of(topic: Topic, limit: int, largest_request: int | None) -> Target:
-    """Without a largest request, the topic says how large a record may be."""
-    batch = min(limit, LARGEST_REQUEST if largest_request is None else largest_request)
-    return Target(topic.name, len(topic.partitions), batch, limit if largest_request is None else batch)
+def _target_of(topic: Topic, limit: int, largest_request: int | None) -> EncodeTarget:
+    """Without a maximum request size, the topic limits the record size."""
+    batch = min(limit, MAX_REQUEST if largest_request is None else largest_request)
+    return EncodeTarget(topic.name, len(topic.partitions), batch, limit if largest_request is None else batch)
 
 
 async def _largest_batch(client: Client, topic: str) -> int:
-    """The topic's max.message.bytes, if we may know it; looked up now and then, because it may be changed."""
+    """The topic's max.message.bytes, if readable; refreshed periodically, because it may change."""
     key = (os.getpid(), id(client), topic)
     known = _limits.get(key)
     if known is None or known[1] < time.monotonic():

@@ -1,4 +1,4 @@
-"""What the options and the columns of a sink say, checked before anything is written."""
+"""Options and columns of a sink, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.options import OptionError, Options
 from barnabas.spark.sink.protocol import Torn
-from barnabas.records.compression import CODEC_BY_NAME, Codec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-LARGEST_REQUEST = (
+MAX_REQUEST = (
     1024 * 1024
 )  # Kafka's max.request.size, which limits a batch too; a record alone only if it is set
 HANDED_OVER = 64 * 1024  # bytes of a task's rows that travel through the driver instead of in a transaction
@@ -49,10 +49,10 @@ class SinkSettings:
     codec: int = Codec.NONE
     acks: int = -1
     largest_request: int | None = None
-    """None: batches of LARGEST_REQUEST at most, and a record that is larger by itself, if its topic takes it."""
+    """None: batches of at most LARGEST_REQUEST; a larger record is sent alone, if its topic accepts it."""
     timeout_ms: int | None = None
     batch_of: str = ""
-    """The query whose batch a job writes; empty for a job of its own."""
+    """The query whose batch a job writes; empty for an independent job."""
     batch_number: int = 0
 
     @property
@@ -85,7 +85,7 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
 
 
 def _batch_of(options: Options, delivery: str) -> str:
-    """Who repeats a batch of a query by its number must be known again, and have the number noted."""
+    """A repeated batch of a query must be recognized by sink and number."""
     query, number = options.text("batchOf") or "", options.number("batchNumber")
     if not query and number is None:
         return ""
@@ -98,7 +98,7 @@ def _batch_of(options: Options, delivery: str) -> str:
 
 
 def normal_location(location: str) -> str:
-    """One text for all that name one place to Spark, where it is on this machine: /a, file:///a and, inside /, a."""
+    """Canonical form of a location on this host: /a, file:///a and, inside /, a are the same to Spark."""
     found = _LOCATION.fullmatch(location)
     if found is None or not location:
         return location
@@ -110,14 +110,14 @@ def normal_location(location: str) -> str:
 
 
 def _sink_name(options: Options, checkpoint: str, *, needed: bool) -> str:
-    """How the sink is called in transactional ids and in its state: the same after every restart."""
+    """Name of the sink in transactional ids and in its state: the same after every restart."""
     if given := options.text("sinkId"):
         return given
     if options.text("checkpointLocation"):
         return f"spark-{digest(checkpoint)}"
     if needed:
         raise OptionError(
-            "an exactly-once sink must be known again after a restart: give this writer the option "
+            "an exactly-once sink must be identified after a restart: set the option "
             "'checkpointLocation' or 'sinkId', or set 'delivery' to 'at-least-once'"
         )
     return ""
@@ -130,14 +130,12 @@ def digest(location: str) -> str:
 def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> tuple[str, ...]:
     types = {one.name: one.dataType.simpleString() for one in schema.fields}
     if "value" not in types:
-        raise OptionError(
-            f"there is no column 'value' to write; the columns are {', '.join(types) or 'none'}"
-        )
+        raise OptionError(f"missing column 'value'; the columns are {', '.join(types) or 'none'}")
     if topic is None and "topic" not in types:
-        raise OptionError("where to write: give the option 'topic', or a column 'topic'")
+        raise OptionError("no target topic: set the option 'topic', or add a column 'topic'")
     wanted = [name for name in _COLUMNS if name in types]
     if not with_timestamp and "timestamp" in wanted:
-        wanted.remove("timestamp")  # as in Spark's own sink, which writes the present time
+        wanted.remove("timestamp")  # as in Spark's Kafka sink, which writes the current time
     if topic is not None and "topic" in wanted:
         wanted.remove("topic")
     for name in wanted:

@@ -1,12 +1,12 @@
-"""What a sink remembers about itself: one value a sink in the compacted topic `__barnabas_sinks`.
+"""State of a sink: one value per sink in the compacted topic `__barnabas_sinks`.
 
-*run*: every driver that takes a sink over gets a higher number. It stands in the transactional ids of its tasks, so
-that nobody who was replaced can touch a transaction of who came later. *owner*: the driver process, and the query in
-it, that has the run.
-*start*: which start of which query was the last to decide something. Two queries of one Spark that share a sinkId and
-have no `checkpointLocation` are one owner to the driver's processes, which know no more; their starts tell them apart.
-*decided*: the last batch of *query* that will be, or is, in the topics. *pending*: its transactions, until they are
-known to be committed; a batch is decided at the moment at which this value is.
+*run*: increases when a driver takes over a sink. It is part of the transactional ids of its tasks, so that a replaced
+driver cannot touch the transactions of its successors. *owner*: the driver process, and the query in it, that has the
+run.
+*start*: the start of the query that was the last to decide something. Two queries of one Spark that share a sinkId and
+have no `checkpointLocation` are the same owner to the driver's processes; their starts distinguish them.
+*decided*: the last batch of *query* that is, or will be, in the topics. *pending*: its transactions, until they are
+known to be committed; a batch is decided when this value is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class Part(NamedTuple):
-    """The transaction that one task has left open."""
+    """The open transaction of one task."""
 
     transactional_id: str
     producer_id: int
@@ -37,19 +37,19 @@ class SinkState:
     decided: int = NO_BATCH
     pending: tuple[Part, ...] = ()
     previous: tuple[str, int] = ("", NO_BATCH)
-    """`query` and `decided` before the pending decision: what a decision that failed is taken back to."""
+    """`query` and `decided` before the pending decision, restored if the decision is withdrawn."""
     others: tuple[tuple[str, int], ...] = ()
-    """The same of queries that had the sink before: one that comes back must not write its last batch twice."""
+    """The last batch of earlier queries of the sink: a query that returns must not write it twice."""
     start: str = ""
     replaced: tuple[str, ...] = ()
-    """Starts that others came after: a start is over then, and if it is not, it must stop."""
+    """Superseded starts: such a start must stop."""
 
     def has(self, query: str, batch: int) -> bool:
-        """Whether this batch was decided. Another query counts its batches from zero."""
+        """True if this batch was decided. Another query counts its batches from zero."""
         return batch <= self.all_decided().get(query, NO_BATCH)
 
     def all_decided(self) -> dict[str, int]:
-        """The last batch of every query that is remembered, the latest query at the end."""
+        """The last batch of every known query, the latest query at the end."""
         known = dict((*self.others, self.previous))
         known.pop(self.query, None)
         return known | {self.query: self.decided}
@@ -120,7 +120,7 @@ def decode_state(value: bytes) -> SinkState:
 
 # -- transactional ids ------------------------------------------------------------------------------------
 
-# Who writes has no dash in its name: so no sink's ids look like those of another sink. Numbers and `rows` are from the
+# Writer names have no dash, so the ids of sinks cannot collide. Numbers and `rows` are from the
 # time before ids carried the names of processes.
 _TASK_ID = re.compile(r"(\d+)-([0-9a-f]+\.\d+|\d+|rows)")
 
@@ -134,7 +134,7 @@ def task_id(sink: str, run: int, writer: str) -> str:
 
 
 def run_of(sink: str, transactional_id: str) -> int | None:
-    """The run that an id belongs to; None when it is no task's of this sink."""
+    """Run of a transactional id; None if it does not belong to a task of this sink."""
     if not transactional_id.startswith(f"{sink}-"):
         return None
     found = _TASK_ID.fullmatch(transactional_id[len(sink) + 1 :])

@@ -1,8 +1,8 @@
-"""Spark's writers. What they promise is in `protocol.py`; here it meets the processes that Spark runs.
+"""Spark's writers: they run the programs of `protocol.py` in the processes that Spark starts.
 
-Spark makes a writer for each batch in a worker of the driver and pickles it for the tasks; it makes another one, in
-another process, to commit. So a writer does nothing when it is made. The batch is planned when the writer is pickled,
-that is before any task can start, and what the committing side must know comes back with the tasks' messages.
+Spark creates a writer for each batch in a worker of the driver and pickles it for the tasks; it creates another one, in
+another process, to commit. So the constructor does nothing. The batch is planned when the writer is pickled, before any
+task can start, and the committing side gets its information from the tasks' messages.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from barnabas.client.producing.batch_producer import BatchProducer, Transactiona
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
 from barnabas.client.producing.transactional import FENCED, Transactions
 from barnabas.common.errors import KafkaError
+from barnabas.records.blocks import Block
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.driver import SinkDriver, owner_of_this_process
-from barnabas.spark.sink.driver import Place, own_names
+from barnabas.spark.sink.driver import Place, SinkDriver, own_names, owner_of_this_process
 from barnabas.spark.sink.protocol import Batch, SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings, digest
 from barnabas.spark.sink.state import Part
 from barnabas.spark.worker_process import begin_task, set_modules_aside
-from barnabas.records.blocks import Block
 
 SWEEP_SECONDS = 10.0
-# The other tasks of a job that failed may go on for a while: Spark gives a Python worker two seconds to end.
+# Other tasks of a failed job may continue for a while: Spark gives a Python worker two seconds to exit.
 STRAGGLERS_SECONDS = 3.0
 SWEEP_AGAIN_SECONDS = 0.25
 
@@ -45,7 +44,7 @@ _swept: dict[str, tuple[str, float]] = {}  # by sink: the start of the query, an
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has done."""
+    """Result of one task."""
 
     run: int = 0
     query: str = ""
@@ -56,7 +55,7 @@ class Written(WriterCommitMessage):
 
 
 def driver_for(settings: SinkSettings, sink: str) -> tuple[BrokerLink, SinkDriver]:
-    """This process's, kept from batch to batch; that of a job, which has no name of its own, is not."""
+    """Link and driver of this process, kept between batches; those of a job, which has no stable name, are not."""
     link = link_to(**settings.client.link)
     key = (os.getpid(), id(link), sink)
     driver = _drivers.get(key) or SinkDriver(link.client, sink)
@@ -89,7 +88,7 @@ class _PlannedWhenPickled:
 
 
 class _QueryWriter(_PlannedWhenPickled):
-    """One batch of a query, which is known by its number."""
+    """One batch of a query, identified by its number."""
 
     @property
     def _owner(self) -> str:
@@ -131,7 +130,7 @@ class StreamWriter(_QueryWriter, DataSourceStreamArrowWriter):
 
 
 class NumberedWriter(_QueryWriter, DataSourceArrowWriter):
-    """A micro-batch that `foreachBatch` writes: to Spark a job of its own, to the sink the batch of a query."""
+    """A micro-batch written by `foreachBatch`: a separate job to Spark, a batch of a query to the sink."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         assert self._task is not None
@@ -153,7 +152,7 @@ def _start_of(context: TaskContext) -> str:
 
 
 class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):
-    """One job: all of its rows or none. Its state is forgotten with it, unless a `sinkId` says who asks again."""
+    """One job: all of its rows or none. Its state is deleted afterwards, unless a `sinkId` identifies a retry."""
 
     def __init__(self, settings: SinkSettings) -> None:
         super().__init__(settings)
@@ -184,7 +183,7 @@ class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._settings.is_exactly_once and self._task is not None:
             link, driver = driver_for(self._settings, self._sink)
-            # A job without a sinkId nobody can carry out later: better that readers do not wait for it.
+            # A job without a sinkId cannot be resumed: abort, so that consumers do not wait for it.
             give_up = protocol.give_up if self._settings.sink else protocol.sweep
             end = time.monotonic() + STRAGGLERS_SECONDS
             while True:
@@ -206,7 +205,7 @@ def _commit(
     parts = tuple(message.part for message in written if message.part is not None)
     rows = tuple(block for message in written for block in message.blocks)
     if not parts and not rows:
-        return  # nothing was written, and running the batch again would write nothing
+        return  # nothing was written, and a rerun would write nothing
     link, driver = driver_for(settings, sink)
     first = written[0]
     batch = Batch(number, first.query, first.run, parts, rows, first.start, is_last)
@@ -220,14 +219,14 @@ def _commit(
 
 
 def _is_time_to_tidy(sink: str, start: str) -> bool:
-    """Now and then, and once in every start: stragglers of the one before may have come after its end."""
+    """Periodically, and once per start: tasks of the previous start may have opened transactions after its end."""
     swept_for, when = _swept.get(sink, ("", 0.0))
     return start != swept_for or time.monotonic() - when > SWEEP_SECONDS
 
 
 @dataclass
 class Task:
-    """What a task needs; travels to it with the writer."""
+    """Information for a task; sent to it with the writer."""
 
     settings: SinkSettings
     sink: str = ""
@@ -250,7 +249,7 @@ class Task:
     ) -> Written:
         from barnabas.spark.sink.rows import (
             RowEncoder,
-        )  # numba: a second that the driver need not wait for
+        )  # numba: takes a second that the driver need not spend
 
         encoder = RowEncoder(link.client, self.settings, rows)
         blocks = await encoder.next_blocks()
@@ -291,19 +290,21 @@ class Task:
             )
         name = own_names().take(*place)
         transactions = Transactions(link.client)
+
+        async def initialize() -> ProducerIdAndEpoch:
+            return await transactions.initialize(name, self.timeout_ms, without_timeout=self.without_timeout)
+
         try:
-            identity = await transactions.initialize(
-                name, self.timeout_ms, without_timeout=self.without_timeout
-            )
+            identity = await initialize()
         except UnsupportedApiError as error:
             raise SinkError(
                 f"{error}: this broker has no transactions; set 'delivery' to 'at-least-once'"
             ) from error
-        return TransactionalBatchProducer(transactions, identity, name)
+        return TransactionalBatchProducer(transactions, identity, name, initialize)
 
 
 async def _idempotent(link: BrokerLink, acks: int) -> ProducerIdAndEpoch:
-    """Retries leave no duplicates where the broker can tell; that is no promise about tasks that run again."""
+    """Retries cause no duplicates if the broker supports it; rerun tasks still may."""
     if acks != -1:
         return NO_PRODUCER_ID
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from barnabas.spark.source.stream import BatchReader
 from barnabas.spark.source.columns import schema_of, shape_of
 from barnabas.spark.source.settings import SourceSettings
-from barnabas.spark.source.stream import StreamReader
+from barnabas.spark.source.stream import BatchReader, StreamReader
 
 __all__ = ["make_reader", "make_stream_reader", "schema_of"]
 

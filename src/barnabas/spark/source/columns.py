@@ -1,4 +1,4 @@
-"""Which columns a read has, and where each comes from: the record, its place, or a field of its value.
+"""Columns of a read and their origin: the record, its partition, or a field of its value.
 
 Without `value.format` the columns are those of Spark's own connector: key, value, topic, partition, offset, timestamp,
 timestampType, and headers. With it a plain name is a field of the value, because values have fields named `key` and
@@ -53,7 +53,7 @@ def is_record_column(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How to take a value apart. `fields` are its own; the column for values that do not fit is not among them."""
+    """Format of values. `fields` excludes the column for values that do not match."""
 
     kind: str
     fields: StructType
@@ -74,14 +74,14 @@ class RowShape:
     value: ValueFormat | None
 
     def record_column(self, name: str) -> str | None:
-        """The column of the record that a name means; None for what comes out of the value."""
+        """Record column that a name refers to; None for a field of the value."""
         if self.value is None:
             return name
         return name.removeprefix("_") if is_record_column(name) else None
 
 
 def schema_of(given: Mapping[str, str]) -> StructType:
-    """The schema of a read whose caller gave none."""
+    """The schema of a read if the caller gave none."""
     options = Options(given, "source")
     fields = _fields_of_value(options, None)
     known = _namespace(options, fields)
@@ -93,7 +93,7 @@ def schema_of(given: Mapping[str, str]) -> StructType:
 
 
 def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
-    """What the tasks must know; an error when the schema asks for what is not there."""
+    """Row layout for the tasks; an error if the schema has unknown columns."""
     options = Options(given, "source")
     value = _value_format(options, schema)
     shape = RowShape(schema, value)
@@ -112,7 +112,7 @@ def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
 
 
 def _check_nullable(name: str, kind: DataType, nullable: bool) -> None:
-    """Spark takes NOT NULL at its word, and a null for whatever lies there; a source cannot change a given schema."""
+    """Spark relies on NOT NULL and reads garbage for nulls; a source cannot change a given schema."""
     if not nullable:
         raise OptionError(
             f"column {name!r} is NOT NULL in the schema, and a record may lack it: leave NOT NULL out, or give the "
@@ -149,7 +149,7 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
 
 
 def _check_json(name: str, kind: DataType) -> None:
-    """What Arrow's parser cannot make out of JSON, Spark's own can."""
+    """Reject types that Arrow's JSON parser cannot read, but Spark's can."""
     if isinstance(kind, (BinaryType, MapType)):
         raise OptionError(
             f"column {name!r} is {kind.simpleString()}, which value.format=json cannot read: read the value as it is, "
@@ -206,7 +206,7 @@ def avro_schema(text: str | None) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise OptionError(f"option 'value.avro.schema' is no JSON: {error}") from error
+        raise OptionError(f"option 'value.avro.schema' is not valid JSON: {error}") from error
 
 
 def _namespace(options: Options, fields: StructType | None) -> dict[str, DataType]:
@@ -226,7 +226,7 @@ def _default(options: Options, fields: StructType | None) -> dict[str, DataType]
 
 def _known(known: Mapping[str, DataType], name: str) -> DataType:
     if name not in known:
-        raise OptionError(f"unknown column {name!r}: there are {', '.join(known)}")
+        raise OptionError(f"unknown column {name!r}; columns: {', '.join(known)}")
     return known[name]
 
 

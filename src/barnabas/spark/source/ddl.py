@@ -1,4 +1,4 @@
-"""Schemas as Spark's DDL writes them, without a session: the process that plans a Python source has none."""
+"""Spark's DDL schemas, parsed without a session: the process that plans a Python source has none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLAIN_TYPES: dict[str, DataType] = {
 
 
 def parse_ddl(text: str) -> StructType:
-    """OptionError when the text is no list of fields."""
+    """Raises OptionError if the text is not a list of fields."""
     try:
         return _struct(parse_fields(text))
     except SchemaError as error:

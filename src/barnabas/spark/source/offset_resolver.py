@@ -1,19 +1,19 @@
-"""What the driver has to know: which partitions there are, and which offsets belong to a moment."""
+"""Offset lookups of the driver: the partitions of a query, and the offsets of a point in time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 
+from barnabas.common.types import TopicPartition
 from barnabas.spark.errors import SourceError
 from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, Offsets, partitions_text
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.topics import Assigned, topics_of
-from barnabas.common.types import TopicPartition
 
 
 class OffsetResolver:
-    """Questions of one query."""
+    """Offset lookups of one query."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -23,7 +23,7 @@ class OffsetResolver:
         return self._topics.assigned(recent=recent)
 
     def resolve(self, moment: Moment, assigned: Assigned, *, starting: bool) -> Offsets:
-        """The offsets that a moment means now."""
+        """Resolve a moment to current offsets."""
         if moment.word is not None:
             return self.offsets_at(dict.fromkeys(assigned.places, moment.word))
         if moment.offsets is not None:
@@ -36,14 +36,14 @@ class OffsetResolver:
         return self._by_time(times, starting)
 
     def offsets_at(self, moments: Offsets) -> Offsets:
-        """LATEST, EARLIEST or a time, for each partition; -1 where no record is that new."""
+        """LATEST, EARLIEST or a timestamp, per partition; -1 if no record is that new."""
         return self._topics.offsets_at(moments)
 
     def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
         return self.offsets_at(dict.fromkeys(places, EARLIEST))
 
     def latest(self, places: Iterable[TopicPartition], known: Offsets) -> Offsets:
-        """The ends of the logs. An end before what was read already is asked for again: a broker may be starting."""
+        """Log end offsets. An end before the last read is requested again: a broker may be starting."""
         found: Offsets = {}
         for attempt in range(self._settings.offset_attempts):
             if attempt:
@@ -71,5 +71,5 @@ def _check_complete(given: Offsets, assigned: Assigned, what: str, starting: boo
     name = ("starting" if starting else "ending") + what
     raise SourceError(
         f"option {name!r} must name every partition (-1 is latest, -2 earliest): it names "
-        f"{partitions_text(given)}, and there are {partitions_text(assigned.places)}"
+        f"{partitions_text(given)}, but the partitions are {partitions_text(assigned.places)}"
     )

@@ -1,9 +1,9 @@
-"""Offsets as options and checkpoints write them, and the arithmetic of micro-batches. Pure: nothing here asks a broker.
+"""Offsets in options and checkpoints, and the arithmetic of micro-batches. Pure: sends no requests.
 
-In a checkpoint: `{"orders": {"0": 23, "1": 7}, "#ids": {"orders": "<topic id>"}}`. The first part is what Spark's own
-connector writes. Keys with a `#`, which no topic's name can have, are ours: the ids tell a topic that was deleted and
-created again; `#start` stands in the first offsets of a query and says where it began, because Spark asks a source
-again where to start when a query is restarted before its first batch was done.
+In a checkpoint: `{"orders": {"0": 23, "1": 7}, "#ids": {"orders": "<topic id>"}}`. The first part is the format of
+Spark's Kafka connector. Keys with a `#`, which topic names cannot contain, are ours: the ids detect a topic that was
+deleted and recreated; `#start` is part of the first offsets of a query and records its start, because Spark asks a
+source for it again when a query is restarted before its first batch has finished.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from barnabas.spark.options import OptionError, Options
 from barnabas.common.types import TopicPartition
+from barnabas.spark.options import OptionError, Options
 
 LATEST, EARLIEST = -1, -2
 
@@ -26,7 +26,7 @@ EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 @dataclass(frozen=True)
 class Position:
-    """Where a stream is: what a checkpoint keeps."""
+    """Position of a stream, as stored in a checkpoint."""
 
     offsets: Offsets
     ids: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where to start or end, before a broker was asked: one of four ways to say it."""
+    """Start or end of a read before it is resolved: one of four forms."""
 
     word: int | None = None  # LATEST or EARLIEST, everywhere
     offsets: Offsets | None = None
@@ -73,7 +73,7 @@ def moment_option(options: Options, which: str, default: int) -> Moment:
 
 
 def check_batch_moments(starting: Moment, ending: Moment) -> None:
-    """What Spark refuses too: a batch that begins at the end, or ends at the beginning."""
+    """Reject, as Spark does, a batch that starts at the end or ends at the beginning."""
     if starting.word == LATEST or LATEST in (starting.offsets or {}).values():
         raise OptionError("option 'startingOffsets' can't be latest for a batch read")
     if ending.word == EARLIEST or EARLIEST in (ending.offsets or {}).values():
@@ -85,7 +85,7 @@ def check_batch_moments(starting: Moment, ending: Moment) -> None:
             raise OptionError("starting and ending offsets must name the same partitions")
         for place, begin in first.items():
             if 0 <= last[place] < begin:
-                raise OptionError(f"{place} would start at {begin} and end before it, at {last[place]}")
+                raise OptionError(f"{place} starts at offset {begin}, but ends before it, at {last[place]}")
 
 
 def parse_offsets(options: Options, name: str) -> Offsets:
@@ -118,7 +118,7 @@ def flat(topics: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def by_topic(offsets: Offsets) -> dict[str, Any]:
-    """Sorted, so that equal offsets are equal texts: Spark compares them as such."""
+    """Sorted, so that equal offsets are equal texts: Spark compares the text."""
     topics: dict[str, Any] = {}
     for (topic, index), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(index)] = offset
@@ -137,7 +137,7 @@ def share_out(limit: int, start: Offsets, end: Offsets) -> Offsets:
         return dict(end)
     shared = dict(end)
     for place, size in sizes.items():
-        # At least one: a small partition beside large ones must get on too.
+        # At least one: a small partition must make progress next to large ones.
         part = max(1, limit * size // total)
         shared[place] = min(start.get(place, 0) + part, end[place])
     return shared

@@ -1,4 +1,4 @@
-"""Which Spark task reads what: large partitions are divided, small ones share a task. Pure."""
+"""Offset ranges of each Spark task: large partitions are split, small ones share a task. Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def plan_tasks(
     """One list a task."""
     divided = divide(ranges, min_partitions, max_records)
     if min_partitions is not None:
-        return [[part] for part in divided]  # who asks for many tasks gets them
+        return [[part] for part in divided]  # the caller has requested many tasks
     most = shared_limit(divided, shared_records)
     return share_tasks(divided, min(most, max_records or most))
 
 
 def shared_limit(ranges: list[OffsetRange], shared_records: int) -> int:
-    """Where much is to be read, tasks may be larger as long as there are enough of them for the cores."""
+    """Tasks may be larger if there is much to read and still enough tasks for the cores."""
     total = sum(found.size for found in ranges)
     return max(shared_records, min(total // ENOUGH_TASKS, LARGER * shared_records))
 

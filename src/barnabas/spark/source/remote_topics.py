@@ -1,6 +1,6 @@
-"""What the driver asks an object store: manifests, and which segments hold a range of offsets. No broker is asked.
+"""Requests of the driver to an object store: manifests, and the segments of a range of offsets. No broker is needed.
 
-A stream looks for new segments at most every ten seconds: brokers copy a segment when it is full, or after an hour.
+A stream checks for new segments at most every ten seconds: brokers upload a segment when it is full, or after an hour.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.common.types import TopicPartition, uuid_to_text
+from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.spark.remote_settings import RemoteSettings
-from barnabas.spark.source.topics import chosen
 from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets
 from barnabas.spark.source.settings import Subscription
-from barnabas.spark.source.topics import Assigned, matching
+from barnabas.spark.source.topics import Assigned, chosen, matching
 from barnabas.spark.store_link import StoreLink, store_link
-from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.reading.bucket_topics import (
     BucketError,
@@ -32,7 +32,6 @@ from barnabas.tiering.reading.bucket_topics import (
 )
 from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
 from barnabas.tiering.snapshots import snapshot_topics
-from barnabas.common.types import TopicPartition, uuid_to_text
 
 LOOK_SECONDS = 10.0
 
@@ -46,7 +45,7 @@ class Held(NamedTuple):
 
 
 class RemoteTopics:
-    """Of one subscription. It knows the manifests as they were when it looked last."""
+    """Topics of one subscription, with the manifests of the last poll."""
 
     def __init__(self, link: StoreLink, remote: RemoteSettings, subscription: Subscription) -> None:
         self._link = link
@@ -68,7 +67,7 @@ class RemoteTopics:
         return self._link.run(self._offsets_at(moments))
 
     def held(self, ranges: Iterable[OffsetRange], lose: Callable[[str], None]) -> list[Held]:
-        """What there is of the ranges; `lose` is told what there is not."""
+        """The available parts of the ranges; `lose` is called for the missing parts."""
         wanted = list(ranges)
         if any(not self._has(each) for each in wanted):
             self._look()
@@ -152,7 +151,7 @@ _known: dict[tuple[int, RemoteSettings, Subscription], RemoteTopics] = {}
 
 
 def remote_topics(remote: RemoteSettings, subscription: Subscription) -> RemoteTopics:
-    """This process's, made once and kept: a stream must remember from batch to batch what it has read."""
+    """The instance of this process, created once: a stream must keep its state between batches."""
     key = os.getpid(), remote, subscription
     if key not in _known:
         _known[key] = RemoteTopics(store_link(remote), remote, subscription)

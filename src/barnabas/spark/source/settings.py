@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from barnabas.common.types import TopicPartition
 from barnabas.spark.client_settings import CLIENT_PREFIX, ClientSettings
 from barnabas.spark.options import OptionError, Options, parse_duration_ms
 from barnabas.spark.remote_settings import RemoteSettings
@@ -16,14 +17,13 @@ from barnabas.spark.source.offsets import (
     moment_option,
     parse_partitions,
 )
-from barnabas.common.types import TopicPartition
 
 WAYS = ("subscribe", "subscribePattern", "assign")
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """One of three ways to say which partitions."""
+    """Selection of partitions, in one of three ways."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -55,7 +55,7 @@ class SourceSettings:
     offset_attempts: int
     offset_interval: float
     remote: RemoteSettings | None = None
-    """Where it is given, no broker is asked."""
+    """If set, no broker is used."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceSettings:
@@ -131,7 +131,7 @@ def _refuse_ending(options: Options) -> None:
 
 
 def _group(options: Options, client: ClientSettings, subscription: Subscription) -> str | None:
-    """Whose offsets say how far the query is; None when nobody is to know."""
+    """Consumer group for the progress of the query; None if progress is not committed."""
     if not options.flag("commitProgress"):
         return None
     return client.group_id or f"{options.text('groupIdPrefix')}-{subscription.text}"

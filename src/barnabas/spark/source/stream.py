@@ -1,20 +1,10 @@
-"""A topic as a stream: where each micro-batch begins and ends, and which tasks read it.
+"""A topic as a stream: start and end of each micro-batch, and its tasks.
 
-The driver keeps one of these for the life of a query, in a process of its own. Spark owns the truth about progress:
-what is remembered here is only what saves a question, or must be told from one call to the next.
+The driver keeps one reader for the life of a query, in a separate process. Spark owns the progress: the state here only
+saves requests, or passes values from one call to the next.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-from barnabas.spark.errors import SourceError
-from barnabas.spark.source.columns import RowShape
-from barnabas.spark.source.offset_resolver import OffsetResolver
-from barnabas.spark.source.ranges import ranges_between
-from barnabas.spark.source.settings import SourceSettings
-from barnabas.spark.source.tasks import read_task, tasks_for
 
 import logging
 import os
@@ -23,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -36,7 +26,7 @@ from barnabas.client.errors import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink, link_to
-from barnabas.spark.errors import DataLossError
+from barnabas.spark.errors import DataLossError, SourceError
 from barnabas.spark.source.columns import RowShape
 from barnabas.spark.source.offset_resolver import OffsetResolver
 from barnabas.spark.source.offsets import Offsets, Position, partitions_text, share_out, size_between
@@ -46,13 +36,13 @@ from barnabas.spark.source.tasks import read_task, tasks_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow as pa
 
 
 # -- A topic as a table: everything between two moments ------------------------------------------------
 
+
 class BatchReader(DataSourceReader):
-    """Offsets are resolved once, when the query is planned: all tasks see the same moment."""
+    """Offsets are resolved once, when the query is planned: all tasks see the same snapshot."""
 
     def __init__(self, settings: SourceSettings, shape: RowShape) -> None:
         self._settings = settings
@@ -70,7 +60,6 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition, self._shape, self._settings)
-
 
 
 log = logging.getLogger(__name__)
@@ -103,8 +92,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends({}, recent=False)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The end of the next micro-batch; `start` itself, word for word, when there is none. The end of the first
-        micro-batch says where that began: Spark writes it down even if there is nothing in it."""
+        """End of the next micro-batch; exactly `start` if there is none. The end of the first micro-batch records its
+        start: Spark stores it even if the batch is empty."""
         begin = Position.from_json(start)
         if begin != self._initial:
             self._initial = None  # the first micro-batch is over
@@ -139,7 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, self._shape, self._settings)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has done with everything up to here: tell those who watch the lag."""
+        """Spark has finished everything up to here: commit it to the group, for lag monitoring."""
         if self._settings.group is not None:
             link = link_to(**self._settings.client.link)
             commit_progress(link, self._settings.group, Position.from_json(end).offsets)
@@ -159,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(view.latest(assigned.places, known), assigned.ids)
 
     def _with_new_partitions(self, begin: Position, end: Position) -> Offsets:
-        """Where each partition of `end` begins: those that are new, or of a topic that is, from their first record."""
+        """Start of each partition of `end`: new partitions, and those of a recreated topic, from their first record."""
         renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
         if renewed:
             self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created again")
@@ -172,19 +161,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_losses(self, start: Offsets, end: Offsets) -> None:
         gone = set(start) - set(end)
         if gone:
-            self._lose(f"{partitions_text(gone)} are not there any more")
+            self._lose(f"{partitions_text(gone)} do not exist any more")
         for place, first in start.items():
             if place in end and end[place] < first:
-                self._lose(f"{place} ended at {first} before, and now at {end[place]}")
+                self._lose(f"{place} ended at {first} before, and ends at {end[place]} now")
 
     def _check_beginnings(self, known: Offsets, before: Position) -> None:
-        """A partition that has come into being since begins at 0, or what it lacks was never read."""
+        """A partition created since then starts at 0; otherwise records were deleted unread."""
         late = [place for place, first in known.items() if first > 0 and place not in before.offsets]
         if late:
-            self._lose(f"{partitions_text(late)} are new, and their first records are gone already")
+            self._lose(f"{partitions_text(late)} are new, and their first records are already deleted")
 
     def _too_few(self, start: Offsets, end: Offsets) -> bool:
-        """minOffsetsPerTrigger, with the delay that Spark's Python API has no word for."""
+        """minOffsetsPerTrigger, with its delay, which Spark's Python API lacks."""
         wanted = self._settings.min_offsets
         if wanted is None or self._target is not None:
             return False
@@ -198,15 +187,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lose(self, what: str) -> None:
         if self._settings.fail_on_data_loss:
             raise DataLossError(what)
-        log.warning("%s; going on with what is there (failOnDataLoss is false)", what)
+        log.warning("%s; continuing with the remaining records (failOnDataLoss is false)", what)
 
 
 def commit_progress(link: BrokerLink, group: str, offsets: Offsets) -> None:
-    """Commit how far a query is as a consumer group, so that every tool that shows lag shows it.
+    """Commit the progress of a query as a consumer group, so that lag monitoring shows it.
 
     Never a reason for a query to fail: a restart goes by Spark's checkpoint alone.
     """
     try:
         link.run(commit_offsets(link.client, group, offsets))
     except (ClientError, KafkaError) as error:
-        log.warning("the progress of group %s could not be committed: %s", group, error)
+        log.warning("failed to commit the progress of group %s: %s", group, error)

@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: ranges in, Arrow batches out."""
+"""Tasks in Spark's Python workers: ranges in, Arrow batches out."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _planned(ranges: list[OffsetRange], settings: SourceSettings) -> list[list[O
 
 
 def _store_tasks(ranges: list[OffsetRange], settings: SourceSettings) -> list[InputPartition]:
-    """Years of a partition are one range: unless the caller says how to divide it, its segments do."""
+    """Years of a partition are one range: split it by segment, unless the caller chose otherwise."""
     from barnabas.spark.source.remote_topics import remote_topics
     from barnabas.tiering.reading.segment_ranges import divide_by_size, segment_ranges
 
@@ -101,9 +101,9 @@ def _store_tasks(ranges: list[OffsetRange], settings: SourceSettings) -> list[In
 def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -> Iterator[pa.RecordBatch]:
     """The rows of a task. Numba and Arrow are loaded here, in the workers; the driver does without."""
     if not isinstance(task, (ReadTask, StoreTask)):
-        return  # Spark makes one task without anything where there is nothing to read
-    from barnabas.spark.source.rows import row_builder
+        return  # Spark creates one empty task if there is nothing to read
     from barnabas.records.columnar.decode import decode
+    from barnabas.spark.source.rows import row_builder
     from barnabas.tables.errors import BadValueError
 
     begin_task()
@@ -149,6 +149,6 @@ def _losing(settings: SourceSettings) -> Callable[[str], None]:
     def lose(what: str) -> None:
         if settings.fail_on_data_loss:
             raise DataLossError(what)
-        log.warning("%s; going on without it (failOnDataLoss is false)", what)
+        log.warning("%s; continuing without it (failOnDataLoss is false)", what)
 
     return lose

@@ -1,30 +1,24 @@
-"""Where topics lie, as the driver sees it: at brokers, or in an object store."""
+"""Topics as the driver sees them: on brokers, or in an object store."""
 
 from __future__ import annotations
-
-from barnabas.client.cluster import Client
-from barnabas.client.metadata import Topic
-from barnabas.client.offsets import list_offsets
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.spark.broker_link import BrokerLink, link_to
-from barnabas.spark.errors import SourceError
-from barnabas.spark.source.offsets import Offsets, partitions_text
-from barnabas.spark.source.settings import SourceSettings, Subscription
-from barnabas.common.types import ZERO_UUID, TopicPartition, uuid_to_text
 
 from typing import NamedTuple, Protocol
 
 import re2
 
+from barnabas.client.cluster import Client
+from barnabas.client.metadata import Topic
+from barnabas.client.offsets import list_offsets
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import ZERO_UUID, TopicPartition, uuid_to_text
+from barnabas.spark.broker_link import BrokerLink, link_to
+from barnabas.spark.errors import SourceError
 from barnabas.spark.options import OptionError
-from barnabas.spark.source.offsets import Offsets
-from barnabas.spark.source.settings import SourceSettings
-from barnabas.common.types import TopicPartition
+from barnabas.spark.source.offsets import Offsets, partitions_text
+from barnabas.spark.source.settings import SourceSettings, Subscription
 
-
-
-# A pattern such as `.*` means the topics of people: as in Spark's connector not the broker's own, and not the books of
-# our sinks, which would grow with every batch that reads them, nor any other of our own (docs/ingest.md has the table).
+# A pattern such as `.*` means user topics: as in Spark's connector not internal ones, and not the state of our sinks,
+# which would grow with every batch that reads it, nor any other topic of ours (docs/ingest.md has the table).
 OWN_TOPICS = "__barnabas_"
 
 
@@ -35,16 +29,16 @@ class Assigned(NamedTuple):
 
 class Topics(Protocol):
     def assigned(self, *, recent: bool = False) -> Assigned:
-        """The partitions that the query is about: as of now, or, for who asks again and again, of some seconds ago."""
+        """Partitions of the query: current, or, for frequent callers, a few seconds old."""
         ...
 
     def offsets_at(self, moments: Offsets) -> Offsets:
-        """LATEST, EARLIEST or a time, for each partition; -1 where no record is that new."""
+        """LATEST, EARLIEST or a timestamp, per partition; -1 if no record is that new."""
         ...
 
 
 def topics_of(settings: SourceSettings) -> Topics:
-    """Each brings its client: the other one's is not loaded."""
+    """Each imports its client only: the other one is not loaded."""
     if settings.remote is not None:
         from barnabas.spark.source.remote_topics import remote_topics
 
@@ -54,19 +48,19 @@ def topics_of(settings: SourceSettings) -> Topics:
 
 
 def matching(names: list[str], internal: frozenset[str] | set[str], pattern: str) -> list[str]:
-    """The topics that a pattern means, sorted."""
+    """Topics that match a pattern, sorted."""
     try:
         compiled = re2.compile(pattern)
     except re2.error as error:
         raise OptionError(
-            f"option 'subscribePattern': {pattern!r} is no regular expression: {error}"
+            f"option 'subscribePattern': invalid regular expression {pattern!r}: {error}"
         ) from error
     meant = [name for name in sorted(names) if name not in internal and not name.startswith(OWN_TOPICS)]
     return [name for name in meant if compiled.search(name)]
 
 
+# -- Requests of the driver to brokers. Each is retried while brokers are unavailable, until the timeout
 
-# -- What the driver asks the brokers. Each question is repeated while they are away, as long as the patience lasts 
 
 class BrokerTopics:
     def __init__(self, settings: SourceSettings) -> None:
@@ -103,7 +97,7 @@ def chosen(places: list[TopicPartition], subscription: Subscription) -> list[Top
         return sorted(places)
     missing = set(subscription.assigned) - set(places)
     if missing:
-        raise SourceError(f"there is no {partitions_text(missing)}: see the option 'assign'")
+        raise SourceError(f"unknown partitions {partitions_text(missing)}: see the option 'assign'")
     return sorted(subscription.assigned)
 
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from barnabas.connect.ends import Context
 from barnabas.connect.sources.http.reading import PageFeeder
 from barnabas.connect.sources.http.source import HttpSource
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.sources.http.feed import TOKEN, Feed, running_feed
 from tests.connect.support import connector, consume, headers_of, run_once
@@ -80,7 +80,7 @@ def test_a_question_that_ends_at_any_step_brings_each_row_once(
     for number, step in enumerate(("noted", "decided")):
         feed.add({"id": number, "name": "a"})
         one = feeder(spark, tmp_path, feed)
-        one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc,assignment]
+        one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc]
         with pytest.raises(KeyboardInterrupt):
             one.fetch()
         feed.add({"id": number + 10, "name": "b"})  # a page that is asked for again is longer

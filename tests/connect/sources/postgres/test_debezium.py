@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
 from tests.connect.sources.postgres.micro_batches import Engine, delivered, settings
 from tests.connect.sources.postgres.workload import TABLES, Workload
 from tests.connect.support import consume
 from tests.connect.test_worker import free_port, running, wait_for
+from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
 from tests.postgres import PostgresServer
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1200), requires_java]
@@ -108,7 +108,7 @@ def test_changes_are_those_that_debezium_tells(
 
     with postgres.connect(database) as shop, EmbeddedBroker() as broker:
         for statement in TABLES.strip().split(";\n"):
-            shop.execute(statement)  # type: ignore[call-overload]
+            shop.execute(statement)
         work = Workload(shop, 17)
         work.some(30)
         servers = broker.bootstrap_servers

@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ VALUES = st.one_of(
 ROWS = st.lists(VALUES, max_size=5)
 
 
-def encoded(row: list[object]) -> bytes:
+def encoded(row: list[Any]) -> bytes:
     return struct.pack(">H", len(row)) + b"".join(map(value, row))
 
 
@@ -43,7 +44,7 @@ def value(one: object) -> bytes:
 
 
 @given(ROWS, ROWS)
-def test_rows_have_every_kind_of_value(old: list[object], new: list[object]) -> None:
+def test_rows_have_every_kind_of_value(old: list[Any], new: list[Any]) -> None:
     place = struct.pack(">I", 7)
     assert decode(b"I" + place + b"N" + encoded(new)) == Insert(7, new)
     assert decode(b"U" + place + b"N" + encoded(new)) == Update(7, None, False, new)

@@ -168,7 +168,7 @@ class TestRights:
         taken: str,
         said: str,
     ) -> None:
-        shop.execute(taken.format(user))  # type: ignore[call-overload]
+        shop.execute(taken.format(user))
         with pytest.raises(SourceError, match=said):
             self.run(postgres, database, user, tmp_path)
 

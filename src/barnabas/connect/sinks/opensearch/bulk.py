@@ -14,8 +14,8 @@ import msgspec
 
 from barnabas.spark.errors import SourceError
 
-LONGEST_REASON = 500  # letters
-LONGEST_ID = 512  # bytes, by both servers
+MAX_REASON = 500  # letters
+MAX_ID = 512  # bytes, by both servers
 CONFLICT, NOT_FOUND, BUSY, TOO_LARGE = 409, 404, 429, 413
 RETRIABLE = frozenset({BUSY, 500, 502, 503, 504})
 DENIED = frozenset({401, 403})
@@ -76,8 +76,8 @@ def problem_of(document: Document) -> str | None:
     """What the server would refuse the whole request for."""
     if not document.name:
         return "the record has no key: its document has no _id"
-    if len(document.name.encode()) > LONGEST_ID:
-        return f"the document's _id is longer than {LONGEST_ID} bytes"
+    if len(document.name.encode()) > MAX_ID:
+        return f"the document's _id is longer than {MAX_ID} bytes"
     return "the record has no index to go to" if not document.target else None
 
 
@@ -124,9 +124,9 @@ def reason_of(result: dict[str, Any]) -> str:
     """`mapper_parsing_exception: failed to parse field [amount] ...`, with the cause that says most."""
     error = result.get("error")
     if not isinstance(error, dict):
-        return f"status {result.get('status')}: {error}"[:LONGEST_REASON]
+        return f"status {result.get('status')}: {error}"[:MAX_REASON]
     said = [f"{error.get('type')}: {error.get('reason')}"]
     cause = error.get("caused_by")
     if isinstance(cause, dict):
         said.append(str(cause.get("reason")))
-    return "; ".join(said)[:LONGEST_REASON]
+    return "; ".join(said)[:MAX_REASON]

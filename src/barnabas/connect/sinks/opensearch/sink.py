@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from barnabas.connect.ends import DELETED, ERROR, ROUTE, Context, fields_of
-from barnabas.connect.http_client import Address, Server
-from barnabas.connect.sinks.opensearch.bulk import Document
-from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
-from barnabas.connect.sinks.opensearch.sending import Patience, Sender
-from barnabas.spark.errors import PipelineError
-
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ROUTE, Context, ConnectorEndpoint
+from barnabas.connect.ends import DELETED, ERROR, ROUTE, ConnectorEndpoint, Context, fields_of
+from barnabas.connect.http_client import Address, Server
 from barnabas.connect.secrets import without_password
-from barnabas.spark.errors import PipelineError
+from barnabas.connect.sinks.opensearch.bulk import Document
+from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
+from barnabas.connect.sinks.opensearch.sending import Patience, Sender
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from barnabas.connect.http_client import Address
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
 
 
-# -- A micro-batch as one job of Spark: tasks send documents and hand back the rows that the server refuses 
+# -- A micro-batch as one job of Spark: tasks send documents and hand back the rows that the server refuses
 
 INDEX, NAME, BODY = "_document_index", "_document_id", "_document"
 
@@ -133,7 +127,6 @@ def documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
     columns = [batch.column(name).to_pylist() for name in (INDEX, NAME, "_offset", BODY)]
     for row, (index, name, offset, body) in enumerate(zip(*columns, strict=True)):
         yield Document(row, index or "", name or "", offset, body.encode())
-
 
 
 NEEDED = ("_topic", "_partition", "_offset", "_key")

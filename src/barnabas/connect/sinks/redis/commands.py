@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
-
-
+from typing import BinaryIO, Literal
 
 # -- Redis' protocol, RESP 2: commands to bytes, bytes to replies. No I/O beyond reading a stream ------
 
-LONGEST_LINE = 64 * 1024
-LARGEST_TEXT = 512 << 20  # Redis' own bound
+MAX_LINE = 64 * 1024
+MAX_TEXT = 512 << 20  # Redis' own bound
 
 Part = bytes | str | int
 Reply = bytes | int | list["Reply"] | Exception | None
@@ -35,7 +30,7 @@ def commands(many: Iterable[tuple[Part, ...]]) -> bytes:
 
 def read_reply(stream: BinaryIO) -> Reply:
     """A reply that is an error is returned, not raised. EOFError when the connection ends."""
-    line = stream.readline(LONGEST_LINE)
+    line = stream.readline(MAX_LINE)
     if not line.endswith(b"\r\n"):
         raise EOFError("Redis has closed the connection")
     kind, rest = line[:1], line[1:-2]
@@ -54,13 +49,12 @@ def read_reply(stream: BinaryIO) -> Reply:
 
 
 def _text(stream: BinaryIO, length: int) -> bytes:
-    if length > LARGEST_TEXT:
+    if length > MAX_TEXT:
         raise RedisError(f"a text of {length} bytes is announced")
     data = stream.read(length + 2)
     if len(data) != length + 2:
         raise EOFError("Redis has closed the connection")
     return data[:-2]
-
 
 
 Kind = Literal["hash", "json", "stream"]

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
-from barnabas.connect.sinks.redis.commands import (
-    Part,
-    RedisError,
-    Reply,
-    command,
-    commands,
-    read_reply,
-)
-from barnabas.security.authn.credentials import Secret
-
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import Context, ConnectorEndpoint, fields_of
-from barnabas.connect.sinks.redis.commands import Kind, Shape
-from barnabas.spark.errors import PipelineError
+from barnabas.connect.ends import ConnectorEndpoint, Context, fields_of
+from barnabas.connect.sinks.redis.commands import (
+    Kind,
+    Part,
+    RedisError,
+    Reply,
+    Shape,
+    command,
+    commands,
+    read_reply,
+)
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,8 +98,6 @@ def _raise_first(found: Iterable[Reply]) -> None:
     for one in found:
         if isinstance(one, RedisError):
             raise one
-
-
 
 
 class RedisSink(ConnectorEndpoint, frozen=True):

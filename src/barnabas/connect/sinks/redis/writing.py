@@ -14,8 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from barnabas.connect.ends import DELETED, ERROR, ORDER, Context, fields_of
-from barnabas.connect.sinks.redis.commands import Command
-from barnabas.connect.sinks.redis.commands import RedisError, commands
+from barnabas.connect.sinks.redis.commands import Command, RedisError, commands
 from barnabas.connect.sinks.redis.sink import Server
 from barnabas.spark.errors import PipelineError
 

@@ -20,7 +20,7 @@ CORRUPT = "_corrupt_record"
 BUSY = frozenset({429, 500, 502, 503, 504})
 PAUSES = (0.5, 1.0, 2.0)
 """Seconds, before the question is asked again; then the connector fails and is started again."""
-MOST_IN_A_PAGE = 1 << 32
+MAX_IN_A_PAGE = 1 << 32
 
 
 class PageFeeder:
@@ -58,7 +58,7 @@ class PageFeeder:
         return True
 
     def _rows(self, page: Page, number: int) -> DataFrame:
-        lines = [(row.decode(), number * MOST_IN_A_PAGE + place) for place, row in enumerate(page.rows)]
+        lines = [(row.decode(), number * MAX_IN_A_PAGE + place) for place, row in enumerate(page.rows)]
         frame = self._session.createDataFrame(lines, f"line STRING, {ORDER} BIGINT")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         return frame.withColumn("row", F.from_json("line", self._schema, options)).select("row.*", ORDER)

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ERROR, Context, ConnectorEndpoint
-from barnabas.spark.errors import PipelineError
+from barnabas.connect.ends import ERROR, ConnectorEndpoint, Context
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,19 +7,14 @@ committed the micro-batch, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-from barnabas.connect.sources.postgres.slot import Peeked, System, lsn_text, parse_lsn
-
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
@@ -28,7 +23,7 @@ from barnabas.connect.sources.postgres import slot as slots
 from barnabas.connect.sources.postgres.changes import Change, ChangeRows
 from barnabas.connect.sources.postgres.database import connect, primary_keys, types_of
 from barnabas.connect.sources.postgres.decoding import decode
-from barnabas.connect.sources.postgres.slot import Slot
+from barnabas.connect.sources.postgres.slot import Peeked, Slot, System, lsn_text, parse_lsn
 from barnabas.connect.sources.postgres.snapshot import HeldSnapshot, Part, parts_of, read_part
 from barnabas.connect.sources.postgres.tables import Patterns, ensure_publication, published
 from barnabas.spark.errors import SourceError
@@ -91,7 +86,6 @@ def next_end(
             return End(flushed, True) if is_quiet or flushed - start >= QUIET_BYTES else None
         most *= 4
     return None
-
 
 
 log = logging.getLogger(__name__)

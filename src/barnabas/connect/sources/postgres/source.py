@@ -6,16 +6,16 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, Context, ConnectorEndpoint
+from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, ConnectorEndpoint, Context
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sources.postgres.tables import Patterns
-from barnabas.spark.errors import PipelineError, SourceError
 from barnabas.security.authn.credentials import Secret
+from barnabas.spark.errors import PipelineError, SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-LONGEST_NAME = 63  # of PostgreSQL's identifiers
+MAX_NAME = 63  # of PostgreSQL's identifiers
 CORRUPT = "_corrupt_record"
 ENVELOPE = ("key", "before", "after", "op", "schema", "table", "lsn", "xid", "seq", "time", "unchanged")
 
@@ -54,7 +54,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
             )
         if self.max_changes < 1:
             raise PipelineError("`max_changes` of a source `postgres` is a number above 0.")
-        made = re.sub(r"[^a-z0-9_]", "_", f"barnabas_{context.name.lower()}")[:LONGEST_NAME]
+        made = re.sub(r"[^a-z0-9_]", "_", f"barnabas_{context.name.lower()}")[:MAX_NAME]
         options = {
             "url": self._full_url(),
             "slot": self.slot or made,

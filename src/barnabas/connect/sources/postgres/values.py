@@ -25,7 +25,7 @@ SESSION = {
     "search_path": "pg_catalog",
 }
 
-MOST_DIGITS = 38
+MAX_DIGITS = 38
 """Of Spark's decimals."""
 
 NUMERIC = "numeric"
@@ -79,7 +79,7 @@ def _decimal(modifier: int) -> str:
     if modifier < 4:
         return "STRING"
     precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
-    fits = precision <= MOST_DIGITS and scale <= precision  # 11 bits: a negative scale is a large one here
+    fits = precision <= MAX_DIGITS and scale <= precision  # 11 bits: a negative scale is a large one here
     return f"DECIMAL({precision},{scale})" if fits else "STRING"
 
 

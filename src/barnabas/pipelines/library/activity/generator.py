@@ -25,7 +25,7 @@ PAGES = (
 TERMS = ("running shoes", "rain jacket", "linen shirt", "backpack", "wool hat", "gift card", "sandals")
 VISITORS = 20_000
 LATE_SHARE = 0.02
-LONGEST_DELAY = 120_000  # milliseconds; below the watermark of the template, so that nothing is lost
+MAX_DELAY = 120_000  # milliseconds; below the watermark of the template, so that nothing is lost
 EVENTS_PER_VISIT = 8  # on average
 BAD_VALUE = b'{"id": "broken", "time": '
 
@@ -33,7 +33,7 @@ BAD_VALUE = b'{"id": "broken", "time": '
 def records(seed: int, start: int, per_second: float, bad_share: float = 0.0) -> Iterator[Generated]:
     """Without end, about `per_second` events for each second of the shop's time from `start` (milliseconds) on."""
     chance = random.Random(seed)
-    for time, event in delayed(_events(chance, start, per_second), chance, LATE_SHARE, LONGEST_DELAY):
+    for time, event in delayed(_events(chance, start, per_second), chance, LATE_SHARE, MAX_DELAY):
         if bad_share and chance.random() < bad_share:
             yield Generated(TOPIC, None, BAD_VALUE, time)
         yield Generated(TOPIC, event["visitor"], as_json(event), time)

@@ -13,7 +13,7 @@ SERVICES = {"checkout": 40.0, "catalogue": 15.0, "search": 60.0, "payment": 120.
 """With the middle of their request times in milliseconds."""
 HOSTS_PER_SERVICE = 2
 LATE_SHARE = 0.01
-LONGEST_DELAY = 20_000  # milliseconds; below the watermark of the template, so that nothing is lost
+MAX_DELAY = 20_000  # milliseconds; below the watermark of the template, so that nothing is lost
 MESSAGES = {
     "INFO": "request served",
     "WARN": "slow answer from the database",
@@ -37,9 +37,7 @@ def records(
 ) -> Iterator[Generated]:
     """Without end, about `per_second` records for each second of the services' time from `start` on."""
     chance = random.Random(seed)
-    for time, event in delayed(
-        _events(chance, start, per_second, incidents), chance, LATE_SHARE, LONGEST_DELAY
-    ):
+    for time, event in delayed(_events(chance, start, per_second, incidents), chance, LATE_SHARE, MAX_DELAY):
         yield Generated(TOPIC, event["service"], as_json(event), time)
 
 

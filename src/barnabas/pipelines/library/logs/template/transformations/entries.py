@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from barnabas.common.durations import seconds_of
+from barnabas.durations import seconds_of
 from barnabas.pipelines.connection import broker_options
 from barnabas.pipelines.log_lines import Entry, Joiner, Letter, line_rules
 from barnabas.pipelines.quality.letters import letter_headers

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from barnabas.pipelines.connection import broker_options
-from barnabas.spark.source.ddl import parse_ddl
+from barnabas.pipelines.source.ddl import parse_ddl
 
 spark = SparkSession.active()
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import PROJECT_ROOT
-from tests.pipelines.endless_stream import RECORDS_PER_BATCH, copying
-from tests.pipelines.support import DEADLINE, produce, run_to_end
+from tests.spark.endless_stream import RECORDS_PER_BATCH, copying
+from tests.spark.support import DEADLINE, produce, run_to_end
 
 # The tests of the library kill a process that runs all templates; this one does it to the bare source.
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
@@ -41,7 +41,7 @@ def test_a_killed_stream_goes_on_without_loss_or_repetition(
 
 
 def kill_in_mid_stream(bootstrap: str, topic: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "tests.pipelines.endless_stream", bootstrap, topic, str(folder)]
+    command = [sys.executable, "-m", "tests.spark.endless_stream", bootstrap, topic, str(folder)]
     with (folder / "log").open("wb") as log:
         driver = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=log, stderr=log, start_new_session=True)
     try:

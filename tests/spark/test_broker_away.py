@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.support import DEADLINE, produce, started, stream
+from tests.spark.support import DEADLINE, produce, started, stream
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 

@@ -18,8 +18,8 @@ from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.spark.source.readers import batch_reader, rows_of
 from tests.spark.source.test_readers import delete_records, recreate
-from tests.pipelines.spark_jars import requires_connector
-from tests.pipelines.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
+from tests.spark.spark_jars import requires_connector
+from tests.spark.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
 
 COMPACTED = {
     "cleanup.policy": "compact",

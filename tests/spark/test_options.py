@@ -11,7 +11,7 @@ from barnabas.spark.source.settings import SourceSettings
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
-def settings(streaming: bool = True, **options: str) -> SourceSettings:
+def settings(streaming: bool = True, /, **options: str) -> SourceSettings:
     return SourceSettings.parse({**BASE, **options}, streaming=streaming)
 
 
@@ -125,7 +125,7 @@ def test_a_missing_address_is_named() -> None:
         ({"maxOffsetsPerTrigger": "many"}, "must be a whole number"),
         ({"failOnDataLoss": "maybe"}, "must be true or false"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, "is higher than"),
-        ({"maxTriggerDelay": "soon"}, "is no duration"),
+        ({"maxTriggerDelay": "soon"}, "not a valid duration"),
         ({"kafka.isolation.level": "serializable"}, "must be read_committed or read_uncommitted"),
     ],
 )

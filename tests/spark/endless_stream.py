@@ -1,6 +1,6 @@
 """A Spark of its own that copies a topic to Parquet in small batches, until somebody ends it.
 
-python -m tests.pipelines.endless_stream BOOTSTRAP TOPIC FOLDER
+python -m tests.spark.endless_stream BOOTSTRAP TOPIC FOLDER
 """
 
 import sys
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from barnabas.spark.session import session_builder
-from tests.pipelines.support import stream
+from tests.spark.support import stream
 
 RECORDS_PER_BATCH = 40
 

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.jars import EXCLUDES, LIBRARIES, PACKAGES, SETTING, with_libraries
-from tests.pipelines.spark_jars import requires_s3a, s3a_jars
+from tests.spark.spark_jars import requires_s3a, s3a_jars
 
 
 def test_a_name_becomes_packages_beside_those_that_are_named_already() -> None:
@@ -18,7 +18,7 @@ def test_a_name_becomes_packages_beside_those_that_are_named_already() -> None:
 
 
 def test_a_name_that_is_none_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(PipelineError, match=r"'s3' .* there are delta, iceberg, postgres, s3a"):
+    with pytest.raises(PipelineError, match=r"'s3' .* libraries: delta, iceberg, postgres, s3a"):
         with_libraries({SETTING: "s3"})
 
 

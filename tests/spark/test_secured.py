@@ -13,13 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spar
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.pipelines.definitions.files import read_pipeline
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.runner import Runner
+from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import requires_java
-from tests.pipelines.spark_jars import requires_connector
-from tests.pipelines.support import produce, run_to_end
 from tests.secured_kafka import PASSWORD, SCRAM_LOGIN, USER, SecuredKafka
+from tests.spark.spark_jars import requires_connector
+from tests.spark.support import produce, run_to_end
 
 pytestmark = [requires_java, pytest.mark.timeout(600)]
 

@@ -1,0 +1,1 @@
+"""Public path of `ddl.parse_ddl`, for pipeline folders."""
