@@ -1,1 +1,1 @@
-"""TODO: what this package is for."""
+"""Programs that show Barnabas at work; not part of the wheel."""

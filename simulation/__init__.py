@@ -4,7 +4,7 @@ loop.py        an event loop whose time passes when nothing is left to run; proc
 network.py     requests between brokers: delayed, lost, repeated, cut off
 brokers.py     brokers without sockets and threads, on disks that can lose what was not synced
 clients.py     a producer that remembers what was acknowledged, a reader that remembers what it saw
-trader.py      a transactional producer, and a reader of what was committed
+trader.py      a transactional application with offsets in its transactions, and a reader of what was committed
 operator.py    changes settings meanwhile
 world.py       random numbers, time, machines, network, and the list of what happened
 workload.py    which clients take part in a scenario

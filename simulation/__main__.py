@@ -1,4 +1,6 @@
-"""`python -m simulation --seeds 1-200 [--seconds 60] [--processes 2] [--tiered]`"""
+"""`python -m simulation --seeds 1-200 [--seconds 60] [--processes 2] [--tiered] [--mirrors] [--keep-going]`
+
+With more than one of `--plain`, `--tiered` and `--mirrors` each of them is run, one after the other."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import resource
 import sys
 import time
 
-from simulation.runner import ScenarioFailed, run
+from simulation.runner import ScenarioFailed, ScenarioKind, run
 
 PROGRESS_SECONDS = 10.0
 
@@ -17,35 +19,59 @@ def main() -> int:
     parser.add_argument("--seeds", default="1-200", help="one seed, or the first and the last: 1-200")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that much time")
     parser.add_argument("--processes", type=int, help="as many as there are cores, unless given")
+    parser.add_argument("--plain", action="store_true", help="without tiers and mirrors: the default")
     parser.add_argument("--tiered", action="store_true", help="with segments in an object store")
+    parser.add_argument("--mirrors", action="store_true", help="with a mirror; every second one is promoted")
+    parser.add_argument(
+        "--keep-going", action="store_true", help="run all scenarios, and list those that failed"
+    )
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
-    rate = _Rate()
+    kinds = [each for each in ScenarioKind if getattr(asked, each.value)] or [ScenarioKind.PLAIN]
+    return max(_run_all(kind, int(first), int(last or first), asked) for kind in kinds)
+
+
+def _run_all(kind: ScenarioKind, first: int, last: int, asked: argparse.Namespace) -> int:
+    """The exit status: 1 if a scenario failed."""
+    rate, failed = _Rate(), list[int]()
+
+    def report(failure: ScenarioFailed) -> None:
+        failed.append(failure.seed)
+        sys.stderr.write(f"{kind.value} {failure}\n")
+
     try:
         done = run(
-            int(first),
-            int(last or first),
-            tiered=asked.tiered,
+            first,
+            last,
+            kind,
             processes=asked.processes,
             seconds=asked.seconds,
             progress=rate.report,
+            on_failure=report if asked.keep_going else None,
         )
     except ScenarioFailed as failure:
-        sys.stderr.write(f"{failure}\n")
+        report(failure)
         return 1
+    outcome = f"{len(failed)} failed: {failed}" if failed else "nothing was lost"
     sys.stdout.write(
-        f"{rate.of(done)}, each {_processor_ms(done):.0f} ms of a processor, and nothing was lost\n"
+        f"{kind.value}: {rate.of(done)}, each {rate.processor_ms(done):.0f} ms of a processor, and {outcome}\n"
     )
-    return 0
+    sys.stdout.flush()
+    return bool(failed)
 
 
 class _Rate:
     def __init__(self) -> None:
         self._began = self._reported_at = time.monotonic()
+        self._used_before = _processor_seconds()
 
     def of(self, done: int) -> str:
         per_minute = done / (time.monotonic() - self._began) * 60
         return f"{done:,} scenarios ({per_minute:,.0f} a minute)"
+
+    def processor_ms(self, done: int) -> float:
+        """For a scenario: unlike the rate, it depends little on what else runs here."""
+        return (_processor_seconds() - self._used_before) * 1000 / max(done, 1)
 
     def report(self, done: int) -> None:
         if time.monotonic() - self._reported_at >= PROGRESS_SECONDS:
@@ -53,10 +79,10 @@ class _Rate:
             sys.stderr.write(f"{self.of(done)} so far\n")
 
 
-def _processor_ms(done: int) -> float:
-    """For a scenario, by all processes that have ended: unlike the rate, it depends little on what else runs here."""
+def _processor_seconds() -> float:
+    """Used by all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (used.ru_utime + used.ru_stime) * 1000 / max(done, 1)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -8,30 +8,37 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.monitoring import Monitored
 from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.client.security.settings import Security
-from barnabas.common.clock import Clock, TurnLimit
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Answer, Locate, Peers
+from barnabas.common.clock import Clock, TurnLimit
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.log import names
+from barnabas.log.checkpoints import (
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    decode_offsets,
+    encode_offsets,
+    read_if_there,
+)
 from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
+from barnabas.tiering.stores.store import ObjectStore
+from barnabas.tiering.writing.pacing import Step
 from simulation.loop import Process, VirtualClock, VirtualLoop
 from simulation.network import Network, SimulatedPeers
 from simulation.tiers.bucket import Bucket, StoreLink
 from simulation.tiers.traps import Traps
-from barnabas.tiering.stores.store import ObjectStore
-from barnabas.tiering.writing.pacing import Step
-from barnabas.common.types import TopicPartition
 
 T = TypeVar("T")
 
@@ -39,7 +46,6 @@ SESSION_TIMEOUT = 0.8
 LOG_DIRS = ("/data/one", "/data/two")
 SLOWER = 20  # a slow disk than the network
 SETTINGS = {
-    "barnabas.acks.all.fsync": "auto",
     "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -78,10 +84,28 @@ TIERED_SETTINGS = {
 }
 
 
+class Variant(NamedTuple):
+    """What differs from scenario to scenario, beside the clients and the faults."""
+
+    internal_replicas: int
+    """With one, internal topics lie on slow disks and nothing waits for an fsync: a coordinator is told that a record
+    is safe in the same turn in which the disk has written it."""
+    piece_bytes: int
+    """How much a follower appends in a step: with 1 each batch by itself, with more a run of several batches."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"barnabas.acks.all.fsync": "auto" if self.internal_replicas > 1 else "never"}
+
+
+def draw_variant(chance: random.Random) -> Variant:
+    return Variant(chance.choice((3, 3, 1)), chance.choice((1, 300, 1 << 20)))
+
+
 @cache
-def config_of(number: int, *, tiered: bool = False) -> BrokerConfig:
+def config_of(number: int, variant: Variant, *, tiered: bool = False) -> BrokerConfig:
     own = {"node.id": str(number), "barnabas.host": f"machine-{number}", "log.dirs": ",".join(LOG_DIRS)}
-    of_all = SETTINGS | TIERED_SETTINGS if tiered else SETTINGS
+    of_all = SETTINGS | variant.settings | (TIERED_SETTINGS if tiered else {})
     return KnownConfig.load(of_all | own | {"listeners": "PLAINTEXT://127.0.0.1:0"})
 
 
@@ -146,8 +170,6 @@ class _NoMonitoring:
 
 class SimulatedPlatform(Platform):
     applied_at_once = 1  # as many chances for something to come in between as there can be
-    turn_limit = TurnLimit(steps=1, piece_bytes=1)
-
     probe_rounds = 1
 
     def __init__(
@@ -156,9 +178,12 @@ class SimulatedPlatform(Platform):
         clock: Clock,
         network: Network,
         boot_id: str,
+        variant: Variant,
         store: StoreLink | None = None,
     ) -> None:
         super().__init__(files, clock)
+        self.variant = variant
+        self.turn_limit = TurnLimit(steps=1, piece_bytes=variant.piece_bytes)
         self._network = network
         self._boot_id = boot_id
         self.store = store
@@ -195,7 +220,7 @@ class SimulatedBroker(Broker):
         self, number: int, platform: SimulatedPlatform, session: MemorySession, process: Process
     ) -> None:
         self.process = process
-        config = config_of(number, tiered=platform.store is not None)
+        config = config_of(number, platform.variant, tiered=platform.store is not None)
         super().__init__(config, platform=platform, cluster=session.connection)
 
 
@@ -219,16 +244,18 @@ class Machine:
         network: Network,
         loop: VirtualLoop,
         chance: random.Random,
+        variant: Variant,
         tiers: Tiers | None = None,
     ) -> None:
         self.number = number
+        self._variant = variant
         self._tiers = tiers
         self.disk = FaultyFileSystem()
         self.broker: SimulatedBroker | None = None
         self.session: MemorySession | None = None
         self.is_stopped = False
-        self.lost_power = False
-        """Since then it has not been in sync with everything that it holds."""
+        self.lost_data = False
+        """By a loss of power, or with a folder. Since then it has not been in sync with everything that it holds."""
         self._boot = 1
         self._cluster = cluster
         self._network = network
@@ -243,7 +270,12 @@ class Machine:
 
     @property
     def serves(self) -> bool:
-        return self.number in self._network.servers
+        return self.server is not None
+
+    @property
+    def server(self) -> SimulatedBroker | None:
+        """The broker that answers requests, as long as it does: one that is being stopped, too."""
+        return self._network.servers.get(self.number)
 
     def start(self) -> None:
         """Begin to start; a broker may wait for a controller, or for ever."""
@@ -253,7 +285,9 @@ class Machine:
     def _start_as(self, process: Process) -> None:
         session = self.session = self._cluster.connect(self.number)
         store = None if self._tiers is None else self._tiers.bucket.link(self.number)
-        platform = SimulatedPlatform(self.disk, self._clock, self._network, f"boot {self._boot}", store)
+        platform = SimulatedPlatform(
+            self.disk, self._clock, self._network, f"boot {self._boot}", self._variant, store
+        )
         broker = SimulatedBroker(self.number, platform, session, process)
         if self._tiers is not None and isinstance(broker.tiering, Tiering):
             broker.tiering.at = partial(self._at_step, self._tiers.traps, broker)
@@ -270,6 +304,9 @@ class Machine:
         await broker.start()
         if self.broker is broker:
             self._network.servers[self.number] = broker
+            if self._variant.internal_replicas == 1:
+                for folder in LOG_DIRS:
+                    self.slow_down(folder)
 
     def pause(self) -> None:
         """The process does nothing for a while, as after SIGSTOP: others take it for dead."""
@@ -292,7 +329,22 @@ class Machine:
         assert self.broker is not None
         self.broker.process.run(self.broker.moves.move, partition, folder)
 
-    def slow_down(self, folder: str, failing_append: int) -> None:
+    def lose_folder(self, partition: TopicPartition) -> bool:
+        """The folder of a partition is gone, as after a mistake of an operator. Only if a checkpoint can prove that
+        there were records: whether it did not exist yet cannot be told otherwise."""
+        for folder in LOG_DIRS:
+            noted, start = (
+                decode_offsets(read_if_there(self.disk, f"{folder}/{name}") or encode_offsets({}))
+                for name in (RECOVERY_POINTS, LOG_STARTS)
+            )
+            path = f"{folder}/{partition}"
+            if self.disk.exists(path) and noted.get(partition, 0) > start.get(partition, 0):
+                self.disk.remove_tree(path)
+                self.lost_data = True
+                return True
+        return False
+
+    def slow_down(self, folder: str, failing_append: int = 0) -> None:
         """One of its disks is slow for a while, and has no room for one of the next appends (0: room for all)."""
         assert self.broker is not None
         for log_dir in self.broker.logs.dirs:
@@ -321,7 +373,7 @@ class Machine:
         self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
         if power:
             self._boot += 1
-            self.lost_power = True
+            self.lost_data = True
         if broker is not None:
             self.is_stopped = False
             self._loop.continue_process(broker.process)

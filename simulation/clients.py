@@ -77,6 +77,28 @@ class Client:
             return self._chance.choice((1, 2, 3, 4))  # there may be only three
         return state.leader
 
+    def _topic_id(self) -> bytes:
+        return self._image().topics[TOPIC].topic_id
+
+    def _group_coordinator(self) -> int:
+        state = self._image().partition(CONSUMER_OFFSETS, 0)
+        return state.leader if state is not None else 1
+
+    async def committed_offset(self, group_id: str = GROUP) -> int | None:
+        """The group's offset of this partition, -1 if it has none; None when the coordinator cannot say, as while a
+        transaction is about to change it."""
+        topics = [OffsetFetchRequestTopics(topic_id=self._topic_id(), partition_indexes=[self.index])]
+        try:
+            groups = [OffsetFetchRequestGroup(group_id, topics=topics)]
+            request = OffsetFetchRequest(groups=groups, require_stable=True)
+            response = await self._network.send(CLIENT, self._group_coordinator(), request)
+        except KafkaError:
+            return None
+        group = response.groups[0]
+        if group.error_code or group.topics[0].partitions[0].error_code:
+            return None
+        return int(group.topics[0].partitions[0].committed_offset)
+
 
 class Acknowledging(Protocol):
     """A client that remembers how far a partition was acknowledged."""
@@ -109,10 +131,13 @@ class Writer(Client):
             await self._write(self._next)
             self._next += 1
 
+    def _timestamp(self, value: int) -> int:
+        return START_MS
+
     async def _write(self, value: int) -> None:
         topic = self._image().topics[TOPIC]
         batch = build_batch(
-            [Record(0, START_MS, None, str(value).encode())],
+            [Record(0, self._timestamp(value), None, str(value).encode())],
             producer_id=self.first_producer_id + self.index,
             producer_epoch=0,
             base_sequence=value,
@@ -171,31 +196,13 @@ class Committer(Client):
         topic = OffsetCommitRequestTopic(topic_id=self._topic_id(), partitions=[partition])
         try:
             request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
-            response = await self._network.send(CLIENT, self._coordinator(), request)
+            response = await self._network.send(CLIENT, self._group_coordinator(), request)
         except KafkaError:
             return False
         error = ErrorCode(response.topics[0].partitions[0].error_code)
         if error and error not in RETRIABLE:
             raise Violation(f"offset {offset} of partition {self.index} cannot be committed: {error.name}")
         return not error
-
-    async def committed(self) -> int | None:
-        """What the coordinator says; None when it cannot say anything."""
-        topics = [OffsetFetchRequestTopics(topic_id=self._topic_id(), partition_indexes=[self.index])]
-        try:
-            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=topics)])
-            response = await self._network.send(CLIENT, self._coordinator(), request)
-        except KafkaError:
-            return None
-        group = response.groups[0]
-        return None if group.error_code else int(group.topics[0].partitions[0].committed_offset)
-
-    def _topic_id(self) -> bytes:
-        return self._image().topics[TOPIC].topic_id
-
-    def _coordinator(self) -> int:
-        state = self._image().partition(CONSUMER_OFFSETS, 0)
-        return state.leader if state is not None else 1
 
 
 class Reader(Client):
@@ -246,11 +253,12 @@ class Reader(Client):
             return False
         if not response.responses:
             return False
-        return self._take(response.responses[0].partitions[0])
+        return self._take(response.responses[0].partitions[0], wanted.fetch_offset)
 
-    def _take(self, data: PartitionData) -> bool:
-        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._miss()
+    def _take(self, data: PartitionData, asked: int) -> bool:
+        # It may have been asked twice at once, and the other answer came first.
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and asked == self.position:
+            self._miss(data.log_start_offset)
         if data.error_code or not data.records:
             return False
         for start, header in iterate_headers(data.records):
@@ -261,8 +269,8 @@ class Reader(Client):
             self.position = header.next_offset
         return True
 
-    def _miss(self) -> None:
-        """The offset that comes next is not there."""
+    def _miss(self, log_start: int) -> None:
+        """The offset that comes next is not there; the leader's log starts at `log_start`."""
         raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
 
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.log.log import Log
+from simulation.brokers import Machine
 from simulation.clients import TOPIC, Committer, Reader, Violation, Writer
 from simulation.faults import Faults
 from simulation.invariants import contents, memory
@@ -73,7 +74,7 @@ class Comparison:
         workload = self._workload
         self._watch.look_at_everything()
         for writer, reader in zip(workload.writers, workload.readers, strict=True):
-            self._compare_replicas(writer.index)
+            await self._compare_replicas(writer.index)
             start = await self._read_again(reader)
             _compare_values(writer, reader, start)
         if self._tiers is not None:
@@ -83,13 +84,20 @@ class Comparison:
         else:
             for committer in workload.committers:
                 await self._compare_commits(committer)
+        for machine in self._world.machines:
+            _check_files(machine)
         await self._compare_images()
 
-    def _compare_replicas(self, index: int) -> None:
+    async def _compare_replicas(self, index: int) -> None:
+        """Leadership may still go back to where it belongs, and the end of a transaction be written after that."""
+
+        def are_alike() -> bool:
+            logs = logs_of(self._world, index)
+            since = max(log.offsets.local_start for log in logs)
+            return all(contents(log, since) == contents(logs[0], since) for log in logs)
+
+        await self._watch.until(are_alike, f"the replicas of partition {index} are alike")
         logs = logs_of(self._world, index)
-        since = max(log.offsets.local_start for log in logs)
-        if any(contents(log, since) != contents(logs[0], since) for log in logs):
-            raise Violation(f"the replicas of partition {index} differ in the end")
         start = _start_of(logs)
         if any(memory(log, start) != memory(logs[0], start) for log in logs):
             raise Violation(f"the replicas of partition {index} remember different things")
@@ -133,11 +141,12 @@ class Comparison:
                 raise Violation(
                     f"offsets {sorted(taken_back)} of partition {index} were seen as committed, and are not"
                 )
-        self._workload.trader.compare([reader.seen for reader in readers])
+        for trader in self._workload.traders:
+            trader.compare([reader.seen for reader in readers])
 
     async def _compare_commits(self, committer: Committer) -> None:
         end = self._watch.mending_ends()
-        while (found := await committer.committed()) is None:
+        while (found := await committer.committed_offset()) is None:
             if self._world.loop.time() > end:
                 raise Violation("the coordinator does not answer")
             await self._watch.wait(0.1)
@@ -153,6 +162,17 @@ def logs_of(world: World, index: int) -> list[Log]:
     brokers = [machine.broker for machine in world.machines if machine.number in replicas]
     found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
     return [partition.log for partition in found if partition is not None]
+
+
+def _check_files(machine: Machine) -> None:
+    """Each log, internal ones too, has its batches in order."""
+    assert machine.broker is not None
+    for log in machine.broker.logs:
+        offsets = [offset for offset, _, _ in contents(log)]
+        if offsets != sorted(set(offsets)):
+            raise Violation(
+                f"{log.topic_partition} of broker {machine.number} has batches in the order {offsets}"
+            )
 
 
 def _start_of(logs: list[Log]) -> int:

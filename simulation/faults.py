@@ -7,16 +7,17 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeAlias
 
+from barnabas.common.errors import KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.controller.decision import Decision
 from barnabas.controller.reassignment import alter_reassignments
-from barnabas.common.errors import KafkaError
 from simulation.brokers import LOG_DIRS, Machine, SimulatedBroker
 from simulation.clients import TOPIC, Violation
+from simulation.network import LATENESS
 from simulation.operator import Operator
 from simulation.tiers.faults import StoreFaults
 from simulation.workload import PARTITIONS
 from simulation.world import World
-from barnabas.common.types import TopicPartition
 
 REPLICAS = 3
 STOPPING_SECONDS = 30.0
@@ -42,15 +43,16 @@ class Faults:
             (2, self._cut_session),
             (3, self.heal_sessions),
             (1, self._expire_session),
-            (2, self._change_network),
+            (3, self._change_network),
             (2, self._move),
             (3, self._move_to_other_dir),
             (4, self._slow_disk),
             (3, self._change_settings),
         )
+        weighted += ((2, self._lose_folder),)
         self.store: StoreFaults | None = None
         if world.tiers is not None:
-            self.store = StoreFaults(world, self._pause_for_a_while, self._may_lose_power)
+            self.store = StoreFaults(world, self._pause_for_a_while, self._end, self._may_lose_power)
             weighted += self.store.weighted
         self._weights = [weight for weight, _ in weighted]
         self._actions = [action for _, action in weighted]
@@ -72,11 +74,38 @@ class Faults:
             await machine.kill(power=True)
 
     def _may_lose_power(self) -> bool:
-        """One machine at a time: what is acknowledged survives the loss of any one."""
-        return not self._operator.has_lowered_minimum and not self._power_was_lost()
+        """Where one machine holds all that is acknowledged, and has not synced it, its power must not fail."""
+        return self._may_lose_data() and self._world.variant.internal_replicas > 1
 
-    def _power_was_lost(self) -> bool:
-        return any(machine.lost_power for machine in self._world.machines)
+    def _may_lose_data(self) -> bool:
+        """One machine at a time: what is acknowledged survives the loss of any one."""
+        return not self._operator.has_lowered_minimum and not self._data_was_lost()
+
+    def _data_was_lost(self) -> bool:
+        return any(machine.lost_data for machine in self._world.machines)
+
+    async def _lose_folder(self) -> None:
+        """The whole cluster stops; who was the last to lead comes back first, without one of its partitions."""
+        if not self._may_lose_data():
+            return
+        self._world.note("all brokers are stopped")
+        last = None
+        for machine in self._chance.sample(self._world.machines, len(self._world.machines)):
+            if machine.is_up:
+                await self._end(machine)
+                last = machine
+        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        # Stopping takes seconds, in which a trap may cut the power of another machine.
+        if last is not None and self._may_lose_data() and last.lose_folder(place):
+            self._world.note(f"machine {last.number} loses the folder of {place}, and its broker starts")
+            last.start()
+
+    async def _end(self, machine: Machine) -> None:
+        """In order if it can."""
+        if machine.serves and not machine.is_stopped:
+            await self._stop_in_order(machine)
+        else:
+            await machine.kill()
 
     async def _pause(self) -> None:
         machine = self._world.pick(up=True)
@@ -98,11 +127,14 @@ class Faults:
         machine = self._world.pick(up=True)
         if machine is not None and machine.serves and not machine.is_stopped:
             self._world.note(f"broker {machine.number} is stopped")
-            try:
-                async with asyncio.timeout(STOPPING_SECONDS):
-                    await machine.stop()
-            except TimeoutError:
-                raise Violation(f"broker {machine.number} does not come to an end") from None
+            await self._stop_in_order(machine)
+
+    async def _stop_in_order(self, machine: Machine) -> None:
+        try:
+            async with asyncio.timeout(STOPPING_SECONDS):
+                await machine.stop()
+        except TimeoutError:
+            raise Violation(f"broker {machine.number} does not come to an end") from None
 
     async def _start(self) -> None:
         if machine := self._world.pick(up=False):
@@ -153,7 +185,11 @@ class Faults:
         network = self._network
         network.loss = self._chance.choice((0.0, 0.0, 0.02, 0.2))
         network.duplication = self._chance.choice((0.0, 0.1))
-        self._world.note(f"the network loses {network.loss:.0%}, repeats {network.duplication:.0%}")
+        network.lateness = self._chance.choice(LATENESS)
+        self._world.note(
+            f"the network loses {network.loss:.0%}, repeats {network.duplication:.0%}, "
+            f"delivers {network.lateness:.0%} late"
+        )
 
     # -- by an operator ----------------------------------------------------------------------------
 
@@ -173,7 +209,7 @@ class Faults:
         controller = self._controller_that_runs()
         if controller is None:
             return
-        words, decision = self._operator.wish(controller, one_may_do=not self._power_was_lost())
+        words, decision = self._operator.wish(controller, one_may_do=not self._data_was_lost())
         self._world.note(words)
         await self._ask(controller, decision)
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
+from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.log import Log
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.partition import Partition
@@ -95,11 +96,27 @@ class Invariants:
         )
         # Each is compared with the next higher one: what two agree on, all agree on.
         for (below, number, start, entries), (_, other, other_start, others) in pairwise(marks):
-            since = max(start, other_start)
+            # No epochs are known below a log start that a loss of power has lowered, or that the manifest lags behind.
+            since = max(start, other_start, *(known[0][1] for known in (entries, others) if known))
             if _between(entries, since, below) != _between(others, since, below):
                 raise Violation(
                     f"brokers {number} and {other} differ in partition {index} below offset {below}"
                 )
+
+
+def check_slow_disks(machine: Machine) -> None:
+    """A slow disk that has nothing left to write counts no bytes as pending: else it has forgotten a write."""
+    for log_dir in machine.broker.logs.dirs if machine.broker is not None else ():
+        writes = log_dir.disk.writes
+        if (
+            isinstance(writes, PendingWrites)
+            and writes.bytes
+            and not writes._under_way
+            and not writes._waiting
+        ):
+            raise Violation(
+                f"{log_dir.folder} of broker {machine.number} counts {writes.bytes} bytes as pending"
+            )
 
 
 def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[tuple[int, int]]:
@@ -117,7 +134,8 @@ def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
     """(offset, epoch, checksum) of every batch on this disk, from an offset on."""
     found = []
     for segment in log.segments:
-        for _, header in iterate_headers(segment.file.read(segment.size, 0)):
+        data = segment.file.read(segment.size, 0) if segment.size else b""
+        for _, header in iterate_headers(data):
             if header.base_offset >= since:
                 found.append((header.base_offset, header.leader_epoch, header.crc))
     return found
@@ -125,6 +143,10 @@ def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
 
 def memory(log: Log, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
     """What a replica has made of its batches from an offset on, as leader, as follower or by recovery: epochs and
-    producers."""
-    producers = sorted((one.producer_id, one.epoch, one.last_sequence) for one in log.producers)
+    producers. A replica that had to begin again knows nothing of producers whose records have all expired."""
+    producers = sorted(
+        (one.producer_id, one.epoch, one.last_sequence)
+        for one in log.producers
+        if not start or max(one.last_offset, one.marker_offset) >= start
+    )
     return _between(log.epochs.entries, start, log.log_end_offset), producers

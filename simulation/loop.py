@@ -173,3 +173,6 @@ class VirtualClock:
 
     def monotonic(self) -> float:
         return self._loop.now
+
+    def expiry_ms(self) -> int:
+        return self.now_ms()

@@ -9,10 +9,15 @@ from unittest.mock import patch
 
 from barnabas.cluster.image import PartitionState
 from barnabas.cluster.membership import BrokerInfo
+from barnabas.common.types import TopicPartition
+from barnabas.log.dirs.slow_writes import PendingWrites
 from barnabas.log.log import Log
+from barnabas.log.pending import PendingAppends, WriteStep
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.fetch import EpochEndOffset
 from barnabas.replication.followed import Followed
 from barnabas.replication.partition import Partition
+from barnabas.transactions import markers
 
 
 @contextmanager
@@ -97,6 +102,69 @@ def followers_claim_what_waits_for_a_slow_disk() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def late_markers_end_the_next_transaction() -> Iterator[None]:
+    """A marker of `__consumer_offsets` that arrives again is written again. With transactions V2 it carries the epoch
+    of the offsets that the next transaction has pending, and commits or drops those."""
+    is_repeated = markers._is_repeated
+
+    def of_data_only(partition: Partition, marker: markers.Marker) -> bool:
+        return partition.topic != CONSUMER_OFFSETS and is_repeated(partition, marker)
+
+    with patch.object(markers, "_is_repeated", of_data_only):
+        yield
+
+
+@contextmanager
+def a_slow_write_ends_after_its_callbacks() -> Iterator[None]:
+    """A callback that appends has begun the next step by then: that one is forgotten, and its bytes stay counted."""
+
+    def end_too_late(self: PendingAppends, step: WriteStep) -> None:
+        log = self.log
+        if step.roll is not None:
+            step.roll.apply(log)
+        if step.error is not None:
+            log.failed(step.error)
+            self.undo()
+            return
+        self._step = None
+        for append in step.appends:
+            append.apply(log)
+        self.bytes -= step.size
+        log.note_written(step.appends[-1].last_offset + 1, step.size)
+        if not self._queue:
+            log.end_pending()
+
+    def count_too_late(self: PendingWrites, steps: list[WriteStep]) -> None:
+        self._under_way = []
+        for step in steps:
+            if not step.is_over:
+                step.is_over = True
+                pending, before = step.pending, step.pending.bytes
+                pending.undo() if pending.log.is_abandoned else pending.end_step(step)
+                self.bytes -= before - pending.bytes
+                if pending.is_waiting:
+                    self._waiting[pending] = None
+        self._begin()
+
+    with (
+        patch.object(PendingAppends, "end_step", end_too_late),
+        patch.object(PendingWrites, "_end", count_too_late),
+    ):
+        yield
+
+
+@contextmanager
+def a_lost_folder_is_an_empty_log() -> Iterator[None]:
+    """What the checkpoints note is not looked for: a broker leads an empty log, and the others cut theirs."""
+
+    def nothing(*_: object) -> dict[TopicPartition, tuple[int, int]]:
+        return {}
+
+    with patch("barnabas.log.dirs.loading.noted_without_folder", nothing):
+        yield
+
+
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -107,5 +175,8 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         every_stop_counts_as_clean,
         open_transactions_can_be_read,
         followers_claim_what_waits_for_a_slow_disk,
+        late_markers_end_the_next_transaction,
+        a_slow_write_ends_after_its_callbacks,
+        a_lost_folder_is_an_empty_log,
     )
 }

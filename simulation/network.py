@@ -27,13 +27,28 @@ if TYPE_CHECKING:
     from simulation.brokers import SimulatedBroker
 
 CLIENT = 0  # the number of all clients
-REPEATED = frozenset({ApiKey.PRODUCE, ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
-"""What must not do harm when it arrives twice; a commit of an offset, for one, is as late as it comes."""
+REPEATED = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
+"""What must not do harm when it arrives twice, or seconds after its sender gave it up. A plain commit of an offset
+does: the coordinator cannot know that a later one was sent before."""
 
 PATIENCE = 1.0  # seconds until a request that was lost is given up
 LONGEST_SERVICE = 5 * PATIENCE  # and one that arrived
 DELAYS = (0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.1)
 """Mostly a millisecond, now and then much longer."""
+LATE = ((0.0, 0.8), (0.0, 0.8), (1.0, 4.0))
+"""Seconds by which a repeated request follows the first, or a request arrives that its sender has given up."""
+LATENESS = (0.0, 0.3, 1.0)
 
 # All come to the one listener that a simulated cluster has.
 OF_SIMULATED = RequestContext(ANONYMOUS, "SIMULATED", "simulated", client_id="simulated", is_privileged=True)
@@ -50,6 +65,8 @@ class Network:
         """Pairs (from, to) between which nothing gets through."""
         self.loss = 0.0
         self.duplication = 0.0
+        self.lateness = chance.choice(LATENESS)
+        """How many of the requests that seem lost arrive after all, and of those in REPEATED arrive again, late."""
         self._context = Context()
         self._services: dict[int, dict[_Service, None]] = {}  # sets would be dropped in no certain order
 
@@ -59,7 +76,7 @@ class Network:
     def mend(self) -> None:
         """From now on everything arrives, and once."""
         self.cuts.clear()
-        self.loss = self.duplication = 0.0
+        self.loss = self.duplication = self.lateness = 0.0
 
     def disconnect(self, number: int) -> None:
         """A process is gone: what it was serving is never answered."""
@@ -71,12 +88,22 @@ class Network:
         return _Exchange(self, source, target, request, version).answer
 
     def travel(
-        self, source: int, target: int, arrive: Callable[[], None], get_lost: Callable[[], None]
+        self,
+        source: int,
+        target: int,
+        arrive: Callable[[], None],
+        get_lost: Callable[[], None],
+        arrive_late: Callable[[], None] | None = None,
     ) -> None:
         if (source, target) in self.cuts or self.chance.random() < self.loss:
             self.later(PATIENCE, get_lost)
+            if arrive_late is not None and self.chance.random() < self.lateness:
+                self.arrive_late(PATIENCE, arrive_late)
         else:
             self.later(self.delay(), arrive)
+
+    def arrive_late(self, since: float, arrive: Callable[[], None]) -> None:
+        self.later(since + self.chance.uniform(*self.chance.choice(LATE)), arrive)
 
     def later(self, seconds: float, callback: Callable[[], None]) -> VirtualHandle:
         return self.loop.call_at(self.loop.now + seconds, callback, context=self._context)
@@ -114,7 +141,8 @@ class _Exchange:
         self._patience: VirtualHandle | None = None
         self._data: bytearray | None = None
         self.answer: asyncio.Future[Any] = network.loop.create_future()
-        network.travel(source, target, self._arrive, self._give_up)
+        arrive_late = self._arrive_again if request.api_key in REPEATED else None
+        network.travel(source, target, self._arrive, self._give_up, arrive_late)
 
     def _arrive(self) -> None:
         network, request, target = self._network, self._request, self._target
@@ -125,10 +153,22 @@ class _Exchange:
         version = self._version
         if version is None:
             version = self._version = server.dispatcher.handlers[request.api_key].max_version
-        if network.chance.random() < network.duplication and request.api_key in REPEATED:
-            network.later(network.delay(), lambda: network.serve(target, request, version, _forget))
+        if request.api_key in REPEATED:
+            if network.chance.random() < network.duplication:
+                network.later(network.delay(), self._arrive_again)
+            if network.chance.random() < network.lateness:
+                network.arrive_late(0.0, self._arrive_again)
         self._patience = network.later(LONGEST_SERVICE, self._give_up)
         network.serve(target, request, version, self._served)
+
+    def _arrive_again(self) -> None:
+        """Nobody waits for the answer."""
+        server = self._network.servers.get(self._target)
+        if server is not None:
+            version = self._version
+            if version is None:
+                version = server.dispatcher.handlers[self._request.api_key].max_version
+            self._network.serve(self._target, self._request, version, _forget)
 
     def _served(self, data: bytearray | None) -> None:
         assert self._patience is not None

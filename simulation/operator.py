@@ -7,13 +7,33 @@ from collections.abc import Iterable
 
 from barnabas.broker.broker import Broker
 from barnabas.cluster.image import MetadataImage, Resource, ResourceType
-from barnabas.controller.configs import ConfigOperation, Operation, Results, incremental_alter_configs
+from barnabas.controller.configs import (
+    ConfigOperation,
+    ConfigOperationType,
+    Results,
+    incremental_alter_configs,
+)
 from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, UNCLEAN_ELECTION
 from barnabas.handlers.configuration.config_resources import rules
 
 SCRATCH = "scratch"
 """A topic without records: there an election may be unclean."""
+
+
+def set_minimum(broker: Broker, topic: str, minimum: int) -> Decision[Results]:
+    """min.insync.replicas of a topic, whatever was set for it or for all brokers before."""
+    operation = ConfigOperation(MIN_ISR, ConfigOperationType.SET, str(minimum))
+    return _alter(broker, Resource(ResourceType.TOPIC, topic), operation)
+
+
+def _alter(broker: Broker, resource: Resource, operation: ConfigOperation) -> Decision[Results]:
+    checks = rules(broker.config, is_alone=False)
+
+    def decide(image: MetadataImage) -> Decided[Results]:
+        return incremental_alter_configs(image, {resource: [operation]}, checks, broker.policy)
+
+    return decide
 
 
 class Operator:
@@ -31,17 +51,15 @@ class Operator:
         if self._chance.random() < 0.25:
             resource = self._with_elections
             operation = ConfigOperation(
-                UNCLEAN_ELECTION, Operation.SET, self._chance.choice(("true", "false"))
+                UNCLEAN_ELECTION, ConfigOperationType.SET, self._chance.choice(("true", "false"))
             )
         else:
             resource = self._chance.choice(self._with_minimum)
-            operation = ConfigOperation(MIN_ISR, Operation.SET, self._minimum((1, 2) if one_may_do else (2,)))
-        checks = rules(broker.config, is_alone=False)
-
-        def decide(image: MetadataImage) -> Decided[Results]:
-            return incremental_alter_configs(image, {resource: [operation]}, checks, broker.policy)
-
-        return f"{operation.name} of {resource.name or 'all brokers'} is to be {operation.value}", decide
+            operation = ConfigOperation(
+                MIN_ISR, ConfigOperationType.SET, self._minimum((1, 2) if one_may_do else (2,))
+            )
+        words = f"{operation.name} of {resource.name or 'all brokers'} is to be {operation.value}"
+        return words, _alter(broker, resource, operation)
 
     def _minimum(self, low: Iterable[int]) -> str:
         minimum = self._chance.choice((*low, 2, 3))

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from enum import Enum
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import NamedTuple
 
+from simulation.mirrors import MirrorScenario
 from simulation.scenario import Scenario, ScenarioFailed
 
 RUN_AT_ONCE = 20  # scenarios that a child runs: about a second, and some 15 MB that are never freed
@@ -24,33 +27,53 @@ WARMING_SEEDS = (1, 2)  # one with offsets that are committed, one with transact
 _FORKING = get_context("fork")
 
 
+class ScenarioKind(Enum):
+    """Kinds of scenarios."""
+
+    PLAIN = "plain"
+    TIERED = "tiered"
+    MIRRORS = "mirrors"
+
+    def scenario(self, seed: int) -> Scenario:
+        """Every second mirror is promoted."""
+        if self is ScenarioKind.MIRRORS:
+            return MirrorScenario(seed, promoted=seed % 2 == 0)
+        return Scenario(seed, tiered=self is ScenarioKind.TIERED)
+
+
 def run(
     first: int,
     last: int,
+    kind: ScenarioKind = ScenarioKind.PLAIN,
     *,
-    tiered: bool = False,
     processes: int | None = None,
     seconds: float = float("inf"),
     progress: Callable[[int], None] = lambda done: None,
+    on_failure: Callable[[ScenarioFailed], None] | None = None,
 ) -> int:
-    """How many of the scenarios with the seeds `first` to `last` were run within the time; ScenarioFailed for the first
-    that failed. `progress` is called now and then with the number so far."""
+    """How many of the scenarios with the seeds `first` to `last` were run within the time. `progress` is called now and
+    then with the number so far. A scenario that fails is given to `on_failure`; without it, the first is raised."""
     deadline = time.time() + seconds  # comparable between processes
-    with _one_order_of_sets(), _pool(processes or os.cpu_count(), tiered=tiered) as pool:
-        pending = [pool.submit(_run, share, deadline, tiered=tiered) for share in _shares(first, last)]
+    with _one_order_of_sets(), _pool(processes or os.cpu_count(), kind) as pool:
+        pending = [pool.submit(_run, share, deadline, kind) for share in _shares(first, last)]
         done = 0
         try:
             for future in pending:
-                done += future.result()
+                outcome = future.result()
+                for failure in outcome.failures:
+                    if on_failure is None:
+                        raise failure
+                    on_failure(failure)
+                done += outcome.done
                 progress(done)
             return done
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _pool(processes: int | None, *, tiered: bool) -> ProcessPoolExecutor:
-    """Processes of their own even if it is one: they are alike, whatever the one that starts them has done before."""
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_warm_up, initargs=(tiered,))
+def _pool(processes: int | None, kind: ScenarioKind) -> ProcessPoolExecutor:
+    """Separate processes even if it is one: they are alike, whatever the one that starts them has done before."""
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_warm_up, initargs=(kind,))
 
 
 @contextmanager
@@ -72,44 +95,47 @@ def _shares(first: int, last: int) -> Iterator[range]:
         yield range(start, min(start + RUN_AT_ONCE, last + 1))
 
 
-def _warm_up(tiered: bool) -> None:
+def _warm_up(kind: ScenarioKind) -> None:
     """Make everything that is made at its first use, and keep the garbage collector from looking at it."""
     for seed in WARMING_SEEDS:
         with suppress(ScenarioFailed):  # reported when this seed is run
-            Scenario(seed, tiered=tiered).run()
+            kind.scenario(seed).run()
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
-def _run(seeds: range, deadline: float, *, tiered: bool = False) -> int:
+class RunResult(NamedTuple):
+    done: int
+    failures: list[ScenarioFailed]
+
+
+def _run(seeds: range, deadline: float, kind: ScenarioKind = ScenarioKind.PLAIN) -> RunResult:
     """Let a child run these scenarios."""
     outcome, report = _FORKING.Pipe(duplex=False)
-    child = _FORKING.Process(target=_run_here, args=(seeds, deadline, report, tiered))
+    child = _FORKING.Process(target=_run_here, args=(seeds, deadline, report, kind))
     child.start()
     report.close()
     try:
-        done: int | ScenarioFailed = outcome.recv()
+        found: RunResult = outcome.recv()
     except EOFError:
         raise RuntimeError(f"a process died while it ran scenarios {seeds[0]} to {seeds[-1]}") from None
     finally:
         child.join()
-    if isinstance(done, ScenarioFailed):
-        raise done
-    return done
+    return found
 
 
-def _run_here(seeds: range, deadline: float, report: Connection, tiered: bool) -> None:
-    done = 0
-    try:
-        for seed in seeds:
-            if time.time() > deadline:
-                break
-            Scenario(seed, tiered=tiered).run()
-            done += 1
-        report.send(done)
-    except ScenarioFailed as failure:
-        report.send(failure)
+def _run_here(seeds: range, deadline: float, report: Connection, kind: ScenarioKind) -> None:
+    done, failures = 0, []
+    for seed in seeds:
+        if time.time() > deadline:
+            break
+        try:
+            kind.scenario(seed).run()
+        except ScenarioFailed as failure:
+            failures.append(failure)
+        done += 1
+    report.send(RunResult(done, failures))
 
 
-__all__ = ["ScenarioFailed", "run"]
+__all__ = ["ScenarioFailed", "ScenarioKind", "run"]

@@ -6,10 +6,13 @@ import asyncio
 import logging
 import random
 import traceback
+from itertools import count
 
-from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.common.safe_logging import line_limit
+from barnabas.controller.internal_topics import internal_topic
+from barnabas.controller.topics import NewTopic, create_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from simulation.brokers import SimulatedBroker
 from simulation.clients import TOPIC, Violation
 from simulation.ending import Comparison, Mending
 from simulation.faults import REPLICAS, Faults
@@ -24,7 +27,7 @@ from simulation.world import World
 
 ENDING_ROUNDS = 20
 SCENARIO_SECONDS = 3.0
-FAULTS_PER_SECOND = (3.0, 5.0, 9.0)
+FAULTS_PER_SECOND = (1.5, 3.0, 5.0, 9.0)
 """With few of them clients make progress, with many of them failures coincide."""
 FAULTS_IF_TIERED = (
     2.0,
@@ -132,6 +135,8 @@ class Scenario:
             world.tiers.traps.are_armed = True
         end = world.loop.time() + SCENARIO_SECONDS
         rate = world.chance.choice(FAULTS_PER_SECOND if world.tiers is None else FAULTS_IF_TIERED)
+        if self.workload.has_transactions:
+            rate /= 2  # a transaction takes many requests
         while world.loop.time() < end:
             await watch.wait(world.chance.expovariate(rate))
             await self.faults.next()
@@ -153,14 +158,23 @@ class Scenario:
         wanted = [
             NewTopic(TOPIC, PARTITIONS, REPLICAS, configs=self.workload.settings),
             NewTopic(SCRATCH, 1, REPLICAS),
+            self._internal_topic(controller, CONSUMER_OFFSETS),
+            self._internal_topic(controller, TRANSACTION_STATE),
         ]
-        ids = iter((bytes([7] * 16), bytes([8] * 16)))
+        ids = (bytes([number] * 16) for number in count(7))
         await controller.controller.submit(
             lambda image: create_topics(image, wanted, controller.policy, new_id=lambda: next(ids))
         )
-        internal = TRANSACTION_STATE if self.workload.has_transactions else CONSUMER_OFFSETS
-        await controller.coordinators.create_topic(internal)
         self.workload.start()
+
+    def _internal_topic(self, controller: SimulatedBroker, name: str) -> NewTopic:
+        """On machines of its own: one that leads both topics would send itself nothing."""
+        wanted = internal_topic(controller.config, controller.image, name, is_alone=False)
+        assert wanted is not None
+        needed = self.world.variant.internal_replicas
+        replicas = [machine.number for machine in self.world.chance.sample(self.world.machines, needed)]
+        configs = {**wanted.configs, "min.insync.replicas": str(min(needed, 2))}
+        return NewTopic(name, assignments=[(0, replicas)], configs=configs)
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,10 @@
-"""A transactional producer of the simulated cluster, and a reader who sees only what was committed.
+"""A transactional application of the simulated cluster, and a reader who sees only what was committed.
 
-Every transaction writes its number to both partitions, and is committed or aborted. As real producers do (KIP-890), it
-tries again until it knows how a transaction ended; if it is fenced, it begins again and does not know.
+The trader consumes, transforms and produces: every transaction takes the next input, writes its own number and that of
+the input to both partitions, commits the offset behind the input, and ends in a commit or an abort. Inputs are numbers,
+nobody has to write them. As real producers do (KIP-890), it tries again until it knows how a transaction ended; if it
+is fenced, it begins again and does not know. After everything but a commit it asks the coordinator where to resume, as
+a consumer that is restarted does.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from barnabas.protocol.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from barnabas.protocol.schema import Message
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.builder import build_batch
@@ -25,11 +34,11 @@ from simulation.clients import RETRIABLE, TOPIC, Client, Reader, Violation
 from simulation.loop import START_MS
 from simulation.network import CLIENT, Network
 
-TRANSACTIONAL_ID = "trader"
 PARTITIONS = (0, 1)
+INPUT = 0  # the partition whose offsets it commits
 ATTEMPTS = 6  # to write a record, before the transaction is aborted
 MARK = b"t"
-"""What the values of a transaction begin with; those of other writers are numbers."""
+"""What the values of a transaction begin with, before the number of the trader; those of other writers are numbers."""
 FENCED = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -44,42 +53,84 @@ FENCED = frozenset(
 
 
 class Trader(Client):
-    def __init__(self, network: Network, image: Callable[[], MetadataImage], chance: random.Random) -> None:
-        super().__init__(network, 0, image, chance)
+    """One of several; each has its own transactional id, group and input."""
+
+    def __init__(
+        self, network: Network, number: int, image: Callable[[], MetadataImage], chance: random.Random
+    ) -> None:
+        super().__init__(network, INPUT, image, chance)
+        self._name = f"trader-{number}"
+        self._mark = MARK + str(number).encode()
         self.begun = 0
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
         """Of the others it is not known how they ended."""
         self._identity: tuple[int, int] | None = None
+        self._input: int | None = None
+        """The next to be processed; None while only the coordinator knows."""
+        self._possible = {0}
+        """What the coordinator may say, given how transactions are known to have ended."""
 
     async def run(self) -> None:
         while not self.is_to_stop:
             if self._identity is None:
                 await self._begin_again()
+            elif self._input is None:
+                await self._look_up_input()
             else:
-                await self._trade(self._identity, self.begun)
+                await self._trade(self._identity, self.begun, self._input)
             await asyncio.sleep(self._chance.choice((0.0, 0.02, 0.1)))
         # Whatever is still open would hold up readers of what is committed.
-        while self._identity is None:
-            await self._begin_again()
+        self._input = None
+        while self._identity is None or self._input is None:
+            await (self._begin_again() if self._identity is None else self._look_up_input())
             await asyncio.sleep(0.05)
 
     async def _begin_again(self) -> None:
-        request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000)
+        request = InitProducerIdRequest(transactional_id=self._name, transaction_timeout_ms=60_000)
         answer = await self._ask(self._coordinator(), request)
         if answer is not None and not answer.error_code:
             self._identity = answer.producer_id, answer.producer_epoch
 
-    async def _trade(self, identity: tuple[int, int], number: int) -> None:
-        self.begun += 1
-        written = [await self._write(identity, index, number) for index in PARTITIONS]
-        commits = all(written) and self._chance.random() < 0.75
-        if self._identity is not None and await self._end(identity, commits):
-            (self.committed if commits else self.aborted).add(number)
+    async def _look_up_input(self) -> None:
+        self.index = INPUT
+        found = await self.committed_offset(self._name)
+        if found is None:
+            return
+        found = max(found, 0)
+        if found not in self._possible:
+            raise Violation(f"{self._name}: offset {found} of its input is committed, not {self._possible}")
+        self._input, self._possible = found, {found}
 
-    async def _write(self, identity: tuple[int, int], index: int, number: int) -> bool:
+    async def _trade(self, identity: tuple[int, int], number: int, taken: int) -> None:
+        self.begun += 1
+        before, self._input, self._possible = taken, None, {taken, taken + 1}
+        writes = [self._write(identity, index, number, taken) for index in PARTITIONS]
+        written = await asyncio.gather(*writes, self._commit_input(identity, taken + 1))
+        commits = all(written) and self._chance.random() < 0.6
+        if self._identity is None or not await self._end(identity, commits):
+            return
+        if commits:
+            self.committed.add(number)
+            self._input, self._possible = before + 1, {before + 1}
+        else:
+            self.aborted.add(number)
+            self._possible = {before}
+
+    async def _commit_input(self, identity: tuple[int, int], offset: int) -> bool:
+        partition = TxnOffsetCommitRequestPartition(INPUT, offset, committed_metadata="")
+        topic = TxnOffsetCommitRequestTopic(name=TOPIC, topic_id=self._topic_id(), partitions=[partition])
+        request = TxnOffsetCommitRequest(self._name, self._name, *identity, topics=[topic])
+        for _ in range(ATTEMPTS):
+            answer = await self._ask(self._group_coordinator(), request)
+            if answer is not None and self._is_done(answer.topics[0].partitions[0].error_code):
+                return self._identity is not None
+            await asyncio.sleep(self._chance.choice((0.02, 0.1)))
+        return False
+
+    async def _write(self, identity: tuple[int, int], index: int, number: int, taken: int) -> bool:
         batch = build_batch(
-            [Record(0, START_MS, None, MARK + str(number).encode())],
+            [Record(0, START_MS, None, self._mark + f" {number} {taken}".encode())],
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=0,
@@ -88,9 +139,9 @@ class Trader(Client):
         for _ in range(ATTEMPTS):
             self.index = index
             data = PartitionProduceData(index=index, records=bytes(batch))
-            topic = TopicProduceData(topic_id=self._image().topics[TOPIC].topic_id, partition_data=[data])
+            topic = TopicProduceData(topic_id=self._topic_id(), partition_data=[data])
             request = ProduceRequest(
-                transactional_id=TRANSACTIONAL_ID, acks=-1, timeout_ms=1500, topic_data=[topic]
+                transactional_id=self._name, acks=-1, timeout_ms=1500, topic_data=[topic]
             )
             answer = await self._ask(self._any_broker(), request)
             if answer is not None and self._is_done(answer.responses[0].partition_responses[0].error_code):
@@ -100,7 +151,7 @@ class Trader(Client):
 
     async def _end(self, identity: tuple[int, int], commits: bool) -> bool:
         """Is it known that it has ended so?"""
-        request = EndTxnRequest(TRANSACTIONAL_ID, *identity, commits)
+        request = EndTxnRequest(self._name, *identity, commits)
         while self._identity is not None:
             answer = await self._ask(self._coordinator(), request)
             if answer is not None and self._is_done(answer.error_code):
@@ -131,14 +182,19 @@ class Trader(Client):
     # -- the end ------------------------------------------------------------------------------------
 
     def compare(self, seen: list[dict[int, bytes]]) -> None:
-        """Every transaction is seen in both partitions or in none, and as it was told to have ended."""
+        """Every transaction is seen in both partitions or in none, and as it was told to have ended; every input whose
+        offset is committed was processed, once."""
+        mark = self._mark + b" "
         found = [
-            [int(values[offset][1:]) for offset in sorted(values) if values[offset].startswith(MARK)]
+            [values[offset].split() for offset in sorted(values) if values[offset].startswith(mark)]
             for values in seen
         ]
-        if found[0] != found[1] or found[0] != sorted(set(found[0])):
+        numbers, inputs = ([int(words[part]) for words in found[0]] for part in (1, 2))
+        if found[0] != found[1] or numbers != sorted(set(numbers)):
             raise Violation(f"transactions were seen in part, twice or out of order: {found}")
-        visible = set(found[0])
+        if inputs != list(range(self._input or 0)):
+            raise Violation(f"offset {self._input} is committed, and the inputs {inputs} were processed")
+        visible = set(numbers)
         if lost := self.committed - visible:
             raise Violation(f"transactions {sorted(lost)} were committed and cannot be seen")
         if shown := self.aborted & visible:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from barnabas.cluster.image import MetadataImage
+from simulation.brokers import Machine
 from simulation.clients import TOPIC, Violation
-from simulation.invariants import Invariants
+from simulation.invariants import Invariants, check_slow_disks
 from simulation.tiers.coverage import Coverage
 from simulation.workload import Workload
 from simulation.world import World
@@ -63,11 +64,19 @@ class Watch:
         if self._coverage is not None:
             self._coverage.check(image)
         for machine in self._world.machines:
-            if machine.lost_power and machine.serves and _is_in_sync(image, machine.number):
-                machine.lost_power = False
+            check_slow_disks(machine)
+            if machine.lost_data and machine.serves and self._has_all(image, machine):
+                machine.lost_data = False
 
-
-def _is_in_sync(image: MetadataImage, number: int) -> bool:
-    topic = image.topics.get(TOPIC)  # it may have been deleted
-    states = topic.partitions if topic is not None else ()
-    return all(number in state.isr for state in states if number in state.replicas)
+    def _has_all(self, image: MetadataImage, machine: Machine) -> bool:
+        """Is it in sync with all that it should hold, and not only believed to be?"""
+        topic = image.topics.get(TOPIC)  # it may have been deleted
+        states = topic.partitions if topic is not None else ()
+        held = machine.broker.replicas.by_name.get(TOPIC, {}) if machine.broker is not None else {}
+        return all(
+            machine.number in state.isr
+            and index in held
+            and held[index].log.log_end_offset > self._workload.writers[index].last_acknowledged
+            for index, state in enumerate(states)
+            if machine.number in state.replicas
+        )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from simulation.clients import Committer, Reader, Writer
 from simulation.tiers.topics import (
+    Backfiller,
     Expiry,
     PatientReader,
     Pruner,
@@ -17,10 +19,12 @@ from simulation.trader import CommittedReader, Trader
 from simulation.world import World
 
 PARTITIONS = 2
-WITH_TRANSACTIONS = 0.4  # of the scenarios; in the others, consumers commit offsets
+TRADERS = 3
+WITH_TRANSACTIONS = 0.5  # of the scenarios; in the others, consumers commit offsets
+TIERED_WITH_TRANSACTIONS = 0.25  # in the others, records expire
 
 
-EXPIRIES = (Expiry.NONE, Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.RETENTION)
+EXPIRIES = (Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.SIZE, Expiry.AGE, Expiry.AGE)
 
 
 class Workload:
@@ -30,12 +34,14 @@ class Workload:
         self.settings = {"min.insync.replicas": "2"}
         """Of the topic."""
         self.pruner: Pruner | None = None
-        self.writers = [Writer(network, index, image, chance) for index in indexes]
+        self._expiry = Expiry.NONE
+        self.writers: Sequence[Writer] = [Writer(network, index, image, chance) for index in indexes]
         self.readers = [Reader(network, index, image, chance) for index in indexes]
         self.committers = [Committer(network, index, image, chance) for index in indexes]
-        self.trader = Trader(network, image, chance)
+        self.traders = [Trader(network, number, image, chance) for number in range(TRADERS)]
         self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
-        self.has_transactions = chance.random() < WITH_TRANSACTIONS
+        likely = WITH_TRANSACTIONS if world.tiers is None else TIERED_WITH_TRANSACTIONS
+        self.has_transactions = chance.random() < likely
         if world.tiers is not None:
             self._use_tiers(world)
         self._finite: list[asyncio.Task[None]] = []
@@ -45,8 +51,10 @@ class Workload:
         """Old records expire in some scenarios; not where transactions are counted."""
         network, image, chance = world.network, world.image, world.chance
         assert world.tiers is not None
-        expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
-        self.settings |= tiered_settings(chance, keeps_all=expiry is not Expiry.RETENTION)
+        expiry = self._expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
+        self.settings |= tiered_settings(chance, expiry)
+        if expiry is Expiry.AGE:
+            self.writers = [Backfiller(network, index, image, chance) for index in range(PARTITIONS)]
         if expiry is Expiry.DELETE_RECORDS:
             self.pruner = Pruner(network, image, chance, self.writers)
         if expiry is not Expiry.NONE:
@@ -55,6 +63,15 @@ class Workload:
                 PatientReader(network, index, image, chance, starts) for index in range(PARTITIONS)
             ]
 
+    def may_start_at(self, index: int) -> int | None:
+        """How far the log start of a partition may have moved; None: as far as the high watermark."""
+        writer = self.writers[index]
+        if isinstance(writer, Backfiller):
+            return writer.may_start_at()
+        if self.pruner is not None:
+            return self.pruner.asked[index]
+        return None if self._expiry is Expiry.SIZE else 0
+
     def start(self) -> None:
         self._finite = [asyncio.ensure_future(client.run()) for client in self._with_an_end()]
         endless = [asyncio.ensure_future(reader.run()) for reader in self._without_one()]
@@ -62,7 +79,7 @@ class Workload:
 
     def _with_an_end(self) -> list[Writer | Committer | Trader | Pruner]:
         """Clients that finish what they do when they are asked to."""
-        others = [self.trader] if self.has_transactions else self.committers
+        others = self.traders if self.has_transactions else self.committers
         return [*self.writers, *others, *([self.pruner] if self.pruner else ())]
 
     def _without_one(self) -> list[Reader]:

@@ -7,7 +7,13 @@ import random
 from barnabas.cluster.deltas import apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.testing.in_memory_cluster import MemoryCluster
-from simulation.brokers import SESSION_TIMEOUT, Machine, SimulatedBroker, Tiers
+from simulation.brokers import (
+    SESSION_TIMEOUT,
+    Machine,
+    SimulatedBroker,
+    Tiers,
+    draw_variant,
+)
 from simulation.loop import VirtualLoop
 from simulation.network import Network
 
@@ -22,8 +28,9 @@ class World:
         self.network = Network(self.chance, self.loop)
         self.cluster = MemoryCluster(SESSION_TIMEOUT, self.network.delay)
         self.tiers = Tiers(seed, self.network) if tiered else None
+        self.variant = draw_variant(self.chance)
         self.machines = [
-            Machine(number, self.cluster, self.network, self.loop, self.chance, self.tiers)
+            Machine(number, self.cluster, self.network, self.loop, self.chance, self.variant, self.tiers)
             for number in range(1, self.chance.choice(MACHINES) + 1)
         ]
         self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from examples.demo.expected_counts import MINUTE, Cell, ServiceMinute
 from barnabas.common.durations import seconds_of
 from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.library.operations.generator import Incident
+from examples.demo.expected_counts import MINUTE, Cell, ServiceMinute
 
 LATENESS = MINUTE  # the watermark of `reports` in the template `operations`
 HIGH_PERCENTILE = 0.95

@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from examples.demo.alarm_plan import closed_until, expected_events, has_come, planned
-from examples.demo.expected_counts import Cell, ExpectedCounts
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.library.operations.generator import Incident
+from examples.demo.alarm_plan import closed_until, expected_events, has_come, planned
+from examples.demo.expected_counts import Cell, ExpectedCounts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from examples.demo.expected_counts import ExpectedCounts
-from examples.demo.service_log import ServiceLog
 from barnabas.pipelines.library.activity import generator as activity
 from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.records import Generated
+from examples.demo.expected_counts import ExpectedCounts
+from examples.demo.service_log import ServiceLog
 
 ACTIVITY_RATE = 1500  # events a second; with the services' 2,000 together
 OPERATIONS_RATE = 500

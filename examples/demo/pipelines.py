@@ -13,11 +13,11 @@ from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles, read_pipeline
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.definitions.templates import copy_template
-from barnabas.spark.java import end_jvm
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.pipelines.running.status import as_reported, new_status
 from barnabas.pipelines.running.status_reports import Reported, Reports
+from barnabas.spark.java import end_jvm
 
 if TYPE_CHECKING:
     from barnabas.pipelines.running.runner import Runner

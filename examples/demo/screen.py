@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from examples.demo.results import Results
-from examples.demo.tables import alarm_text, all_tables, clock_of
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.terminal import LiveScreen
+from examples.demo.results import Results
+from examples.demo.tables import alarm_text, all_tables, clock_of
 
 TELL_SECONDS = 5.0
 FIGURES = ("activity.pages", "activity.traffic", "activity.searches", "operations.services")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
+from barnabas.testing import EmbeddedBroker
 from examples.demo.checking import (
     Check,
     activity_checks,
@@ -23,8 +25,6 @@ from examples.demo.pipelines import SHORT_LIVED, Pipelines, copy_pipelines
 from examples.demo.results import Results
 from examples.demo.screen import Screen
 from examples.demo.summary import summarize
-from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
-from barnabas.testing import EmbeddedBroker
 
 TOPICS = {"activity.topic": "shop.activity", "operations.topic": "shop.metrics"}
 RESULTS = (

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from examples.demo.results import Results
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
+from examples.demo.results import Results
 
 WIDE = 112  # columns in which three tables stand side by side
 NARROW = 76  # columns in which two of them do, and the headline is one line

@@ -22,11 +22,11 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import beginning_offsets, end_offsets, list_offsets
 from barnabas.client.opening import ConsumedRecord
 from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.common.types import TopicPartition
 from barnabas.records.batch import iterate_headers
 from barnabas.records.compression import Codec
 from barnabas.records.record import iterate_records
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 
 TOPIC = "orders"
 PARTITIONS = 3

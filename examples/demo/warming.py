@@ -14,12 +14,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from barnabas.spark.java import prepare_java
+from barnabas.spark.worker_process import archive_path, prepare_workers, recording_options, shares_classes
 from examples.demo.error_log import ErrorLog
 from examples.demo.pipelines import SHORT_LIVED
 from examples.demo.show import Show
-from barnabas.spark.worker_process import archive_path, recording_options, shares_classes
-from barnabas.spark.worker_process import prepare_workers
-from barnabas.spark.java import prepare_java
 
 SECONDS = 3.0
 

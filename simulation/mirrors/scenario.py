@@ -163,7 +163,7 @@ class MirrorScenario(Scenario):
         ends = {log.epochs.end_offset(part.since_epoch - 1, log.log_end_offset)[1] for log in logs}
         if not ends <= {part.promoted_at, -1}:
             raise Violation(f"promoted at {part.promoted_at}, and the mirrored parts end at {ends}")
-        return all(not log.producers.undecided and log.high_watermark == log.log_end_offset for log in logs)
+        return all(not log.producers.unstable and log.high_watermark == log.log_end_offset for log in logs)
 
     async def _play(self) -> None:
         await super()._play()

@@ -12,10 +12,10 @@ from contextvars import Context
 from typing import Any, TypeVar
 
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from simulation.loop import VirtualClock
-from simulation.network import Network
 from barnabas.tiering.stores.probe import FOLDER as PROBES
 from barnabas.tiering.stores.store import ObjectInfo, StoreError, StoreUnavailableError, Versioned
+from simulation.loop import VirtualClock
+from simulation.network import Network
 
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
@@ -45,6 +45,7 @@ class Bucket:
         """Brokers that do not reach it."""
         self._network = network
         self._tasks: set[asyncio.Task[None]] = set()
+        self._links: list[StoreLink] = []
 
     def fail_at_random(self, rate: float) -> None:
         self.objects.fault_at_random(rate, FAULTS, LATEST, spared=PROBES)
@@ -63,7 +64,13 @@ class Bucket:
         self.cut_off.clear()
 
     def link(self, number: int) -> StoreLink:
-        return StoreLink(self, number)
+        link = StoreLink(self, number)
+        self._links.append(link)
+        return link
+
+    def has_arrived_late(self, key: str) -> bool:
+        """Does the broker that has uploaded it not know that it did?"""
+        return any(key in link.unanswered for link in self._links)
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -104,6 +111,8 @@ class StoreLink:
     def __init__(self, bucket: Bucket, number: int) -> None:
         self.number = number
         self.is_dead = False
+        self.unanswered: set[str] = set()
+        """Keys of uploads that may still arrive."""
         self._bucket = bucket
         self._objects = bucket.objects
 
@@ -137,7 +146,9 @@ class StoreLink:
         async for piece in pieces:
             received += piece
             await asyncio.sleep(0)
+        self.unanswered.add(key)
         await self._ask(f"upload {key}", lambda: self._objects.upload(key, _one(bytes(received))))
+        self.unanswered.discard(key)
 
     async def delete(self, key: str) -> None:
         await self._ask(f"delete {key}", lambda: self._objects.delete(key))

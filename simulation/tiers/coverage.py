@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.replication.partition import Partition
+from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
+from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, decode, decode_page
 from simulation.brokers import Machine, Tiers
 from simulation.clients import TOPIC, Violation
 from simulation.tiers.bucket import Bucket
-from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
-from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, decode, decode_page
+from simulation.tiers.topics import first_offset
 
 
 class Coverage:
@@ -18,7 +19,7 @@ class Coverage:
 
     def __init__(self, tiers: Tiers, machines: list[Machine]) -> None:
         self._bucket = tiers.bucket
-        self._starts = tiers.starts
+        self._tiers = tiers
         self._machines = machines
         self._seen: dict[int, tuple[bytes, Manifest]] = {}
 
@@ -27,6 +28,7 @@ class Coverage:
         if topic is None:
             return
         for index in range(len(topic.partitions)):
+            self._tiers.starts[index] = first_offset(self._tiers, self._machines, index)
             folder = PartitionFolder(image.cluster_id, TOPIC, topic.topic_id, index)
             manifest = self._check_manifest(index, folder)
             for number, partition in self._replicas(index):
@@ -76,7 +78,6 @@ class Coverage:
     def _check_disk(self, number: int, partition: Partition, manifest: Manifest | None) -> None:
         """What has left a disk is listed, or has expired."""
         offsets, index = partition.log.offsets, partition.index
-        self._starts[index] = max(self._starts[index], offsets.start)
         tiered_end = 0 if manifest is None else manifest.tiered_end
         if max(offsets.local_start, partition.log.segments[0].base_offset) > max(tiered_end, offsets.start):
             raise Violation(

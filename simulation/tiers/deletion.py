@@ -10,12 +10,12 @@ import asyncio
 
 from barnabas.broker.tiering.deletions import LINGER_SECONDS
 from barnabas.controller.topics import delete_topics
+from barnabas.tiering.objects.layout import PartitionFolder
 from simulation.clients import TOPIC, Violation
 from simulation.tiers.faults import RATES
 from simulation.watch import Watch
 from simulation.workload import PARTITIONS, Workload
 from simulation.world import World
-from barnabas.tiering.objects.layout import PartitionFolder
 
 WRITTEN = 12  # records of which some are being copied
 BLOWS = 3  # that fall while the topic is deleted

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from barnabas.broker.tiering.tiering import Led, Tiering
 from barnabas.log.log import Log
 from barnabas.replication.partition import Partition
-from simulation.clients import TOPIC, Violation
-from simulation.tiers.coverage import listed, unlisted
-from simulation.watch import Watch
-from simulation.workload import PARTITIONS, Workload
-from simulation.world import World
-from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.objects.manifest import Manifest, decode
 from barnabas.tiering.repair import verify
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import delete_all
 from barnabas.tiering.writing.remote_writer import WriterState
 from barnabas.tiering.writing.sweep import find_orphans
+from simulation.clients import TOPIC, Violation
+from simulation.tiers.coverage import listed, unlisted
+from simulation.watch import Watch
+from simulation.workload import PARTITIONS, Workload
+from simulation.world import World
 
 
 class TierEnding:
@@ -81,12 +81,23 @@ class TierEnding:
         async for finding in verify(self._bucket.objects, folder, manifest):
             if finding.problem is not None:
                 raise Violation(finding.problem)
-        left = [name for name in unlisted(self._bucket, folder, manifest) if name != under_way]
+        left = [
+            name
+            for name in unlisted(self._bucket, folder, manifest)
+            if name != under_way and not self._is_swept_later(folder, manifest, name)
+        ]
         if left:
             raise Violation(f"nobody lists {left} of {folder.prefix}, and no sweep removes them")
         ends = [entry.end for entry in listed(self._bucket, folder, manifest)]
         if ends and ends[-1] != manifest.tiered_end:
             raise Violation(f"the segments of {folder.prefix} end at {ends[-1]}, not {manifest.tiered_end}")
+
+    def _is_swept_later(self, folder: PartitionFolder, manifest: Manifest, name: str) -> bool:
+        """An upload without an answer may arrive after its leader has given it up and deleted it. The daily sweep of a
+        leader of another epoch finds it."""
+        parsed = parse_object_name(name)
+        is_of_epoch = parsed is not None and parsed.leader_epoch == manifest.leader_epoch
+        return is_of_epoch and self._bucket.has_arrived_late(folder.key(name))
 
     def _check_start(self, partition: Partition, manifest: Manifest) -> None:
         """Only what somebody has asked for, or retention, has gone; and the log knows of all that has."""
@@ -95,16 +106,17 @@ class TierEnding:
             raise Violation(
                 f"partition {index} starts at {start}, and its remote part at {manifest.log_start}"
             )
-        pruner = self._workload.pruner
-        allowed = pruner.asked[index] if pruner is not None else 0
-        if start > allowed and self._workload.settings["retention.bytes"] == "-1":
+        allowed = self._workload.may_start_at(index)
+        if allowed is not None and start > allowed:
             raise Violation(f"partition {index} starts at {start}; it was to lose what is below {allowed}")
 
 
 def _is_idle(log: Log, led: Led) -> bool:
     writer, manifest = led.writer, led.writer.manifest
     is_waiting = writer.state is WriterState.WAITING and writer.error is None
-    return is_waiting and manifest is not None and not manifest.garbage and _is_copied(log, manifest)
+    if not is_waiting or manifest is None or manifest.garbage or not _is_copied(log, manifest):
+        return False
+    return log.log_start_offset >= manifest.log_start  # a new leader takes it over with its next round
 
 
 def _under_way(led: Led) -> str:

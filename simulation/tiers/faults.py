@@ -6,10 +6,11 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeAlias
 
+from barnabas.tiering.writing.pacing import Step
 from simulation.brokers import Machine
+from simulation.clients import TOPIC
 from simulation.tiers.traps import Trap
 from simulation.world import World
-from barnabas.tiering.writing.pacing import Step
 
 Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
@@ -19,14 +20,19 @@ PASSES = {
     Step.LISTED_AS_GARBAGE: 12,
 }  # every round passes these; others, copying or deleting
 VISITS = 3
+OUTAGE = 1.0  # seconds without a store at an election: some rounds of retention
 FIRST_TRAPS = 3  # that are set before anything happens
 
 
 class StoreFaults:
-    """`pause` stops a machine for a while."""
+    """`pause` stops a machine for a while, `end` stops its broker."""
 
     def __init__(
-        self, world: World, pause: Callable[[Machine], None], may_lose_power: Callable[[], bool]
+        self,
+        world: World,
+        pause: Callable[[Machine], None],
+        end: Callable[[Machine], Coroutine[Any, Any, None]],
+        may_lose_power: Callable[[], bool],
     ) -> None:
         assert world.tiers is not None
         self._world = world
@@ -34,6 +40,7 @@ class StoreFaults:
         self._bucket = world.tiers.bucket
         self._traps = world.tiers.traps
         self._pause = pause
+        self._end = end
         self._may_lose_power = may_lose_power
         for _ in range(FIRST_TRAPS):
             self._set_any_trap()
@@ -42,6 +49,7 @@ class StoreFaults:
             (3, self._fail_at_random),
             (2, self._go_down),
             (3, self._cut_off),
+            (3, self._elect_without_store),
             (4, self._come_back),
             (1, self._deny),
             (1, self._fill_up),
@@ -62,6 +70,18 @@ class StoreFaults:
         number = self._chance.choice(self._world.machines).number
         self._world.note(f"broker {number} does not reach the object store")
         self._bucket.cut_off.add(number)
+
+    async def _elect_without_store(self) -> None:
+        """The leader of a partition stops, and the next one cannot read the manifest."""
+        leader = self._chance.choice(self._world.image().topics[TOPIC].partitions).leader
+        if leader > 0 and self._world.machines[leader - 1].is_up:
+            self._world.note(f"the object store does not answer, and broker {leader} stops")
+            self._bucket.is_down = True
+            self._world.loop.call_later(OUTAGE, self._answer_again, context=Context())
+            await self._end(self._world.machines[leader - 1])
+
+    def _answer_again(self) -> None:
+        self._bucket.is_down = False
 
     async def _come_back(self) -> None:
         self._world.note("the object store can be reached")

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from barnabas.broker.tiering.deletions import RemoteDeletions
+from barnabas.broker.tiering.led_log import ManifestSegments
 from barnabas.common.files import Slice
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects import manifest_file
@@ -75,6 +76,13 @@ def remote_segments_hide_nothing() -> Iterator[None]:
 
 
 @contextmanager
+def remote_segments_expire_before_they_are_known() -> Iterator[None]:
+    """A new leader that cannot read the manifest takes the oldest segment of its disk for the oldest of all."""
+    with patch.object(ManifestSegments, "is_known", True):
+        yield
+
+
+@contextmanager
 def an_unclean_leader_does_not_wait() -> Iterator[None]:
     """It accepts records before it knows the manifest. Found where leaders are elected uncleanly."""
 
@@ -108,5 +116,6 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         objects_are_deleted_before_the_manifest_says_so,
         local_segments_go_before_the_manifest_lists_them,
         remote_segments_hide_nothing,
+        remote_segments_expire_before_they_are_known,
     )
 }

@@ -11,11 +11,14 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from simulation.brokers import Machine, Tiers
-from simulation.clients import TOPIC, Acknowledging, Client, Reader
+from simulation.clients import TOPIC, Acknowledging, Client, Reader, Writer
+from simulation.loop import START_MS
 from simulation.network import CLIENT, Network
 
 KEPT_BYTES = 500
 """retention.bytes, where it is set: a few segments."""
+KEPT_MS = 24 * 3600 * 1000
+RUN = 4  # records that are old or new together: about a segment
 SEGMENT_BYTES = (150, 300, 600)  # a batch has about 70
 LOCAL_RETENTION = (
     {"local.retention.ms": "1"},
@@ -30,18 +33,41 @@ class Expiry(Enum):
 
     NONE = "they stay"
     DELETE_RECORDS = "somebody deletes the oldest"
-    RETENTION = "retention.bytes"
+    SIZE = "retention.bytes"
+    AGE = "retention.ms, with records that come out of order"
 
 
-def tiered_settings(chance: random.Random, *, keeps_all: bool) -> dict[str, str]:
+def tiered_settings(chance: random.Random, expiry: Expiry) -> dict[str, str]:
     """Everything that is copied leaves the disks soon; what has expired leaves the store, unless all is to be kept."""
-    kept = "-1" if keeps_all else str(KEPT_BYTES)
     return {
         "remote.storage.enable": "true",
-        "retention.ms": "-1",
-        "retention.bytes": kept,
+        "retention.ms": str(KEPT_MS if expiry is Expiry.AGE else -1),
+        "retention.bytes": str(KEPT_BYTES if expiry is Expiry.SIZE else -1),
         "internal.segment.bytes": str(chance.choice(SEGMENT_BYTES)),
     } | chance.choice(LOCAL_RETENTION)
+
+
+class Backfiller(Writer):
+    """Writes runs of new records and of records that are older than `retention.ms`. An old one may expire only when no
+    new one precedes it."""
+
+    def __init__(
+        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+    ) -> None:
+        super().__init__(network, index, image, chance)
+        self._are_old: list[bool] = []
+
+    def _timestamp(self, value: int) -> int:
+        run = value // RUN
+        while len(self._are_old) <= run:
+            likely = 0.6 if self._are_old else 0.2  # what is to be kept must come first
+            self._are_old.append(self._chance.random() < likely)
+        return START_MS - 10 * KEPT_MS if self._are_old[run] else START_MS
+
+    def may_start_at(self) -> int:
+        """The first new record, as far as it was acknowledged: nothing from there on has expired."""
+        new = (offset for offset, value in self.acknowledged.items() if self._timestamp(value) == START_MS)
+        return min(new, default=self.last_acknowledged + 1)
 
 
 class Pruner(Client):
@@ -83,9 +109,10 @@ class Pruner(Client):
 
 
 def first_offset(tiers: Tiers, machines: Iterable[Machine], index: int) -> int:
-    """Where the log of a partition starts, as far as any broker knows or knew."""
-    brokers = [machine.broker for machine in machines if machine.broker is not None]
-    found = [broker.replicas.find(TOPIC, index) for broker in brokers]
+    """Where the log of a partition starts, as far as any broker knows or knew. One that is being stopped still expires
+    records and answers."""
+    brokers = [machine.broker or machine.server for machine in machines]
+    found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
     return max(tiers.starts[index], *(each.log.log_start_offset for each in found if each is not None), 0)
 
 
@@ -103,8 +130,8 @@ class PatientReader(Reader):
         super().__init__(network, index, image, chance)
         self._starts = starts
 
-    def _miss(self) -> None:
-        start = self._starts(self.index)
+    def _miss(self, log_start: int) -> None:
+        start = max(log_start, self._starts(self.index))
         if start <= self.position:
-            super()._miss()
+            super()._miss(log_start)
         self.position = start

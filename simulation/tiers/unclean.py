@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 
+from barnabas.common.types import TopicPartition
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.partitions import Election
 from barnabas.replication.partition import Partition
 from simulation.brokers import Machine
 from simulation.clients import FIRST_PRODUCER_ID, TOPIC, Reader, Violation, Writer
+from simulation.operator import set_minimum
 from simulation.tiers.ending import TierEnding
 from simulation.watch import Watch
 from simulation.workload import Workload
 from simulation.world import World
-from barnabas.common.types import TopicPartition
 
 PLACE = TopicPartition(TOPIC, 0)
 WRITTEN = 12  # records that the sleeper lacks: some segments
@@ -37,6 +38,7 @@ class UncleanElection:
 
     async def run(self) -> None:
         self._workload.stop()
+        await self._let_two_be_enough()
         state = self._world.image().topics[TOPIC].partitions[PLACE.partition]
         others = [self._world.machines[number - 1] for number in state.replicas]
         sleeper = others.pop()
@@ -53,6 +55,13 @@ class UncleanElection:
         await self._watch.until(self._is_whole, "all replicas are in sync after an unclean election")
         await self._write(LaterWriter, 3)
         await self._check(kept)
+
+    async def _let_two_be_enough(self) -> None:
+        """An operator may have asked for all three, and one is going to sleep."""
+        await self._watch.until(lambda: self._world.controller() is not None, "there is a controller")
+        controller = self._world.controller()
+        assert controller is not None
+        await controller.controller.submit(set_minimum(controller, TOPIC, 2))
 
     async def _write(self, kind: type[Writer], count: int) -> None:
         known = self._workload.writers[PLACE.partition]

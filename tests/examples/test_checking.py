@@ -13,17 +13,17 @@ import pyarrow.parquet
 import pytest
 from rich.console import Console
 
-from examples.demo.alarm_plan import VALUES, closed_until, expected_events, planned
-from examples.demo.checking import Check, activity_checks, alarm_checks, operations_checks, warehouse_checks
-from examples.demo.expected_counts import Cell, ExpectedCounts
-from examples.demo.screen import Screen
-from examples.demo.summary import summarize
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.definitions.templates import copy_template
 from barnabas.pipelines.library.activity import generator as activity
 from barnabas.pipelines.library.operations import generator as operations
+from examples.demo.alarm_plan import VALUES, closed_until, expected_events, planned
+from examples.demo.checking import Check, activity_checks, alarm_checks, operations_checks, warehouse_checks
+from examples.demo.expected_counts import Cell, ExpectedCounts
+from examples.demo.screen import Screen
+from examples.demo.summary import summarize
 
 START = 1_767_261_600_000 + 7_000  # a few seconds into a minute, as a demo begins at any time
 RATE = 500 / 60  # reports a second of the services' time, as in the demo

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.testing import EmbeddedBroker
 from examples.demo import console_process
 from examples.demo.console_process import ConsoleProcess
-from barnabas.testing import EmbeddedBroker
 
 
 def test_a_console_tells_where_it_is_and_ends_with_the_demo(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The shop's services have their bad times however long the demo is."""
 
-from examples.demo.feeding import HOUR, incidents_within
 from barnabas.pipelines.library.operations.generator import INCIDENTS
+from examples.demo.feeding import HOUR, incidents_within
 
 
 def test_an_hour_has_the_incidents_of_the_generator() -> None:

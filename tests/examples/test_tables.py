@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
+from barnabas.pipelines.alarms.state import AlarmEvent
+from barnabas.pipelines.running.progress import FlowProgress
 from examples.demo.results import Results
 from examples.demo.screen import Screen
 from examples.demo.show import RESULTS
-from barnabas.pipelines.alarms.state import AlarmEvent
-from barnabas.pipelines.running.progress import FlowProgress
 
 SERVICES = ("catalogue", "checkout", "images", "payment", "search")
 

@@ -6,27 +6,27 @@ import os
 
 import pytest
 
-from simulation.runner import run
+from barnabas.tiering.writing.pacing import Step
+from simulation.runner import ScenarioKind, run
 from simulation.scenario import Scenario, ScenarioFailed
 from simulation.tiers.mutants import (
     MUTANTS,
     an_unclean_leader_does_not_wait,
     only_the_first_controller_deletes,
 )
-from barnabas.tiering.writing.pacing import Step
 
 SCENARIOS = int(os.environ.get("TIERED_SCENARIOS", "30"))
 FIRST_SEED = 1000
 LONGEST_SECONDS = 90.0  # on a machine with much else to do, fewer
-MUTANT_SCENARIOS = 60
-STEP_SCENARIOS = 30
+MUTANT_SCENARIOS = 300
+STEP_SCENARIOS = 100
 UNCLEAN_SCENARIOS = 8
 DELETED_SCENARIOS = 6
 
 
 @pytest.mark.timeout(300)
 def test_no_scenario_loses_doubles_or_leaves_anything_behind() -> None:
-    assert run(FIRST_SEED, FIRST_SEED + SCENARIOS - 1, tiered=True, seconds=LONGEST_SECONDS) > 0
+    assert run(FIRST_SEED, FIRST_SEED + SCENARIOS - 1, ScenarioKind.TIERED, seconds=LONGEST_SECONDS) > 0
 
 
 @pytest.mark.parametrize("step", Step)
@@ -52,7 +52,7 @@ def test_a_seed_gives_the_same_tiered_scenario_again() -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_bug_of_tiering_put_in_on_purpose_is_found(name: str) -> None:
     with MUTANTS[name]():
         seeds = range(1, MUTANT_SCENARIOS)
@@ -62,6 +62,12 @@ def test_a_bug_of_tiering_put_in_on_purpose_is_found(name: str) -> None:
 def test_what_was_copied_survives_an_unclean_election() -> None:
     for seed in range(1, UNCLEAN_SCENARIOS + 1):
         Scenario(seed, tiered=True, unclean=True).run()
+
+
+def test_an_unclean_election_ends_where_all_three_replicas_were_to_be_in_sync() -> None:
+    scenario = Scenario(1, tiered=True, unclean=True)
+    scenario.workload.settings["min.insync.replicas"] = "3"
+    scenario.run()
 
 
 def test_an_unclean_leader_that_does_not_wait_for_the_manifest_is_found() -> None:
