@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from barnabas.cluster.zookeeper.process import lasting_port
 from tests.kafka_jars import PROJECT_ROOT, jar, kafka_libs
@@ -108,12 +109,14 @@ class ApacheKafka:
         heap: str = "1g",
         settings: Mapping[str, str] | None = None,
         flags: tuple[str, ...] = SHORT_LIVED,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.port = port or free_port()
         self.log_dir = data_dir / "logs"
         self._flags = (f"-Xms{heap}", f"-Xmx{heap}", *flags)
         self._settings = dict(settings or {})
+        self._features = dict(features or {})  # other levels than those of a new cluster
         self._properties = data_dir / "server.properties"
         self._output = data_dir / "server.out"
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,7 +142,9 @@ class ApacheKafka:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._write_properties()
         if not (self.log_dir / "meta.properties").exists():
-            formatted = ("format", "--config", str(self._properties), "--cluster-id", CLUSTER_ID)
+            formatted = ["format", "--config", str(self._properties), "--cluster-id", CLUSTER_ID]
+            for name, level in self._features.items():
+                formatted += ["--feature", f"{name}={level}"]
             run_tool("kafka.tools.StorageTool", *formatted).check()
 
     def launch(self) -> None:
@@ -179,8 +184,9 @@ class ApacheKafka:
             self._process.wait()
             self._process = None
 
-    def __enter__(self) -> "ApacheKafka":
-        return self.start()
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -55,6 +55,15 @@ class Authority:
     def pem(self) -> str:
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
+    def revoke(self, *revoked: Signed) -> str:
+        """A current revocation list as PEM."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder(self._name, now - _DAY, now + _DAY)
+        for one in revoked:
+            entry = x509.RevokedCertificateBuilder(one.certificate.serial_number, now - _DAY).build()
+            builder = builder.add_revoked_certificate(entry)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
     def trust_store(self, password: str) -> bytes:
         """A PKCS12 store without a key, as `keytool -importcert` makes it."""
         encryption = BestAvailableEncryption(password.encode())

@@ -37,7 +37,7 @@ def newest_client_jar() -> Path:
 def reason_java_is_missing() -> str | None:
     """A sentence for the person who reads the skip, or None when everything is there."""
     if shutil.which("java") is None:
-        return "no `java` on PATH: install a Java runtime, 17 or newer"
+        return "no `java` on PATH: install a Java runtime, 17 or newer, and run `make java`"
     if not jar("kafka-tools").exists():
         return f"no Apache Kafka {KAFKA_VERSION} in {kafka_libs()}: run `make java`, or set KAFKA_LIBS"
     if not newest_client_jar().exists():

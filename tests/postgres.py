@@ -78,7 +78,7 @@ class PostgresServer:
 
     def new_database(self, name: str) -> str:
         with self.connect() as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+            connection.execute(f'CREATE DATABASE "{name}"')
         return self.url(name)
 
     def drop(self, database: str) -> None:
@@ -94,7 +94,7 @@ class PostgresServer:
                         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
                         (database,),
                     )
-                    connection.execute(f'DROP DATABASE "{database}" WITH (FORCE)')  # type: ignore[call-overload]
+                    connection.execute(f'DROP DATABASE "{database}" WITH (FORCE)')
                     return
                 except psycopg.errors.ObjectInUse:
                     assert time.monotonic() < deadline, "sessions do not end"

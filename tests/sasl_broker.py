@@ -21,7 +21,13 @@ _QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 PLAIN_USERS = f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{_QUOTED}" user_bob="bobs-password";'
 
 
-def sasl_settings(mechanisms: tuple[str, ...] = MECHANISMS, **others: str) -> dict[str, str]:
+def plain_users(passwords: Mapping[str, str]) -> str:
+    """A JAAS text with these users of PLAIN."""
+    users = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
+    return f"{_JAAS}.plain.PlainLoginModule required {users};"
+
+
+def sasl_settings(mechanisms: tuple[str, ...] = MECHANISMS, /, **others: str) -> dict[str, str]:
     """For a listener SASL_PLAINTEXT, and one without it for tests to look in."""
     return {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",

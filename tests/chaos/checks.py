@@ -57,7 +57,7 @@ def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
         assert message is not None, f"partition {partition} cannot be read"
         if message.error() is not None:  # its end, the only error that is asked for
             break
-        values.append(int(message.value()))
+        values.append(int(message.value() or b""))
     consumer.close()
     return values
 

@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from signal import Signals
 from types import TracebackType
 from typing import Self
 
@@ -20,23 +21,55 @@ from tests.chaos.links import Links, Way
 from tests.chaos.security import PLAINTEXT, Security
 from tests.chaos.store import ChaosStore
 from tests.chaos.waiting import PATIENCE, until
+from tests.zookeeper import Ensemble
 
 READY = "Barnabas is ready on "
 WITH_SMALL_DISK = 1  # the broker whose disk can be filled
+
+
+class ZooKeeperLinks:
+    """A broker's links to all servers of ZooKeeper, which fail together."""
+
+    def __init__(self, servers: Sequence[tuple[str, int]], source: int) -> None:
+        self._links = [Links(server, source=source) for server in servers]
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"127.0.0.1:{links.port}" for links in self._links)
+
+    def cut(self, source: int) -> None:
+        for links in self._links:
+            links.cut(source)
+
+    def freeze(self, source: int, ways: Collection[Way] = tuple(Way)) -> None:
+        for links in self._links:
+            links.freeze(source, ways)
+
+    def delay(self, source: int, seconds: float) -> None:
+        for links in self._links:
+            links.delay(source, seconds)
+
+    def heal(self) -> None:
+        for links in self._links:
+            links.heal()
+
+    def close(self) -> None:
+        for links in self._links:
+            links.close()
 
 
 class BrokerProcess:
     """One `barnabas serve`, which keeps its ports and its folder over restarts."""
 
     def __init__(
-        self, node_id: int, folder: Path, zookeeper: tuple[str, int], settings: Mapping[str, str]
+        self, node_id: int, folder: Path, zookeeper: Sequence[tuple[str, int]], settings: Mapping[str, str]
     ) -> None:
         self.node_id = node_id
         self.disk = folder / f"disk-{node_id}"
         self.folder = self.disk / "data"
         self.port = lasting_port()
         peer_port = lasting_port()
-        self.to_zookeeper = Links(zookeeper, source=node_id)
+        self.to_zookeeper = ZooKeeperLinks(zookeeper, node_id)
         self.from_peers = Links(("127.0.0.1", peer_port))
         self.output = folder / f"broker-{node_id}.log"
         self._config = folder / f"broker-{node_id}.properties"
@@ -47,7 +80,7 @@ class BrokerProcess:
         properties = {
             "node.id": str(node_id),
             "log.dirs": str(self.folder),
-            "zookeeper.connect": f"127.0.0.1:{self.to_zookeeper.port}/chaos",
+            "zookeeper.connect": f"{self.to_zookeeper.addresses}/chaos",
             "listeners": f"CLIENT://127.0.0.1:{self.port},PEER://127.0.0.1:{peer_port}",
             "advertised.listeners": f"CLIENT://127.0.0.1:{self.port},PEER://127.0.0.1:{self.from_peers.port}",
             "listener.security.protocol.map": "CLIENT:PLAINTEXT,PEER:PLAINTEXT",
@@ -80,7 +113,7 @@ class BrokerProcess:
         new.write_text(str(seconds))
         new.replace(self._delay)
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
@@ -90,7 +123,7 @@ class BrokerProcess:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end(self, number: Signals) -> None:
         if self._process is not None:
             self.signal(number)
             self._process.wait(PATIENCE)
@@ -121,17 +154,19 @@ class ChaosCluster:
         protocol: str = PLAINTEXT,
         *,
         tiered: bool = False,
+        zookeepers: int = 1,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.store = ChaosStore(folder) if tiered else None
         self.folder = folder
         self._security = Security(protocol, folder)
-        self.zookeeper = ZooKeeperProcess(folder / "zookeeper").start()
-        address = (self.zookeeper.host, self.zookeeper.port)
+        self.ensemble = Ensemble(folder, zookeepers) if zookeepers > 1 else None
+        self.zookeeper = (self.ensemble or ZooKeeperProcess(folder / "zookeeper")).start()
         of_store = self.store.settings() if self.store is not None else {}
         chosen = {**_SETTINGS, **self._security.of_brokers(), **of_store, **(settings or {})}
         self.brokers = {
-            number: BrokerProcess(number, folder, address, chosen) for number in range(1, brokers + 1)
+            number: BrokerProcess(number, folder, self.zookeeper.addresses, chosen)
+            for number in range(1, brokers + 1)
         }
         self.small_disk = SmallDisk(self.brokers[WITH_SMALL_DISK].disk)
         self.has_small_disk = self.small_disk.mount()
@@ -219,6 +254,8 @@ class ChaosCluster:
         """After a run that went wrong in the middle: the next one shall begin with everybody."""
         self.heal()
         self.small_disk.make_room()
+        if self.ensemble is not None:
+            self.ensemble.make_whole()
         if self.store is not None:
             self.store.make_whole()
         for broker in self.brokers.values():

@@ -15,6 +15,7 @@ from tests.chaos.moves import hold_back, let_go, move
 from tests.chaos.power import forget_unsynced
 from tests.chaos.store import ChaosStore
 from tests.chaos.waiting import until
+from tests.zookeeper import Ensemble
 
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
@@ -38,6 +39,10 @@ class Scene(NamedTuple):
         leader = self.cluster.leader(self.topic)
         followers = [number for number in self.cluster.replicas(self.topic) if number != leader]
         return self.cluster.brokers[leader if role == "leader" else followers[0]]
+
+    def ensemble(self) -> Ensemble:
+        assert self.cluster.ensemble is not None
+        return self.cluster.ensemble
 
     def store(self) -> ChaosStore:
         assert self.cluster.store is not None
@@ -193,6 +198,34 @@ def restart_zookeeper(scene: Scene, role: str) -> None:
     scene.go_on()
 
 
+def kill_in_ensemble(scene: Scene, mode: str) -> None:
+    """A server of ZooKeeper dies; the brokers that were connected to it find another."""
+    server = scene.ensemble().one(mode)
+    server.kill()
+    scene.go_on()
+    scene.whole()
+    server.start()
+
+
+def pause_in_ensemble(scene: Scene, mode: str) -> None:
+    """A server is cut off from everybody for longer than a session lives, and resumes with what it knew."""
+    server = scene.ensemble().one(mode)
+    server.pause()
+    time.sleep(1.5 * SESSION_SECONDS)
+    scene.go_on()
+    scene.whole()
+    server.resume()
+    server.wait_until_ready()
+
+
+def restart_ensemble(scene: Scene, role: str) -> None:
+    """A rolling restart, as for an update."""
+    for server in scene.ensemble().servers.values():
+        server.stop()
+        server.start()
+        scene.go_on()
+
+
 def two_in_a_row(scene: Scene, role: str) -> None:
     """The second dies as soon as the first is back in the ISR."""
     for _ in range(2):
@@ -293,6 +326,7 @@ class Fault(NamedTuple):
     brokers: int = 3
     needs_small_disk: bool = False
     needs_store: bool = False
+    needs_ensemble: bool = False
 
     def is_possible(self, cluster: ChaosCluster) -> bool:
         return not self.obstacle(cluster)
@@ -303,6 +337,8 @@ class Fault(NamedTuple):
             return f"it needs {self.brokers} brokers"
         if self.needs_small_disk and not cluster.has_small_disk:
             return "only root can mount a small disk"
+        if self.needs_ensemble and cluster.ensemble is None:
+            return "it needs --zookeepers 3"
         has_process = cluster.store is not None and cluster.store.is_process
         return "it needs versitygw" if self.needs_store and not has_process else ""
 
@@ -342,3 +378,13 @@ STORE_FAULTS: tuple[Fault, ...] = (
     Fault("pause the leader, the store is slow", pause_with_slow_store, "leader", needs_store=True),
 )
 """Of tiered clusters only."""
+ENSEMBLE_FAULTS: tuple[Fault, ...] = (
+    Fault("kill the ensemble's leader", kill_in_ensemble, "leader", KILLED_GAP, needs_ensemble=True),
+    Fault("kill a follower of the ensemble", kill_in_ensemble, "follower", KILLED_GAP, needs_ensemble=True),
+    Fault("cut off the ensemble's leader", pause_in_ensemble, "leader", KILLED_GAP, needs_ensemble=True),
+    Fault(
+        "cut off a follower of the ensemble", pause_in_ensemble, "follower", KILLED_GAP, needs_ensemble=True
+    ),
+    Fault("restart the ensemble in turn", restart_ensemble, "", KILLED_GAP, needs_ensemble=True),
+)
+"""Of clusters with several ZooKeeper servers only."""

@@ -64,9 +64,9 @@ class _JavaLoad(Load):
             ended_with = self._process.wait(PATIENCE)
         finally:
             self.kill()
-        said = errors.read_text()[-3000:]
-        assert ended_with in (0, ENDED_BY_SIGTERM), f"the producer ended with {ended_with}: {said}"
-        assert self._stop.is_set(), f"the producer ended by itself: {said}"
+        failure = errors.read_text()[-3000:]
+        assert ended_with in (0, ENDED_BY_SIGTERM), f"the producer ended with {ended_with}: {failure}"
+        assert self._stop.is_set(), f"the producer ended by itself: {failure}"
 
     def asked_to_stop(self) -> None:
         if self._process is not None:

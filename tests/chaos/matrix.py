@@ -1,6 +1,7 @@
 """Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`.
 
 `--security SASL_SSL`: brokers and clients talk TLS and log in. `--tiered`: segments go to an object store.
+`--zookeepers 3`: an ensemble, whose servers are killed, cut off and restarted too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.chaos import java, librdkafka
 from tests.chaos.checks import check
 from tests.chaos.cluster import ChaosCluster
-from tests.chaos.faults import FAULTS, STORE_FAULTS, Fault, Scene
+from tests.chaos.faults import ENSEMBLE_FAULTS, FAULTS, STORE_FAULTS, Fault, Scene
 from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.security import PLAINTEXT, PROTOCOLS
 from tests.chaos.tiers import TOPIC_SETTINGS
@@ -100,6 +101,9 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help="topics with segments in an object store, to which things happen too",
     )
+    parser.add_argument(
+        "--zookeepers", type=int, default=1, help="servers; with 3, things happen to them too"
+    )
     parser.add_argument("--table", type=Path, help="a file to write the outcomes to, as Markdown")
     options = parser.parse_args(arguments)
     print(
@@ -138,7 +142,11 @@ def _folder_for_logs(outcomes: Sequence[Outcome]) -> Iterator[Path]:
 
 def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
     """Most faults on one cluster after the other; those that need more brokers on a larger one."""
-    possible = (*STORE_FAULTS, *FAULTS) if options.tiered else FAULTS
+    possible = (
+        *(ENSEMBLE_FAULTS if options.zookeepers > 1 else ()),
+        *(STORE_FAULTS if options.tiered else ()),
+        *FAULTS,
+    )
     wanted = [fault for fault in possible if re.search(options.only, fault.name)]
     loads = [
         load
@@ -155,7 +163,11 @@ def _run(options: argparse.Namespace, folder: Path) -> Iterator[Outcome]:
         ]
         random.Random(options.seed).shuffle(runs)
         with ChaosCluster(
-            folder / f"{brokers}-brokers", brokers, protocol=options.security, tiered=options.tiered
+            folder / f"{brokers}-brokers",
+            brokers,
+            protocol=options.security,
+            tiered=options.tiered,
+            zookeepers=options.zookeepers,
         ) as cluster:
             if cluster.store is not None:
                 print(f"segments go to {cluster.store.name}", flush=True)
@@ -191,7 +203,7 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
         "| fault | allowed | " + " | ".join(f"{load.client}, {load.kind}" for load in loads) + " |",
         "|---|---:|" + "---:|" * len(loads),
     ]
-    for fault in (*STORE_FAULTS, *FAULTS):
+    for fault in (*ENSEMBLE_FAULTS, *STORE_FAULTS, *FAULTS):
         found = {outcome.load: outcome for outcome in outcomes if outcome.fault is fault}
         if found:
             allowed = "" if fault.allowed_gap is None else f"{fault.allowed_gap:g} s"

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.security.parsing import parse_security
-from barnabas.testing.client_settings import ClientSettings
 from barnabas.common.types import TopicPartition
+from barnabas.testing.client_settings import ClientSettings
 
 PATIENCE = 60.0
 THROTTLED = "follower.replication.throttled.replicas"

@@ -32,5 +32,5 @@ class ControlledFileSystem(SlowFileSystem):
 
 if __name__ == "__main__":
     control = Path(sys.argv.pop(1))
-    platform.LocalFileSystem = lambda: ControlledFileSystem(control)  # type: ignore[assignment, misc]
+    vars(platform)["LocalFileSystem"] = lambda: ControlledFileSystem(control)
     main()

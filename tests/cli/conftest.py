@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.testing import EmbeddedBroker
 
 _numbers = itertools.count()
@@ -37,7 +37,9 @@ class Cli:
         self.bootstrap = bootstrap
 
     def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Ended:
-        result = CliRunner(env={"BARNABAS_BOOTSTRAP": self.bootstrap}).invoke(app, arguments, input=stdin)
+        result = CliRunner(env={"BARNABAS_BOOTSTRAP": self.bootstrap}).invoke(
+            make_app(), arguments, input=stdin
+        )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Ended(result.exit_code, result.stdout, result.stderr)

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from barnabas.cli import options as command_config
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.security.authn.credentials import Secret
 from tests.cli.conftest import Cli
 from tests.kafka_jars import requires_java
@@ -84,7 +84,7 @@ def test_one_command_does_not_inherit_the_file_of_another(cli: Cli, tmp_path: Pa
 
 
 def test_every_command_that_talks_to_brokers_has_it() -> None:
-    for name, command in _commands(typer.main.get_command(app)):
+    for name, command in _commands(typer.main.get_command(make_app())):
         options = [option for parameter in command.params for option in parameter.opts]  # type: ignore[attr-defined]
         assert options.count("--command-config") == options.count("--bootstrap-server"), name
 

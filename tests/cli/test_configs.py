@@ -51,4 +51,4 @@ def test_a_wrong_value_is_refused(cli: Cli, topic: str) -> None:
 def test_a_broker_has_a_number(cli: Cli) -> None:
     failed = cli("configs", "describe", "broker", "one")
     assert failed.code == 1
-    assert "broker ids are numbers" in failed.err
+    assert "is not a valid broker id" in failed.err

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.services.console.access.passwords import digest_of
-from barnabas.services.console.access.passwords import PasswordHash
+from barnabas.services.console.access.passwords import PasswordHash, digest_of
 
 COMMAND = [sys.executable, "-m", "barnabas"]
 
@@ -45,7 +44,7 @@ def test_without_login_nothing_is_served_to_other_machines(
     done = run(*(str(tmp_path) if each == "DIR" else each for each in arguments))
 
     assert done.returncode == 2
-    assert "asks nobody to log in" in done.stderr
+    assert "the console has no login" in done.stderr
     assert "listen on 127.0.0.1" in " ".join(done.stderr.split())
 
 

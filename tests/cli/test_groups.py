@@ -147,4 +147,4 @@ def test_the_history_tells_why_a_group_was_rebalanced(cli: Cli, topic: str) -> N
 def test_a_place_that_cannot_be_understood_is_explained(cli: Cli) -> None:
     failed = cli("groups", "reset", "any", "--to", "somewhere")
     assert failed.code == 2
-    assert "is no place to start" in failed.err
+    assert "is not a valid start position" in failed.err

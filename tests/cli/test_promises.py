@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from tests.cli.conftest import Cli
 
 # These stream, or run until they are stopped; what they say about themselves is for people.
@@ -31,7 +31,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
             yield (*path, name), child
 
 
-ALL = list(commands(typer.main.get_command(app)))
+ALL = list(commands(typer.main.get_command(make_app())))
 
 
 @pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) for path, _ in ALL])

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaException, Producer
 
 from barnabas.client.cluster import Client
 from barnabas.client.producing.transactional import Transactions
-from barnabas.testing import EmbeddedBroker
 from barnabas.common.types import TopicPartition
+from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 
 

@@ -4,26 +4,47 @@
 
 It starts over after every error, as such programs do, and ends when COUNT inputs are committed. The worker owns
 partition 0 of its input: it does not wait for the session of a member that was killed.
+
+librdkafka 2.16 hangs in `send_offsets_to_transaction` once the group coordinator is missing from a metadata response,
+as a broker that is down is: the request waits for a broker handle that librdkafka has terminated (librdkafka issue
+5511), and the timeout of the call is not checked (issue 5456). A supervisor would restart such a program; here the
+worker replaces itself, which is a crash like any other to the brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import aiokafka
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 SHORT = 3.0
+HANGS = 3 * SHORT  # a call with a timeout of SHORT that has not returned by then never will
 AT_ONCE = 3  # records in a transaction
+
+
+@contextlib.contextmanager
+def restart_after(seconds: float) -> Iterator[None]:
+    """Replace this process, under the same process id, when the body takes longer than `seconds`."""
+    timer = threading.Timer(seconds, os.execv, (sys.executable, [sys.executable, *sys.argv]))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def with_confluent(bootstrap: str, source: str, output: str, count: int) -> bool:
     """Process until everything is committed; False when it has to be started over."""
-    # librdkafka 2.16 forgets its brokers when all are down, and then waits for one of them without end in
-    # send_offsets_to_transaction, whatever its timeout; with recovery off it just connects again.
+    # Without recovery librdkafka keeps its brokers when all of them are down, and connects again.
     common = {"bootstrap.servers": bootstrap, "log_level": 0, "metadata.recovery.strategy": "none"}
     producer = Producer({**common, "transactional.id": f"worker-{source}"})
     consumer = Consumer(
@@ -47,7 +68,8 @@ def with_confluent(bootstrap: str, source: str, output: str, count: int) -> bool
                 producer.produce(output, message.value(), partition=0)
             done = (messages[-1].offset() or 0) + 1
             position = TopicPartition(source, 0, done)
-            producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), SHORT)
+            with restart_after(HANGS):
+                producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), SHORT)
             producer.commit_transaction(SHORT)
         return True
     except (KafkaException, BufferError):

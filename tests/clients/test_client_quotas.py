@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -23,7 +25,7 @@ from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, run_tool
 from tests.client_quotas import set_quotas
-from tests.clients.raw import RawConnection
+from tests.clients.raw import RawConnection, frame_of
 
 log = logging.getLogger(__name__)
 
@@ -234,3 +236,23 @@ def test_javas_perf_tools_get_the_rates_that_they_get_of_kafka(
     log.info("%s records/s", rates)
     assert rates[0][0] == pytest.approx(rates[1][0], rel=0.15), rates
     assert rates[0][1] == pytest.approx(rates[1][1], rel=0.15), rates
+
+
+@pytest.mark.parametrize("named", ["CLIENTS", "BROKERS"])
+def test_an_address_has_its_rate_of_new_connections_on_the_listener_of_the_brokers_too(named: str) -> None:
+    """Two per second, averaged over ten: the first twenty may come at once."""
+    settings = {
+        "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+    }
+    with EmbeddedBroker(settings) as running:
+        set_quotas(running, QuotaEntity(ip="127.0.0.1"), connection_creation_rate=2.0)
+        port = next(each.port for each in running.broker.sockets.listeners if each.name == named)
+        with ExitStack() as stack:
+            opened = [stack.enter_context(RawConnection(port)) for _ in range(60)]
+            for connection in opened:
+                with suppress(ConnectionError):
+                    connection.send(frame_of(ApiVersionsRequest(), 0))
+            served = sum(connection.receive() is not None for connection in opened)
+    assert 10 < served < 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,7 +19,9 @@ from tests.kafka_jars import NEWEST_CLIENT_LIBS
 PATIENCE = 60.0
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
-PROGRAM = Path(__file__).parent / "java" / "PushMetrics.java"
+PROGRAMS = Path(__file__).parent / "java"
+PARTITIONS = 200
+POINTS_OF_A_CONSUMER = 90 + 7 * PARTITIONS
 
 
 class Broker:
@@ -31,9 +34,24 @@ class Broker:
         words = ("--alter", "--name", "all", "--metrics", metrics, "--interval", "200")
         run_tool(CLIENT_METRICS, "--bootstrap-server", self.bootstrap, *words).check()
 
+    def fill_partitions(self) -> None:
+        """A consumer has no metrics of partitions without records."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.metrics.push": False})
+        for partition in range(PARTITIONS):
+            producer.produce("orders", b"one", partition=partition)
+        assert producer.flush(PATIENCE) == 0
+
     def metrics(self) -> list[str]:
+        return [line for line in self.page() if line.startswith("kafka_client_")]
+
+    def pushes(self) -> int:
+        count = 'barnabas_request_seconds_count{request="PushTelemetry"} '
+        return sum(int(line.removeprefix(count)) for line in self.page() if line.startswith(count))
+
+    def page(self) -> list[str]:
         with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
-            return [line for line in answer.read().decode().splitlines() if line.startswith("kafka_client_")]
+            page: str = answer.read().decode()
+            return page.splitlines()
 
     def until(self, is_there: Callable[[list[str]], bool], meanwhile: Callable[[], object]) -> list[str]:
         deadline = time.monotonic() + PATIENCE
@@ -43,12 +61,35 @@ class Broker:
         return found
 
 
+@contextmanager
+def running(**settings: str) -> Iterator[Broker]:
+    port = free_port()
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    with EmbeddedBroker({"barnabas.metrics.listen": f"127.0.0.1:{port}", **named}) as embedded:
+        embedded.create_topic("orders", partitions=PARTITIONS)
+        yield Broker(embedded.bootstrap_servers, port)
+
+
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    port = free_port()
-    with EmbeddedBroker({"barnabas.metrics.listen": f"127.0.0.1:{port}"}) as embedded:
-        embedded.create_topic("orders")
-        yield Broker(embedded.bootstrap_servers, port)
+    with running() as started:
+        yield started
+
+
+@contextmanager
+def java(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A client that ends when the block does."""
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{NEWEST_CLIENT_LIBS}/*", str(PROGRAMS / program)]
+    with subprocess.Popen(
+        [*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdin is not None
+        try:
+            yield client
+        finally:
+            client.stdin.write("end\n")
+            client.stdin.close()
+            client.wait(PATIENCE)
 
 
 @pytest.mark.java
@@ -70,24 +111,33 @@ def test_librdkafka_pushes_what_it_is_asked_for_until_it_is_gone(broker: Broker)
 @pytest.mark.java
 def test_the_newest_client_of_java_pushes_its_metrics(broker: Broker) -> None:
     broker.subscribe("*")
-    command = [
-        "java",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{NEWEST_CLIENT_LIBS}/*",
-        str(PROGRAM),
-        broker.bootstrap,
-        "till",
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdin is not None
+    with java("PushMetrics.java", broker.bootstrap, "till") as client:
         assert client.stdout is not None
         instance_id = client.stdout.readline().strip()
         found = broker.until(
             lambda lines: any(line.startswith("kafka_client_producer_") for line in lines),
             lambda: time.sleep(0.05),
         )
-        client.stdin.write("end\n")
-        client.stdin.close()
-        client.wait(PATIENCE)
     assert any(f'client_instance_id="{instance_id}"' in line and 'client_id="till"' in line for line in found)
+
+
+@pytest.mark.java
+def test_a_java_consumer_of_many_partitions_pushes_as_many_points_as_are_allowed() -> None:
+    with running(barnabas_telemetry_max_points=str(POINTS_OF_A_CONSUMER + 20)) as broker:
+        broker.subscribe("*")
+        broker.fill_partitions()
+        with java("PushConsumerMetrics.java", broker.bootstrap, "orders", str(PARTITIONS)):
+            broker.until(
+                lambda lines: sum("_records_lag_max{" in line for line in lines) >= PARTITIONS,
+                lambda: time.sleep(0.05),
+            )
+            assert len(broker.metrics()) > POINTS_OF_A_CONSUMER - 20
+
+
+@pytest.mark.java
+def test_a_java_client_whose_metrics_are_too_large_tries_again() -> None:
+    with running(barnabas_telemetry_max_points="10") as broker:
+        broker.subscribe("*")
+        with java("PushMetrics.java", broker.bootstrap, "till"):
+            broker.until(lambda lines: broker.pushes() >= 3, lambda: time.sleep(0.05))
+            assert len(broker.metrics()) <= 10

@@ -69,7 +69,7 @@ class Load:
             self.failed.append(str(error))
         else:
             values = self.acknowledged.setdefault(message.partition(), [])  # type: ignore[attr-defined]
-            values.append(int(message.value()))  # type: ignore[attr-defined]
+            values.append(int(message.value() or b""))  # type: ignore[attr-defined]
 
     def count(self) -> int:
         return sum(map(len, self.acknowledged.values()))
@@ -99,7 +99,7 @@ def read_all(cluster: EmbeddedCluster, topic: str) -> dict[int, list[int]]:
             message = consumer.poll(DEADLINE)
             assert message is not None
             assert message.error() is None
-            values.append(int(message.value()))
+            values.append(int(message.value() or b""))
     consumer.close()
     return found
 
@@ -214,7 +214,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(
             assert time.monotonic() < deadline
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
-                seen[int(message.value())] += 1
+                seen[int(message.value() or b"")] += 1
         consumer.commit(asynchronous=False)
 
     with Load(cluster, topic) as load:

@@ -15,10 +15,10 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic  # the stubs of confluent_kafka.admin do not export it
 
+from barnabas.broker import log_cleaner
 from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
-from barnabas.broker import log_cleaner
 from tests.broker_process import BrokerProcess
 from tests.clients.conftest import DEADLINE, wait_for
 
@@ -269,7 +269,10 @@ def worker_pids() -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and b"barnabas.log.compaction.worker" in (entry / "cmdline").read_bytes():
+            if (
+                parent == os.getpid()
+                and b"barnabas.log.compaction.worker" in (entry / "cmdline").read_bytes()
+            ):
                 found.append(int(entry.name))
         except (OSError, ValueError):
             continue

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from barnabas.testing import EmbeddedBroker
 from barnabas.broker import log_cleaner as cleaning
+from barnabas.testing import EmbeddedBroker
 from tests.chaos.disks import SmallDisk
 from tests.clients.conftest import wait_for
 from tests.clients.test_compaction import (
@@ -71,5 +72,5 @@ def test_compaction_goes_on_when_there_is_room_again(
         assert table(read(broker, topic)) == {**expected, b"after": b"x"}
 
 
-def _reasons(uncleanable: dict[object, cleaning.Uncleanable]) -> str:
+def _reasons(uncleanable: Mapping[Any, cleaning.Uncleanable]) -> str:
     return " ".join(failure.reason for failure in list(uncleanable.values()))

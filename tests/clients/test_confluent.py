@@ -47,7 +47,7 @@ def test_a_topic_can_choose_its_own_codec(broker: EmbeddedBroker, codec: str) ->
 
 def test_keys_headers_and_timestamps_survive(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
-    headers = [("trace", b"1"), ("trace", b"2"), ("empty", None)]
+    headers: list[tuple[str, str | bytes | None]] = [("trace", b"1"), ("trace", b"2"), ("empty", None)]
     producer.produce(topic, b"value", key=b"key", headers=headers, timestamp=1_700_000_000_123, partition=0)
     producer.produce(topic, None, key=b"tombstone", partition=0)
     assert producer.flush(60) == 0
@@ -99,11 +99,11 @@ def test_a_record_larger_than_the_fetch_limits_is_still_delivered(bootstrap: str
 
 def test_a_batch_above_max_message_bytes_is_refused(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(configs={"max.message.bytes": "1000"})
-    failures: list[int] = []
+    failures: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    producer.produce(topic, b"x" * 5000, on_delivery=lambda error, _: failures.append(error.code()))
+    producer.produce(topic, b"x" * 5000, on_delivery=lambda error, _: failures.append(error))
     producer.flush(60)
-    assert failures == [KafkaError.MSG_SIZE_TOO_LARGE]
+    assert [error and error.code() for error in failures] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
 
 def test_an_idempotent_producer_writes_each_record_once(bootstrap: str, topic: str) -> None:

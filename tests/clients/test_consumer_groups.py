@@ -167,7 +167,7 @@ def kind_of(broker: EmbeddedBroker, group: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # it must outlive its answer
     listed = admin.list_consumer_groups().result(60)
     assert not listed.errors, listed.errors
-    kinds = {one.group_id: one.type.name.lower() for one in listed.valid}
+    kinds: dict[str, str] = {one.group_id: one.type.name.lower() for one in listed.valid}
     return kinds[group]
 
 

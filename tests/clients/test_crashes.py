@@ -79,13 +79,15 @@ def test_acknowledged_records_survive_kill_9_under_load(tmp_path: Path, fsync: s
 
 
 def test_the_leader_epoch_rises_with_every_start(tmp_path: Path) -> None:
-    epochs = []
+    epochs: list[int] = []
     broker = BrokerProcess(tmp_path)
     for end in (broker.kill, broker.stop, broker.stop):
         broker.start()
         produce(broker.bootstrap_servers, "epochs", [b"v"])
         message = consume(broker.bootstrap_servers, "epochs", 1, start=len(epochs))[0]
-        epochs.append(message.leader_epoch())
+        epoch = message.leader_epoch()
+        assert epoch is not None
+        epochs.append(epoch)
         end()
     assert epochs == sorted(set(epochs))
 

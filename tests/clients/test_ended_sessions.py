@@ -1,14 +1,18 @@
-"""A password that was changed, and a user that was deleted: what becomes of the connections of real clients."""
+"""Connections of real clients whose credential is changed, removed or withdrawn."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -18,7 +22,8 @@ from confluent_kafka.admin import (
 from barnabas.cluster.deltas import ConfigsChanged
 from barnabas.cluster.image import ResourceType
 from barnabas.testing import EmbeddedBroker
-from tests.sasl_broker import PASSWORD, USER, add_user, commit, login, sasl_settings
+from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey
+from tests.sasl_broker import PASSWORD, USER, add_user, commit, login, plain_users, sasl_settings
 
 ENDS = "barnabas.credential.change.ends.sessions"
 MECHANISM = "SCRAM-SHA-512"
@@ -57,9 +62,9 @@ def end_sessions(broker: EmbeddedBroker) -> None:
 class Client:
     """A producer that says what it was told."""
 
-    def __init__(self, broker: EmbeddedBroker, user: str) -> None:
+    def __init__(self, broker: EmbeddedBroker, user: str, credential: dict[str, str] | None = None) -> None:
         self.refused = False
-        settings = {"bootstrap.servers": broker.bootstrap_servers, **login(MECHANISM, user)}
+        settings = {"bootstrap.servers": broker.bootstrap_servers, **(credential or login(MECHANISM, user))}
         self._producer = Producer({**settings, "error_cb": self._failed})
 
     def _failed(self, error: KafkaError) -> None:
@@ -72,7 +77,12 @@ class Client:
         assert written == [None]
 
     def until_refused(self) -> None:
-        until(lambda: bool(self._producer.poll(0.05) or self.refused))
+        """Wait for a refused login: the end of a connection alone also calls back, before the broker has removed it."""
+        until(self._is_refused)
+
+    def _is_refused(self) -> bool:
+        self._producer.poll(0.05)
+        return self.refused
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -111,3 +121,107 @@ def test_a_session_ends_with_its_credential_if_that_is_wanted(broker: EmbeddedBr
     assert broker.broker.sockets.connections.closed["credential"]
     bob.write()
     assert not bob.refused
+
+
+def set_plain_users(broker: EmbeddedBroker, **passwords: str) -> None:
+    """As `kafka-configs --entity-type brokers --entity-name 0 --alter` does it."""
+    entry = ConfigEntry(
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+        plain_users(passwords),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    node = str(broker.broker.config.node_id)
+    change = ConfigResource(ConfigResource.Type.BROKER, node, incremental_configs=[entry])
+    asking = admin(broker)
+    for future in asking.incremental_alter_configs([change]).values():
+        future.result(DEADLINE)
+
+
+def test_sessions_of_plain_end_when_their_jaas_entry_changes(broker: EmbeddedBroker) -> None:
+    end_sessions(broker)
+    set_plain_users(broker, alice="old", bob="same")
+    alice = Client(broker, USER, login("PLAIN", USER, "old"))
+    bob = Client(broker, "bob", login("PLAIN", "bob", "same"))
+    alice.write()
+    bob.write()
+
+    set_plain_users(broker, alice="new", bob="same")
+
+    alice.until_refused()
+    assert USER not in names(broker)
+    assert "bob" in names(broker)
+    bob.write()
+    Client(broker, USER, login("PLAIN", USER, "new")).write()
+
+
+def test_a_session_of_plain_outlives_its_jaas_entry_by_default(broker: EmbeddedBroker) -> None:
+    set_plain_users(broker, alice="old")
+    alice = Client(broker, USER, login("PLAIN", USER, "old"))
+    alice.write()
+
+    set_plain_users(broker, alice="new")
+
+    alice.write()
+    assert not alice.refused
+
+
+@contextmanager
+def trusting(provider: IdentityProvider, **settings: str) -> Iterator[EmbeddedBroker]:
+    """A broker that takes tokens of this provider, and ends sessions."""
+    with provider.serving():
+        settings = sasl_settings(
+            ("OAUTHBEARER",),
+            **{
+                "sasl.oauthbearer.jwks.endpoint.url": f"{provider.address}/keys",
+                "sasl.oauthbearer.expected.issuer": ISSUER,
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
+                ENDS: "true",
+                **settings,
+            },
+        )
+        with EmbeddedBroker(settings) as running:
+            yield running
+
+
+def with_token_of(provider: IdentityProvider, name: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": name,
+        "sasl.oauthbearer.client.secret": provider.clients[name],
+        "sasl.oauthbearer.token.endpoint.url": f"{provider.address}/token",
+    }
+
+
+def test_sessions_of_oauthbearer_end_when_the_provider_withdraws_the_key() -> None:
+    provider = IdentityProvider()
+    with trusting(provider, **{"sasl.oauthbearer.jwks.endpoint.refresh.ms": "200"}) as running:
+        alice = Client(running, USER, with_token_of(provider, USER))
+        alice.write()
+        provider.keys.append(SigningKey("second"))
+        fetches = provider.fetches
+        until(lambda: provider.fetches > fetches + 1)
+        assert USER in names(running)
+
+        del provider.keys[0]
+
+        alice.until_refused()
+        assert USER not in names(running)
+
+
+def test_sessions_of_a_withdrawn_key_end_when_a_login_has_the_keys_fetched() -> None:
+    provider = IdentityProvider()
+    provider.clients["bob"] = "his-client-secret"
+    with trusting(provider, **{"sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "1"}) as running:
+        alice = Client(running, USER, with_token_of(provider, USER))
+        alice.write()
+        provider.keys = [SigningKey("second")]
+
+        bob = Client(running, "bob", with_token_of(provider, "bob"))
+        bob.write()
+
+        alice.until_refused()
+        assert USER not in names(running)
+        bob.write()
+        assert not bob.refused

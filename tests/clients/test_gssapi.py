@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.common.clock import SystemClock
 from barnabas.config.setting import ConfigError
+from barnabas.security.authn.kerberos_names import parse_rules
+from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
+from barnabas.security.authn.sasl.login import AuthenticationFailedError, Done
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import TOOL_FLAGS, free_port, run_tool
 from tests.kafka_jars import requires_java
@@ -156,14 +160,55 @@ def test_a_principal_that_no_rule_is_about_is_refused(
 
 
 def test_tokens_that_are_no_tickets_are_refused(kdc: Kdc) -> None:
-    from barnabas.security.authn.kerberos_names import parse_rules
-    from barnabas.security.authn.sasl.login import AuthenticationFailedError
-    from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
-
     acceptor = Acceptor(str(kdc.keytab("broker")), f"kafka/localhost@{REALM}", parse_rules(["DEFAULT"]))
     for token in (b"", b"x", b"\x60\x82" + bytes(500)):
         with pytest.raises(AuthenticationFailedError):
             GssapiExchange(acceptor).step(token)
+
+
+def authenticated(kdc: Kdc, exchange: GssapiExchange, monkeypatch: pytest.MonkeyPatch) -> Done:
+    """The end of an exchange with the library of a client whose ticket the KDC has just issued."""
+    import gssapi
+
+    monkeypatch.setenv("KRB5CCNAME", "MEMORY:test-ticket-end")
+    name = gssapi.Name(f"alice@{REALM}", gssapi.NameType.kerberos_principal)
+    credentials = gssapi.Credentials(
+        name=name, usage="initiate", store={"client_keytab": str(kdc.keytab("alice"))}
+    )
+    target = gssapi.Name("kafka@localhost", gssapi.NameType.hostbased_service)
+    client = gssapi.SecurityContext(name=target, creds=credentials, usage="initiate")
+    answer = exchange.step(client.step())
+    while not client.complete:
+        answer = exchange.step(client.step(answer.message) or b"")
+    choice = client.wrap(b"\x01\0\0\0", False).message
+    done = exchange.step(choice if client.unwrap(answer.message).message else b"")
+    assert isinstance(done, Done)
+    return done
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_session_ends_with_its_ticket_if_that_is_wanted(
+    kdc: Kdc, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    acceptor = Acceptor(str(kdc.keytab("broker")), f"kafka/localhost@{REALM}", parse_rules(["DEFAULT"]))
+    clock = SystemClock()
+    now = clock.now_ms()
+
+    done = authenticated(kdc, GssapiExchange(acceptor, clock.now_ms if ends else None), monkeypatch)
+
+    assert done.principal.name == "alice"
+    if ends:
+        assert done.expires_ms is not None
+        assert now + 60_000 < done.expires_ms < now + 25 * 3_600_000
+    else:
+        assert done.expires_ms is None
+
+
+@requires_java
+def test_java_clients_work_where_sessions_end_with_the_ticket(kdc: Kdc, tmp_path: Path) -> None:
+    with EmbeddedBroker(settings(kdc, **{"barnabas.credential.change.ends.sessions": "true"})) as running:
+        code, said = list_topics(kdc, running, tmp_path)
+        assert code == 0, said
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def fill(bootstrap: str) -> None:
             {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True}
         )
         for number in range(300):
-            headers = [("n", b"%d" % number)]
+            headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % number)]
             producer.produce(PLAIN, b"%d " % number * 100, key=codec, headers=headers, partition=number % 2)
         assert producer.flush(60) == 0
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "linger.ms": 0})

@@ -12,10 +12,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cluster.image import PartitionState, TopicState
 from barnabas.common.errors import ErrorCode
+from barnabas.common.types import new_uuid
 from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import new_uuid
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 from tests.network.extremes import Steps, ask, sparing

@@ -6,18 +6,25 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from barnabas.broker.security.mechanisms import load_authenticator
+from barnabas.cluster.deltas import AclsChanged
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.ldap import Ldap, authenticator, escaped
+from barnabas.security.authn.sasl.login import Done
+from barnabas.security.authn.sasl.plain import PlainExchange
+from barnabas.security.authz.acls import AclBinding, PatternType, Permission
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.programs import find
-from tests.sasl_broker import login, sasl_settings
+from tests.sasl_broker import commit, login, sasl_settings
 
 SUFFIX = "dc=example,dc=com"
 USER_DN = f"uid={{}},{SUFFIX}"
@@ -107,10 +114,56 @@ def test_clients_log_in_with_passwords_of_an_ldap_server(options: Path) -> None:
         assert known.list_topics(timeout=60).brokers
 
         errors: list[KafkaError] = []
-        wrong = {**login("PLAIN", "alice", "wrong"), "error_cb": errors.append}
+        wrong: dict[str, Any] = {**login("PLAIN", "alice", "wrong"), "error_cb": errors.append}
         unknown = AdminClient({"bootstrap.servers": running.bootstrap_servers, **wrong})
         while not any(error.code() == KafkaError._AUTHENTICATION for error in errors):
             unknown.poll(0.1)
+
+
+NAMES = ["alice", "ALICE", " Alice ", "\uff41lice"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_ldap_takes_for_a_user_is_that_user(options: Path, name: str) -> None:
+    """Otherwise ALICE would evade a DENY for alice."""
+    exchange = PlainExchange(load_authenticator("ldap", str(options)))
+
+    done = exchange.step(f"\0{name}\0her secret".encode())
+
+    assert isinstance(done, Done)
+    assert done.principal == Principal("User", "alice")
+
+
+def test_the_name_may_be_kept_as_the_client_sends_it(options: Path, tmp_path: Path) -> None:
+    keeping = tmp_path / "ldap.properties"
+    keeping.write_text(options.read_text() + "principal.case=keep\n")
+    done = PlainExchange(load_authenticator("ldap", str(keeping))).step(b"\0ALICE\0her secret")
+
+    assert isinstance(done, Done)
+    assert done.principal == Principal("User", "ALICE")
+
+
+def test_a_denial_for_a_user_counts_whatever_case_it_writes_its_name_in(options: Path) -> None:
+    settings = sasl_settings(
+        ("PLAIN",),
+        **{
+            "listener.name.sasl_plaintext.plain.barnabas.plain.authenticator": "ldap",
+            "listener.name.sasl_plaintext.plain.barnabas.plain.authenticator.config": str(options),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        },
+    )
+    with EmbeddedBroker(settings) as running:
+        topic = (ResourceType.TOPIC, "secret", PatternType.LITERAL)
+        everyone = AclBinding(*topic, "User:*", "*", Operation.DESCRIBE, Permission.ALLOW)
+        alice = AclBinding(*topic, "User:alice", "*", Operation.DESCRIBE, Permission.DENY)
+        commit(running, [AclsChanged(added=(everyone, alice))])
+        for name in ("alice", "ALICE"):
+            chosen = login("PLAIN", name, "her secret")
+            admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **chosen})
+            error = admin.list_topics("secret", timeout=60).topics["secret"].error
+            assert error is not None
+            assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, name
 
 
 def test_a_server_that_does_not_answer_lets_nobody_in() -> None:

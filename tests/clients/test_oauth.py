@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError, Producer
 from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.parsing import parse_security
-from barnabas.config.setting import ConfigError
 from barnabas.common.safe_logging import line_limit
+from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import TOOL_FLAGS, run_tool
 from tests.clients.conftest import consume, produce
@@ -74,7 +74,9 @@ def by_endpoint(provider: IdentityProvider, secret: str = "her-client-secret") -
 
 
 def test_librdkafka_gets_its_token_from_the_provider(bootstrap: str, provider: IdentityProvider) -> None:
-    settings = {name.replace(".", "_"): value for name, value in by_endpoint(provider).items()}
+    settings: dict[str, Any] = {
+        name.replace(".", "_"): value for name, value in by_endpoint(provider).items()
+    }
     topic = f"rd-{uuid.uuid4()}"
 
     produce(bootstrap, topic, [b"one"], **settings)

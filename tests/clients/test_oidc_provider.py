@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_librdkafka_logs_in_with_a_token_of_an_openid_provider(issuer: str) -> N
         "sasl.oauthbearer.expected.issuer": issuer,
         "sasl.oauthbearer.expected.audience": "urn:barnabas",
     }
-    client = {
+    client: dict[str, Any] = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauthbearer_method": "oidc",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Producer
 
@@ -94,5 +94,5 @@ def test_brokers_change_to_a_secure_listener_one_after_the_other() -> None:
     assert secured.written > 0
 
 
-def all_in_sync(brokers: list[EmbeddedBroker]) -> bool:
+def all_in_sync(brokers: Sequence[EmbeddedBroker]) -> bool:
     return all(len(state.isr) == 3 for broker in brokers for _, _, state in broker.broker.image.partitions())

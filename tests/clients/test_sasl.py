@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -14,14 +15,22 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
+from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import line_limit
+from barnabas.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume, produce
+from tests.clients.raw import RawConnection
 from tests.kafka_jars import requires_java
 from tests.sasl_broker import (
     MECHANISMS,
     PASSWORD,
+    PLAIN_USERS,
     USER,
     add_user,
     java_login,
@@ -48,7 +57,7 @@ def bootstrap(secured: EmbeddedBroker) -> str:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_librdkafka_writes_and_reads(bootstrap: str, mechanism: str) -> None:
-    settings = {name.replace(".", "_"): value for name, value in login(mechanism).items()}
+    settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in login(mechanism).items()}
     topic = f"rd-{uuid.uuid4()}"
 
     produce(bootstrap, topic, [b"one", b"two"], **settings)
@@ -123,8 +132,8 @@ def test_who_cannot_prove_its_name_is_refused_and_no_password_is_logged(
     errors: list[KafkaError] = []
     line_limit.forget()  # of the tests before
     with caplog.at_level(logging.DEBUG):
-        settings = login(mechanism, username, password)
-        admin = AdminClient({"bootstrap.servers": bootstrap, **settings, "error_cb": errors.append})
+        settings: dict[str, Any] = {**login(mechanism, username, password), "error_cb": errors.append}
+        admin = AdminClient({"bootstrap.servers": bootstrap, **settings})
         while not any(error.code() == KafkaError._AUTHENTICATION for error in errors):
             admin.poll(0.1)
 
@@ -169,3 +178,29 @@ def test_clients_authenticate_again_and_notice_nothing() -> None:
         assert producer.flush(DEADLINE) == 0
 
     assert errors == []
+
+
+LONGEST = {"SCRAM-SHA-512": 4096, "PLAIN": 65_536}
+
+
+@pytest.mark.parametrize("mechanism", LONGEST)
+def test_a_long_message_is_refused_before_it_is_parsed(secured: EmbeddedBroker, mechanism: str) -> None:
+    name = b"x" * (LONGEST[mechanism] + 1)
+    token = b"\0" + name + b"\0secret" if mechanism == "PLAIN" else b"n,,n=" + name + b",r=abc"
+    with RawConnection(int(secured.bootstrap_servers.rpartition(":")[2])) as connection:
+        connection.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
+        answer = connection.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
+    assert isinstance(answer, SaslAuthenticateResponse)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "max.bytes" in (answer.error_message or "")
+
+
+def test_a_client_whose_name_or_password_is_as_long_as_allowed_is_let_in() -> None:
+    name, password = "n" * 4000, "p" * 65_000
+    users = f'{PLAIN_USERS[:-1]} user_long="{password}";'
+    settings = sasl_settings(**{"listener.name.sasl_plaintext.plain.sasl.jaas.config": users})
+    with EmbeddedBroker(settings) as running:
+        add_user(running, name, PASSWORD)
+        for chosen in (login("SCRAM-SHA-512", name), login("PLAIN", "long", password)):
+            admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **chosen})
+            assert admin.list_topics(timeout=DEADLINE).brokers

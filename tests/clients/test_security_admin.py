@@ -55,7 +55,7 @@ def admin(broker: EmbeddedBroker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
 
 
-def settled(futures: dict[Any, Any]) -> list[Any]:
+def settled(futures: Any) -> list[Any]:
     return [future.result(PATIENCE) for future in futures.values()]
 
 
@@ -76,12 +76,13 @@ def test_confluent_kafka_creates_describes_and_deletes_acls(
     ]
     settled(admin.create_acls(rules))
     assert len(broker.broker.image.acls) == 3
+    any_text: Any = None  # the stub says `str`; None is any name, principal and host
     everything = AclBindingFilter(
         ResourceType.ANY,
-        None,
+        any_text,
         ResourcePatternType.ANY,
-        None,
-        None,
+        any_text,
+        any_text,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )

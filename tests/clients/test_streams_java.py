@@ -34,6 +34,8 @@ pytestmark = pytest.mark.java
 
 PROGRAM = Path(__file__).parent / "java" / "WordCount.java"
 STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+TASKS = 5_000
+LONG = 600.0
 PATIENCE = 90.0  # machines that run all tests at once are slow
 
 # Failures are noticed within seconds, not within the minute that an operator would grant.
@@ -276,6 +278,8 @@ def test_counts_are_exact_when_the_coordinator_of_the_group_dies(classes: Path) 
         ):
 
             def is_everybody_at_work() -> bool:
+                for application in (first, second):
+                    assert "state ERROR" not in application.said, application.said
                 coordinator = cluster.brokers.get(coordinator_of(cluster, "moved"))
                 return (
                     coordinator in cluster.running
@@ -298,3 +302,21 @@ def coordinator_of(cluster: EmbeddedCluster, group: str) -> int:
     state = cluster.running[0].broker.image.topics.get(CONSUMER_OFFSETS)
     partition = 0 if state is None else partition_for(group, len(state.partitions))
     return cluster.leader_of(CONSUMER_OFFSETS, partition)
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(3 * LONG)
+def test_an_application_of_5000_tasks_rebalances_with_the_classic_protocol(classes: Path) -> None:
+    """Half of them read the input, half count; each member tells the others of all that it has."""
+    topics = ("lines", "words")
+    with EmbeddedBroker({**QUICK, "offsets.topic.num.partitions": "1"}) as broker:
+        broker.create_topic("lines", partitions=TASKS // 2)
+        broker.create_topic("words")
+        bootstrap = broker.bootstrap_servers
+        settings = ("group.protocol=classic", "session.timeout.ms=45000", "max.poll.interval.ms=600000")
+        with Application(classes, bootstrap, "large", topics, *settings) as first:
+            wait_for(lambda: "state RUNNING" in first.said, "the first instance", LONG)
+            with Application(classes, bootstrap, "large", topics, *settings) as second:
+                wait_for(lambda: "state RUNNING" in second.said, "the second instance", LONG)
+                wait_for(lambda: first.said.count("state RUNNING") > 1, "the first instance again", LONG)
+            assert "ERROR" not in first.said

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
+from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
-from tests.certificates import Authority
+from tests.certificates import Authority, Signed
 from tests.clients.consumers import wait_until
 from tests.kafka_jars import requires_java
 
@@ -30,10 +34,10 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def read_all(settings: dict[str, Any], topic: str, count: int) -> list[bytes]:
+def read_all(settings: dict[str, Any], topic: str, count: int) -> list[bytes | None]:
     consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    values: list[bytes] = []
+    values: list[bytes | None] = []
     try:
         while len(values) < count:
             (message,) = consumer.consume(1, SECONDS)
@@ -245,3 +249,61 @@ def test_several_listeners_speak_different_protocols(tmp_path: Path) -> None:
         producer.produce(topic, json.dumps({"over": "TLS"}).encode())
         assert producer.flush(SECONDS) == 0
         assert read_all(broker.clients.confluent, topic, 1) == [b'{"over": "TLS"}']
+
+
+def signed_in(broker: EmbeddedBroker, authority: Authority, client: Signed) -> bool:
+    """Whether librdkafka gets an answer with this certificate."""
+    errors: list[KafkaError] = []
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.ca.pem": authority.pem,
+        "ssl.certificate.pem": client.certificate_pem,
+        "ssl.key.pem": client.key_pem(),
+        "error_cb": errors.append,
+    }
+    asking = AdminClient(settings)
+    while True:
+        with contextlib.suppress(KafkaException):
+            return bool(asking.list_topics(timeout=1).brokers)
+        asking.poll(0)
+        if any(error.code() in (KafkaError._SSL, KafkaError._TRANSPORT) for error in errors):
+            return False  # with TLS 1.3 the alert comes after the client's part of the handshake
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_client_whose_certificate_is_revoked_is_refused(tmp_path: Path, kind: str) -> None:
+    authority = Authority()
+    alice, bob = authority.sign("alice"), authority.sign("bob")
+    store = tmp_path / "trusted"
+    if kind == "file":
+        store.write_text(authority.pem + authority.revoke(bob))
+    else:
+        store.mkdir()
+        (store / "ca.pem").write_text(authority.pem)
+        (store / "list.pem").write_text(authority.revoke(bob))
+        subprocess.run(["openssl", "rehash", str(store)], check=True)
+    settings = {
+        "ssl.client.auth": "required",
+        "ssl.truststore.location": str(store),
+        "listener.name.ssl.ssl.keystore.location": own_store(tmp_path, authority, "localhost", "127.0.0.1"),
+    }
+    with EmbeddedBroker(settings, security="SSL") as broker:
+        assert signed_in(broker, authority, alice)
+        assert not signed_in(broker, authority, bob)
+
+
+def test_a_revocation_list_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    authority, store = Authority(), tmp_path / "trusted.pem"
+    store.write_text(f"{authority.pem}-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n")
+    settings = {
+        "ssl.client.auth": "required",
+        "ssl.truststore.location": str(store),
+        "listener.name.ssl.ssl.keystore.location": own_store(tmp_path, authority, "localhost", "127.0.0.1"),
+    }
+
+    with (
+        pytest.raises(ConfigError, match="holds no certificate that can be read"),
+        EmbeddedBroker(settings, security="SSL"),
+    ):
+        pass

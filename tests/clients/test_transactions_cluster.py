@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, partition_for
 from barnabas.testing import EmbeddedCluster
 from tests.clients.conftest import consume, wait_for
 from tests.clients.test_transactions_confluent import end_offsets, transactional
-from tests.clients.test_transactions_crashes import COUNT, committed_offset, fill, start_worker
+from tests.clients.test_transactions_crashes import fill, start_worker, wait_for_end, wait_for_progress
 from tests.zookeeper import require_zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 NAME = "payments"
 TIMEOUT = 60.0
+PORTION = 600  # inputs, in 200 transactions
+COUNT = 4 * PORTION
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +62,34 @@ def test_a_transaction_survives_the_loss_of_its_coordinator(cluster: EmbeddedClu
     revive(cluster, coordinator)
 
 
+def output_leader(cluster: EmbeddedCluster) -> int:
+    return cluster.leader_of("output")
+
+
+def group_coordinator(cluster: EmbeddedCluster) -> int:
+    """Of the worker's group."""
+    partitions = len(cluster.running[0].broker.image.topics[CONSUMER_OFFSETS].partitions)
+    return cluster.leader_of(CONSUMER_OFFSETS, partition_for("workers-input", partitions))
+
+
+@pytest.mark.timeout(900)
 def test_each_input_is_processed_exactly_once_while_brokers_die(cluster: EmbeddedCluster) -> None:
     bootstrap = cluster.bootstrap_servers
     for name in ("input", "output"):
         cluster.create_topic(name)
-    values = fill(bootstrap, "input", COUNT)
-    worker = start_worker("confluent", bootstrap)
+    values: list[bytes] = []
+    worker = start_worker("confluent", bootstrap, COUNT)
     try:
-        for number in range(2):
-            reached = 1 + number * COUNT // 2
-            wait_for(lambda at=reached: committed_offset(bootstrap, "input") >= at, "progress", TIMEOUT)  # type: ignore[misc]
-            victim = cluster.leader_of("output")
+        for find_victim in (output_leader, group_coordinator):
+            done = len(values)
+            values += fill(bootstrap, "input", PORTION, first=done)
+            wait_for_progress(bootstrap, done + 1)
+            victim = find_victim(cluster)
             cluster.kill(victim)
+            values += fill(bootstrap, "input", PORTION, first=done + PORTION)
+            wait_for_progress(bootstrap, len(values))
             revive(cluster, victim)
-        assert worker.wait(120) == 0
+        assert wait_for_end(worker, bootstrap, COUNT) == 0
     finally:
         worker.kill()
         worker.wait()

@@ -15,8 +15,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.protocol.messages.metadata import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
 from barnabas.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -618,6 +623,56 @@ def test_a_v2_marker_may_come_twice(play: Callable[[Scenario], None]) -> None:
             assert await write_marker(wire, markers(wire, wire.topic, 0, 1, version=2)) == E.NONE
         found = await wire.fetch()
         assert found.last_stable_offset == found.high_watermark
+
+    play(scenario)
+
+
+async def offsets_partition(wire: Wire) -> int:
+    """The partition of `__consumer_offsets` that holds the group's offsets."""
+    answer = await wire.send(MetadataRequest(topics=[MetadataRequestTopic(name=CONSUMER_OFFSETS)]), 9)
+    return partition_for(wire.group, len(answer.topics[0].partitions))
+
+
+@pytest.mark.usefixtures("as_broker")
+@pytest.mark.parametrize("late_commit", [True, False])
+def test_a_late_v2_marker_does_not_end_the_offset_commits_of_the_next_transaction(
+    play: Callable[[Scenario], None], late_commit: bool
+) -> None:
+    async def scenario(wire: Wire) -> None:
+        await wire.init()
+        assert await commit(wire, wire.group, 10, 5) == E.NONE
+        late = markers(wire, CONSUMER_OFFSETS, await offsets_partition(wire), wire.epoch + 1, version=2)
+        late.markers[0].transaction_result = late_commit
+        assert await wire.end(True, 5) == E.NONE
+        assert await write_marker(wire, late) == E.NONE  # sent again, and nothing is open
+        assert await commit(wire, wire.group, 20, 5) == E.NONE
+        assert await write_marker(wire, late) == E.INVALID_PRODUCER_EPOCH
+        assert await committed(wire, wire.group) == (10, E.NONE)
+        assert await committed(wire, wire.group, stable=True) == (-1, E.UNSTABLE_OFFSET_COMMIT)
+        assert await wire.end(not late_commit, 5) == E.NONE
+        assert await committed(wire, wire.group, stable=True) == (10 if late_commit else 20, E.NONE)
+        assert await write_marker(wire, late) == E.INVALID_PRODUCER_EPOCH  # older than the last transaction
+
+    play(scenario)
+
+
+@pytest.mark.usefixtures("as_broker")
+def test_a_v1_marker_ends_offset_commits_of_its_own_epoch(play: Callable[[Scenario], None]) -> None:
+    async def scenario(wire: Wire) -> None:
+        await wire.init()
+        offsets = AddOffsetsToTxnRequest(
+            transactional_id=wire.name,
+            producer_id=wire.producer_id,
+            producer_epoch=wire.epoch,
+            group_id=wire.group,
+        )
+        assert (await wire.send(offsets, 3)).error_code == E.NONE
+        assert await commit(wire, wire.group, 10, 3) == E.NONE
+        marker = markers(wire, CONSUMER_OFFSETS, await offsets_partition(wire), wire.epoch)
+        marker.markers[0].transaction_result = True
+        for version in (1, 2):  # as coordinators send it that know no transaction version, and as others do
+            assert await write_marker(wire, marker, version) == E.NONE
+        assert await committed(wire, wire.group, stable=True) == (10, E.NONE)
 
     play(scenario)
 

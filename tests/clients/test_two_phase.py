@@ -13,12 +13,12 @@ from barnabas.client.producing.batch_producer import TransactionalBatchProducer
 from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
 from barnabas.client.producing.transactional import Transactions
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from barnabas.common.types import TopicPartition
 from tests.spark.sink.reading import read_committed
 
 SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}

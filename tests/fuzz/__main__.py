@@ -1,13 +1,19 @@
-"""`python -m tests.fuzz --frames 1000000 --seed 7 [--minutes 60] [--corpus DIR] [--listener sasl --stage before]`"""
+"""`python -m tests.fuzz --frames 1000000 --seed 7 [--minutes 60] [--corpus DIR] [--listener sasl --stage before]`
+
+Of the ports that speak something else than Kafka's protocol: `python -m tests.fuzz --port registry --minutes 5`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz.findings import Findings, summary
+from tests.fuzz.ports.process import PORTS
+from tests.fuzz.ports.running import PortRun
 from tests.fuzz.running import Run
 from tests.fuzz.variants import AFTER, BEFORE, LISTENERS, chosen
 
@@ -27,7 +33,10 @@ def main() -> int:
     parser.add_argument(
         "--stage", choices=(BEFORE, AFTER), help="only before or after the client has authenticated"
     )
+    parser.add_argument("--port", choices=(*PORTS, "all"), help="a port of HTTP, syslog or statsd instead")
     asked = parser.parse_args()
+    if asked.port is not None:
+        return _fuzz_ports(PORTS if asked.port == "all" else (asked.port,), asked)
     variants = chosen(asked.listener, asked.stage)
     if not variants:
         parser.error("on plaintext nobody authenticates: there is nothing before that")
@@ -43,6 +52,14 @@ def main() -> int:
     for line in summary(run.findings):
         sys.stdout.write(f"{line}\n")
     return 1 if run.findings.failures else 0
+
+
+def _fuzz_ports(ports: Sequence[str], asked: argparse.Namespace) -> int:
+    _tell(f"seed {asked.seed}")
+    found = [PortRun(port, asked.seed, _tell).run(asked.frames, asked.minutes * 60) for port in ports]
+    for findings in found:
+        sys.stdout.writelines(f"{line}\n" for line in findings.summary())
+    return 1 if any(findings.failures for findings in found) else 0
 
 
 class _Progress:

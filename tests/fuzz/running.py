@@ -84,6 +84,7 @@ class Run:
         self._vandal = Vandal(self._source, self._new_frame)
         turns = [variant for variant in variants for _ in range(TURNS[variant])]
         self._source.shuffle(turns)
+        self._names = set(map(str, variants))
         self._turns = cycle(turns)
         self._variant = variants[0]
         self._folder = folder
@@ -138,16 +139,19 @@ class Run:
     # -- frames -------------------------------------------------------------------------------------
 
     def run(self, frames: int, seconds: float = float("inf"), *, replay: bool = True) -> Findings:
-        """What is known first, each alone; then whatever the seed says."""
+        """What is known first, each alone; then whatever the seed says, until each variant has had a turn at least."""
         if replay:
             self.replay()
         deadline = time.monotonic() + seconds
-        while self.findings.frames < frames and time.monotonic() < deadline:
+        while self.findings.frames < frames and (time.monotonic() < deadline or not self._all_had_turns()):
             self.step()
             self.progress()
         self.judge()
         self.end_life()
         return self.findings
+
+    def _all_had_turns(self) -> bool:
+        return set(self.findings.by_variant) == self._names
 
     def replay(self) -> None:
         """Send the seeds and the corpus, each frame alone."""

@@ -49,7 +49,7 @@ def consume(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
-            found.append(message.value())
+            found.append(message.value() or b"")
     consumer.close()
     return found
 
@@ -79,7 +79,7 @@ def test_topics_are_replicated_and_real_clients_work(cluster: EmbeddedCluster) -
 def test_any_broker_of_the_cluster_creates_topics(cluster: EmbeddedCluster) -> None:
     for broker in cluster.brokers.values():
         name = broker.create_topic(f"made-by-{broker.port}")
-        until(lambda name=name: all(name in other.broker.image.topics for other in cluster.running))
+        until(lambda name=name: all(name in other.broker.image.topics for other in cluster.running))  # type: ignore[misc]
         assert len({other.broker.image.topics[name].topic_id for other in cluster.running}) == 1
 
 

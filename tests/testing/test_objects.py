@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from barnabas.testing.objects import Fault, MemoryObjectStore
-from simulation.loop import VirtualLoop
 from barnabas.tiering.stores.store import MissingObjectError, StoreDeniedError, StoreUnavailableError
+from simulation.loop import VirtualLoop
 from tests.tiering.stores import pieces
 
 

@@ -68,13 +68,13 @@ def test_rules_are_listed_by_what_they_decide_and_removed_as_they_were_made(
     ("arguments", "words"),
     [
         (("allow", "alice", "read", "--topic", "x"), "User:alice"),
-        (("allow", "User:alice", "reed", "--topic", "x"), "no operation"),
-        (("allow", "User:alice", "read"), "say on what"),
-        (("allow", "User:alice", "write", "--group", "x"), "nothing that is done with a group"),
-        (("allow", "User:alice", "read", "--topic", "x", "--host", "example.org"), "is no address"),
+        (("allow", "User:alice", "reed", "--topic", "x"), "not a valid operation"),
+        (("allow", "User:alice", "read"), "a resource is required"),
+        (("allow", "User:alice", "write", "--group", "x"), "is not an operation on group"),
+        (("allow", "User:alice", "read", "--topic", "x", "--host", "example.org"), "is not a valid host"),
         (("list", "--topic", "x", "--group", "y"), "not both"),
-        (("explain", "User:alice", "all", "x"), "one operation"),
-        (("explain", "User:alice", "read", "x", "--kind", "queue"), "is none of"),
+        (("explain", "User:alice", "all", "x"), "exactly one operation"),
+        (("explain", "User:alice", "read", "x", "--kind", "queue"), "is not one of"),
         (("explain", "User:alice", "read"), "say which topic"),
     ],
 )
@@ -102,12 +102,12 @@ def test_a_decision_is_explained_by_the_rule_behind_it(cli: Cli) -> None:
     )
     assert explained("User:bob", "write", "orders.eu") == (
         False,
-        "rules are about this resource, and none of them allows it",
+        "ACLs exist for this resource, and none of them allows it",
     )
-    assert "no rule is about this group" in explained("User:bob", "read", "g", "--kind", "group")[1]
+    assert "no ACL matches this group" in explained("User:bob", "read", "g", "--kind", "group")[1]
     assert explained("User:root", "alter", "--kind", "cluster") == (
         True,
-        "it is one of super.users, who may do everything",
+        "it is one of super.users, which are allowed everything",
     )
     assert "denied: " in cli.ok("acls", "explain", "User:bob", "write", "orders.eu").err
 

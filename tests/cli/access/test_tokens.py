@@ -50,7 +50,7 @@ def test_a_token_is_made_listed_renewed_and_ended(
 
 def test_refusals_say_what_to_do(cli: Cli, alice: list[str]) -> None:
     assert "log in as a user" in cli("tokens", "create").err
-    assert "no such token" in cli("tokens", "renew", "AAAA", *alice).err
+    assert "unknown token" in cli("tokens", "renew", "AAAA", *alice).err
     assert "base64" in cli("tokens", "expire", "what?", *alice).err
     assert cli("tokens", "create", "--lifetime", "long", *alice).code == 2
     assert cli("tokens", "create", "--owner", "bob", *alice).code == 2

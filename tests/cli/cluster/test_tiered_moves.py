@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.move_sizes import size_of_moves
-from barnabas.log.log import Log
 from barnabas.common.types import TopicPartition
+from barnabas.log.log import Log
 from tests.cli.conftest import Cli
 from tests.replication.brokers import Brokers
 from tests.replication.test_tiered_replicas import create, log_of, produce, until_tiered

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.client.status import STATUS_TOPIC, Part, Status
-from barnabas.connect.orders import LocalFolder, ControlFiles
+from barnabas.connect.orders import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 

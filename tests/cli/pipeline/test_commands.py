@@ -36,7 +36,7 @@ def test_broken_yaml_ends_a_run_before_spark_starts(cli: Cli, tmp_path: Path) ->
     (tmp_path / "x" / "barnabas.yml").write_text("quality: [\n")
     ended = cli("pipeline", "run", str(tmp_path / "x"))
     assert ended.code == 1
-    assert "this is no YAML" in ended.err.splitlines()[0]
+    assert "invalid YAML" in ended.err.splitlines()[0]
     assert not (tmp_path / "x" / "storage").exists()
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 
-from examples.demo.pipelines import SHORT_LIVED
 from barnabas.pipelines.library.enrich import generator as enrich
 from barnabas.pipelines.library.logs import generator as logs
 from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.warehouse import generator as warehouse
+from examples.demo.pipelines import SHORT_LIVED
 from tests.cli.conftest import Cli
 from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.library.test_logs import Expected, letters_in, written
@@ -111,7 +111,7 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
     assert enriched == orders
     expected = Expected(stored_in(cli.bootstrap, "app.logs"))
     found = written(benches["logs"]), letters_in(benches["logs"])
-    assert tuple(map(len, found)) == (len(expected.entries), len(expected.letters))
+    assert (len(found[0]), len(found[1])) == (len(expected.entries), len(expected.letters))
     # A minute is written when it is closed.
     services = benches["operations"].latest("operations.services").values()
     assert 0 < sum(row["reports"] for row in services) <= RECORDS

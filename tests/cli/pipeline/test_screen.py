@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from barnabas.cli.main import app
+from barnabas.cli.main import make_app
 from barnabas.cli.pipeline.run import _Screen, last_words
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.running.progress import FlowProgress
@@ -34,7 +34,7 @@ def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
     with _Screen(read_pipeline(tmp_path)) as screen:
         screen.show([FlowProgress("traffic", rows=1_500, late=37)])
         screen.end("stopped")
-    shown = CliRunner().invoke(app, ["pipeline", "status", str(tmp_path)]).output
+    shown = CliRunner().invoke(make_app(), ["pipeline", "status", str(tmp_path)]).output
     assert [line.split()[-1] for line in shown.splitlines()[:2]] == ["LATE", "37"]
 
 

@@ -27,7 +27,7 @@ def test_records_without_a_value_for_the_filter_are_counted(cli: Cli, topic: str
     cli.ok("produce", topic, "-p", "0", stdin=ORDERS + "no json\n")
     found = cli.ok("consume", topic, "-s", "beginning", "-e", "--where", "record.value.amount > 10")
     assert "1 records could not be evaluated and do not match" in found.err
-    assert "no JSON object" in found.err
+    assert "not a JSON object" in found.err
 
 
 def test_a_filter_that_is_none_is_refused_with_its_column(cli: Cli, topic: str) -> None:

@@ -87,7 +87,7 @@ def test_several_topics_are_read_together(cli: Cli, topic: str, new_name: Callab
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--from", "yesterday"), "no place to start"),
+        (("--from", "yesterday"), "not a valid start position"),
         (("--format", "%q"), "%q means nothing"),
     ],
 )

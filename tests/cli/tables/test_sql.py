@@ -85,7 +85,7 @@ def test_explain_says_what_was_read(cli: Cli, orders: str) -> None:
 
 def test_what_cannot_be_asked_is_refused_in_a_sentence(cli: Cli, orders: str, tmp_path: Path) -> None:
     for query, says in (
-        ("selec", "this is no query over topics: syntax error"),
+        ("selec", "not a query over topics: syntax error"),
         ("select * from nothing", "nothing"),
         ("select * from read_csv('/etc/passwd')", "Permission Error"),
     ):
@@ -94,4 +94,4 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(cli: Cli, orders: str, tm
         assert says in refused.err
         assert "Traceback" not in refused.err
     refused = cli("sql", "select * from orders", "--data", str(tmp_path / "nothing"))
-    assert (refused.code, "is no folder" in refused.err) == (1, True)
+    assert (refused.code, "is not a folder" in refused.err) == (1, True)

@@ -1,0 +1,60 @@
+"""`barnabas snapshot`: what a snapshot keeps stays in the store until it is deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.tiering.conftest import RECORDS, Tiered, until
+
+
+@pytest.fixture(scope="module")
+def topic(tiered: Tiered) -> str:
+    return tiered.topic()
+
+
+def test_what_a_snapshot_keeps_outlives_its_topic_until_the_snapshot_is_deleted(
+    cli: Cli, tiered: Tiered
+) -> None:
+    topic = tiered.topic()
+    store = ("--store", tiered.url)
+    made = cli.ok("snapshot", "create", "friday", "--topics", topic, *store, "-o", "json").json
+    assert (made["state"], made["topics"], made["partitions"]) == ("complete", [topic], 1)
+    segments = tiered.segments(topic)
+    assert made["bytes"] > 1000 * RECORDS / 3
+    (listed,) = cli.ok("snapshot", "list", *store, "-o", "json").json
+    assert listed["name"] == "friday"
+    assert "friday" in cli.ok("snapshot", "list", *store).out
+    cli.ok("topics", "delete", topic, "--yes")
+    until(lambda: b'"deleted"' in tiered.manifest(topic).read_bytes(), "the topic is deleted in the store")
+    assert tiered.segments(topic) == segments
+    assert "Deleted the snapshot friday." in cli.ok("snapshot", "delete", "friday", *store, "--yes").err
+    assert tiered.segments(topic) == []
+    assert "There are no snapshots." in cli.ok("snapshot", "list", *store).err
+
+
+def test_copying_goes_on_after_a_snapshot(cli: Cli, tiered: Tiered, topic: str) -> None:
+    before = len(tiered.segments(topic))
+    cli.ok("snapshot", "create", "all", "--store", tiered.url)
+    tiered.produce(topic)
+    until(lambda: len(tiered.segments(topic)) > before + 1, "copying goes on")
+    cli.ok("snapshot", "delete", "all", "--store", tiered.url, "--yes")
+
+
+def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_path: Path) -> None:
+    create = ("snapshot", "create", "twice", "--topics", topic)
+    cli.ok(*create, "--store", tiered.url)
+    refusals = {
+        "there is a snapshot twice already": (*create, "--store", tiered.url),
+        "there is no snapshot never": ("snapshot", "delete", "never", "--yes", "--store", tiered.url),
+        "a snapshot's name has up to": ("snapshot", "create", "a/b", "--store", tiered.url),
+        "it is empty": (*create, "--store", f"file://{tmp_path}"),
+        "UNKNOWN_TOPIC": ("snapshot", "create", "x", "--topics", "no-such-topic", "--store", tiered.url),
+    }
+    for said, arguments in refusals.items():
+        ended = cli(*arguments)
+        assert (ended.code, said in ended.err) == (1, True), ended
+    assert cli("snapshot", "list", "--store", "history").code == 2
+    cli.ok("snapshot", "delete", "twice", "--store", tiered.url, "--yes")

@@ -1,0 +1,128 @@
+"""`barnabas tier status`: both tiers of each partition, in offsets and bytes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from barnabas.cli.tiering.status import totals_of
+from barnabas.client.tiers import PartitionTiers
+from barnabas.common.types import TopicPartition
+from tests.cli.conftest import Cli
+from tests.cli.tiering.conftest import RECORDS, Tiered, until
+
+PLACE = TopicPartition("t", 0)
+
+
+def test_where_the_records_of_tiered_topics_lie_is_shown(cli: Cli, tiered: Tiered) -> None:
+    plain, topic = tiered.broker.create_topic(), tiered.topic(partitions=2)
+    facts = cli.ok("tier", "status", "-o", "json").json
+    assert plain not in {row["topic"] for row in facts["partitions"]}
+    assert facts["totals"]["topics"] >= 1
+    for index, row in enumerate(each for each in facts["partitions"] if each["topic"] == topic):
+        (base,) = tiered.local_segments(topic, index)
+        assert row == {
+            "topic": topic,
+            "partition": index,
+            "leader": 1,
+            "log_start": 0,
+            "local_start": base,
+            "tiered_end": base,
+            "end": RECORDS,
+            "local_bytes": row["local_bytes"],
+            "pending_records": RECORDS - base,
+            "pending_bytes": row["local_bytes"],
+            "copying": row["copying"],
+        }
+        copying = row["copying"]
+        assert copying["remote_bytes"] > 1000 * base
+        assert copying["remote_segments"] == len(tiered.segments(topic, index))
+        assert (copying["pending_bytes"], copying["pending_segments"], copying["error"]) == (0, 0, None)
+        assert (copying["garbage_bytes"], copying["whole"]) == (0, False)
+        assert row["local_bytes"] > 1000 * (RECORDS - base)
+    shown = cli.ok("tier", "status", topic)
+    assert "TIERED END" in shown.out
+    assert "2 partitions of 1 topic:" in shown.out
+    assert "1.0 GiB" in shown.out
+
+
+def test_a_topic_that_is_not_tiered_or_not_there_is_said_to_be_so(cli: Cli, tiered: Tiered) -> None:
+    plain = tiered.broker.create_topic()
+    refused = cli("tier", "status", plain)
+    assert refused.code == 1
+    assert f"Topic {plain} is not tiered" in refused.err
+    assert cli("tier", "status", "no-such-topic").code == 1
+
+
+@pytest.mark.parametrize(
+    ("local_start", "tiered_end", "records", "size"),
+    [(0, 0, 10, 700), (4, 4, 6, 700), (4, 6, 4, None), (4, 10, 0, 0)],
+)
+def test_bytes_to_be_copied_are_told_only_where_they_are_known(
+    local_start: int, tiered_end: int, records: int, size: int | None
+) -> None:
+    tiers = PartitionTiers(PLACE, 1, 0, local_start, tiered_end, 10, 700)
+    assert (tiers.pending_records, tiers.pending_bytes) == (records, size)
+
+
+def test_a_partition_without_a_leader_is_counted_as_offline() -> None:
+    totals = totals_of([PartitionTiers(PLACE, -1), PartitionTiers(PLACE, 1, 0, 0, 4, 10, 700)])
+    assert totals == {
+        "topics": 1,
+        "partitions": 2,
+        "offline": 1,
+        "local_bytes": 700,
+        "remote_bytes": 0,
+        "lag_bytes": 0,
+        "failing": 0,
+        "pending_records": 6,
+        "pending_bytes": None,
+    }
+
+
+def test_the_cache_of_each_broker_is_told(cli: Cli, tiered: Tiered) -> None:
+    topic = tiered.topic()
+    tiered.read(topic)
+    (told,) = cli.ok("tier", "status", topic, "-o", "json").json["brokers"]
+    assert told["broker"] == 1
+    assert told["cache_disk_bytes"] + told["cache_memory_bytes"] > 1_000_000
+    assert told["cache_limit_bytes"] == 1 << 30
+    assert told["cache_misses"] >= 1
+    assert told["store_reads"] >= 1
+    assert (told["error"], told["store_down"], told["downloads_waiting"]) == (None, False, 0)
+
+
+def test_what_went_wrong_with_copying_is_told_since_when_and_no_longer_once_it_is_over(
+    cli: Cli, tiered: Tiered
+) -> None:
+    topic = tiered.topic()
+    folder = tiered.manifest(topic).parent
+    before = folder.stat().st_mode
+    started_ms = time.time_ns() // 1_000_000
+
+    def row() -> dict[str, Any]:
+        found: dict[str, Any] = cli.ok("tier", "status", topic, "-o", "json").json["partitions"][0]
+        return found
+
+    tiered.manifest(topic).rename(folder / "away")
+    (folder / "manifest").mkdir()  # whatever its rights: no file can take its place
+    try:
+        tiered.produce(topic)
+        until(lambda: row()["copying"]["error"], "copying fails")
+        failing = row()
+        assert failing["copying"]["state"] == "paused"
+        assert started_ms <= failing["copying"]["error_since_ms"] <= time.time_ns() // 1_000_000
+        assert failing["copying"]["pending_segments"] >= 1
+        assert failing["copying"]["pending_bytes"] >= 1_000_000
+        shown = cli.ok("tier", "status", topic).out
+        assert "what is wrong:" in shown
+        assert f"{topic}-0, since 20" in shown
+        assert "are copied)" in shown
+    finally:
+        (folder / "manifest").rmdir()
+        (folder / "away").rename(folder / "manifest")
+    assert folder.stat().st_mode == before
+    until(lambda: not row()["copying"]["error"] and not row()["copying"]["pending_bytes"], "copying goes on")
+    assert "what is wrong" not in cli.ok("tier", "status", topic).out

@@ -1,0 +1,39 @@
+"""Tests that were skipped for want of a program are counted at the end of a run, with the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+
+
+def last_lines(*arguments: str, **environment: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=TESTS.parent,
+        env={**os.environ, "CI": "", **environment},
+    )
+    return done.stdout.splitlines()[-3:]
+
+
+def test_a_run_without_programs_says_how_many_tests_it_skipped() -> None:
+    files = [str(TESTS / "clients" / "test_kcat.py"), str(TESTS / "test_apache_kafka.py")]
+    *_, line, summary = last_lines("-n", "2", *files, PATH="/nowhere", KAFKA_LIBS="/nowhere")
+    skipped = re.search(r"(\d+) skipped", summary)
+    assert skipped is not None, summary
+    assert int(skipped[1]) > 3
+    reason = "tests were skipped because programs are missing here; to run them: make java programs"
+    assert line == f"{skipped[1]} {reason}"
+
+
+def test_a_run_that_skips_nothing_says_nothing() -> None:
+    found = last_lines("-n", "0", str(TESTS / "test_durations.py"))
+    assert not any("skipped" in line for line in found)
