@@ -1,4 +1,5 @@
-"""The gate on the hot path: what a produce and a fetch request cost the broker, against commit `BASE`.
+"""The gate on the hot path and on the start: what a produce and a fetch request cost the broker, against commit `BASE`,
+and what it costs until it is ready (starting.py).
 
     make gate                           # side by side with that commit, on an idle machine
     python -m benchmarks.gate --quick   # what CI runs besides the count of instructions
@@ -25,7 +26,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from statistics import median
@@ -34,6 +35,7 @@ from benchmarks.floors.calibration import microseconds_per_request
 from benchmarks.gate_loads import LOADS, Load
 from benchmarks.loads import client
 from benchmarks.session import NO_FSYNC, Session
+from benchmarks.starting import Start, measure_start
 from benchmarks.subjects.brokers import Broker, barnabas
 from tests.kafka_jars import PROJECT_ROOT
 
@@ -65,6 +67,12 @@ CPU_BASELINE: dict[str, tuple[float, float]] = {
 USER_ALLOWED = {"produce": 0.7, "fetch": 0.8}
 CPU_ALLOWED = 0.95
 CPU_ALLOWED_ON_A_BUSY_MACHINE = 1.15
+
+# Limits of a start, by version of Python: a few per cent above its cost. In 1b1e095 it was 987 modules, 5.39 million
+# instructions, and 2.65 times the memory of `import asyncio, ssl`.
+START_ALLOWED: dict[tuple[int, int], Start] = {
+    (3, 11): Start(modules=785, instructions=4_520_000, memory=2.36),
+}
 
 ROUNDS = 9
 _API = {load.name: load.api for load in LOADS}
@@ -105,6 +113,22 @@ def excess_instructions() -> list[str]:
         f"{ALLOWED[_API[name]]} x the baseline of {instructions:.0f} and {calls:.1f} are allowed"
         for name, (instructions, calls) in baseline.items()
         if max(counted[name][0] / instructions, counted[name][1] / calls) > ALLOWED[_API[name]]
+    ]
+
+
+def excess_start() -> list[str]:
+    """What a start takes more than is allowed, in words; nothing where this Python has no limits."""
+    allowed = START_ALLOWED.get(sys.version_info[:2])
+    return [] if allowed is None else _exceeding(measure_start(), allowed)
+
+
+def _exceeding(start: Start, allowed: Start) -> list[str]:
+    limits = asdict(allowed)
+    return [
+        f"a start takes {value:,} {name}, {limits[name]:,} are allowed: is something imported needlessly? "
+        "See `python -X importtime -m barnabas serve`"
+        for name, value in asdict(start).items()
+        if value > limits[name]
     ]
 
 
@@ -210,7 +234,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     loads = [load for load in LOADS if load.name in options.loads]
-    failures = excess_instructions()
+    failures = excess_instructions() + excess_start()
     for name, (instructions, calls) in count_instructions().items():
         print(f"{name}: {instructions:.1f} instructions, {calls:.1f} calls into C")
     with tempfile.TemporaryDirectory() as folder:

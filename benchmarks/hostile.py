@@ -12,12 +12,14 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from barnabas.common.errors import ErrorCode
+from barnabas.handlers.telemetry.subscriptions import DEFAULT_INTERVAL_MS, Wanted
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.cluster import (
@@ -27,8 +29,10 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.telemetry import PushTelemetryRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -41,7 +45,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.protocol.schema import Message, Struct
 from barnabas.records.batch import MAGIC, BatchHeader, write_crc
 from barnabas.records.builder import assemble_batch
-from barnabas.records.compression import Codec
+from barnabas.records.compression import Codec, compress
 from barnabas.records.varints import varint
 from benchmarks.loads import pinged
 from benchmarks.subjects.brokers import barnabas
@@ -288,6 +292,37 @@ def metrics(node: Node) -> str:
             sock.close()
 
 
+def telemetry(node: Node) -> str:
+    """Two million empty points, for the subscription that a client has where there is none."""
+    instance, points = bytes(15) + b"\x2a", b"\x0a\x00" * 2_000_000
+    for number in (5, 2, 2, 1):  # a gauge, a metric, a scope, a resource
+        points = bytes([number << 3 | 2]) + _unsigned_varint(len(points)) + points
+    request = PushTelemetryRequest(
+        client_instance_id=instance,
+        subscription_id=Wanted((), DEFAULT_INTERVAL_MS).subscription_id(instance),
+        compression_type=Codec.ZSTD,
+        metrics=compress(Codec.ZSTD, points),
+    )
+    return node.ask(request, 0)
+
+
+def joins(node: Node) -> str:
+    """Fourteen members that name a quarter of a million topics each."""
+    number = ((1 << 20) - 100) // 4
+    metadata = struct.pack(">hi", 1, number) + b"\0\x02ab" * number + bytes(8)
+    request = JoinGroupRequest(
+        group_id="hostile",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=5_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    node.ask(FindCoordinatorRequest(coordinator_keys=["hostile"], key_type=0), 4)  # which makes its topic
+    time.sleep(1)
+    with ThreadPoolExecutor(14) as threads:
+        return "; ".join(sorted(set(threads.map(lambda _: node.ask(request, 3), range(14)))))
+
+
 ROWS: dict[str, Callable[[Node], str]] = {
     "1 five million headers": headers_bomb,
     "2 a pattern that backtracks": pattern,
@@ -300,6 +335,8 @@ ROWS: dict[str, Callable[[Node], str]] = {
     "9 forged log lines": forged_lines,
     "10 empty gzip members": gzip_members,
     "11 /metrics unread": metrics,
+    "12 two million points": telemetry,
+    "13 names of topics": joins,
 }
 
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition, new_uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
-from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.batch import CRC_START
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition, new_uuid
 
 ROUNDS = 5
 BATCHES = 4000

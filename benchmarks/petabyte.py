@@ -16,7 +16,7 @@ import msgspec
 from barnabas.config.definitions import BROKER, TOPIC
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import SegmentEntry
-from barnabas.tiering.objects.manifest_changes import MOST_ENTRIES, PAGE_ENTRIES
+from barnabas.tiering.objects.manifest_changes import MAX_ENTRIES, PAGE_ENTRIES
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES
 from barnabas.tiering.stores.obstore_store import PART_BYTES
 
@@ -51,20 +51,20 @@ class Petabyte:
     @property
     def pages_of_partition(self) -> int:
         """Above so many entries, the oldest thousand become a page."""
-        return ceil(max(0, self.entries_of_partition - MOST_ENTRIES) / PAGE_ENTRIES)
+        return ceil(max(0, self.entries_of_partition - MAX_ENTRIES) / PAGE_ENTRIES)
 
     @property
     def manifest_bytes(self) -> int:
         """At its largest."""
-        return min(self.entries_of_partition, MOST_ENTRIES) * entry_bytes()
+        return min(self.entries_of_partition, MAX_ENTRIES) * entry_bytes()
 
     @property
     def manifests_written(self) -> int:
         """Bytes: a manifest is written whole with each segment, and has half of its entries on average, until there are
         pages; then three quarters."""
-        while_growing = min(self.entries_of_partition, MOST_ENTRIES)
+        while_growing = min(self.entries_of_partition, MAX_ENTRIES)
         behind = self.entries_of_partition - while_growing
-        mean_behind = MOST_ENTRIES - PAGE_ENTRIES / 2
+        mean_behind = MAX_ENTRIES - PAGE_ENTRIES / 2
         return int(self.partitions * entry_bytes() * (while_growing**2 / 2 + behind * mean_behind))
 
     @property
@@ -89,7 +89,7 @@ class Petabyte:
     @property
     def memory(self) -> int:
         """Of all leaders together, with the entries in their manifests, but not in pages."""
-        return self.partitions * min(self.entries_of_partition, MOST_ENTRIES) * entry_memory()
+        return self.partitions * min(self.entries_of_partition, MAX_ENTRIES) * entry_memory()
 
     @property
     def tail(self) -> int:

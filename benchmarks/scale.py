@@ -14,13 +14,12 @@ from typing import TypeVar
 
 from barnabas.client.placement.planning import Site, rebalance
 from barnabas.cluster.deltas import BrokerStored, Delta, TopicCreated, apply
-from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
+from barnabas.cluster.snapshots import Entry, image_from_snapshot, snapshot_of
 from barnabas.cluster.zookeeper.layout import decode_entry, encode_entry
-from barnabas.controller import brokers as decisions
-from barnabas.controller.decision import Policy
 from barnabas.common.types import TopicPartition, new_uuid
+from barnabas.controller import brokers as decisions
+from barnabas.controller.decision import ControllerPolicy
 
 SIZES = (1_000, 10_000, 50_000)
 BROKERS = 5
@@ -85,7 +84,7 @@ def replicas(index: int) -> tuple[int, ...]:
 
 
 def fence(image: MetadataImage) -> list[Delta]:
-    deltas, _ = decisions.fence(image, 1, Policy())
+    deltas, _ = decisions.fence(image, 1, ControllerPolicy())
     return deltas
 
 

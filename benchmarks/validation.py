@@ -14,18 +14,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import topic_log_config
-from barnabas.common.files import LocalFileSystem
-from barnabas.log.dirs.placement import create_log
 from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records import walking
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.common.types import TopicPartition
 
 BATCH_BYTES = 16 * 1024
 SIZES = (100, 1000)

@@ -9,6 +9,7 @@ import asyncio
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.groups import ask_coordinator
 from barnabas.client.producer import Producer
+from barnabas.common.cooperative import pieces
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -16,7 +17,6 @@ from barnabas.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from barnabas.common.cooperative import pieces
 
 _TOPICS_AT_ONCE = 100
 _TOPICS_OF_A_GROUP = 4

@@ -13,6 +13,7 @@ import json
 import time
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.common.types import uuid_to_text
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.share import (
     AcknowledgementBatch,
@@ -24,7 +25,6 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.common.types import uuid_to_text
 
 _GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator's key types
 _ACCEPT = 1

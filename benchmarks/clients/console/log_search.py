@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from barnabas.client.cluster import Client
+from barnabas.common.types import TopicPartition
+from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.lines import rows_of
 from barnabas.services.console.logs.query import Wanted, read_text
-from barnabas.services.console.logs.store import StoreSettings
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, Columns
-from barnabas.common.types import TopicPartition
+from barnabas.services.console.logs.store import StoreSettings
 
 PIECE, PIECES = 8192, 16
 DAY_MS = 86_400_000
@@ -48,9 +48,9 @@ def _line(chance: random.Random) -> bytes:
     ).encode()
 
 
-def columns_of(lines: list[bytes], host: bytes, first: int, times: list[int]) -> Columns:
+def columns_of(lines: list[bytes], host: bytes, first: int, times: list[int]) -> RecordColumns:
     headers = [{"key": "host", "value": host}, {"key": "path", "value": b"/var/log/shop.log"}]
-    return Columns(
+    return RecordColumns(
         len(lines),
         {
             "offset": pa.array(np.arange(first, first + len(lines))),

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, with_client
 from barnabas.cli.records.consume import Plan, consume_plan
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

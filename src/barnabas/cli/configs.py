@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, parse_settings
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    parse_settings,
+    with_client,
+)
 from barnabas.cli.output import show_definitions, show_done, show_rows
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

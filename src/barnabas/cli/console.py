@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli import companion as companions
-from barnabas.cli.options import command_security
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, command_security
 from barnabas.cli.output import show_done
 
 if TYPE_CHECKING:
@@ -178,8 +177,8 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
 
 def check_exposure(listen: Address, config: Path | None, option: str) -> None:
     """Before a broker is started: what the console itself would refuse."""
+    from barnabas.common.addresses import is_loopback
     from barnabas.services.console.access.gates import ExposedConsoleError
-    from barnabas.network.exposure import is_loopback
 
     if config is None and not is_loopback(listen.host):
         raise typer.BadParameter(str(ExposedConsoleError(str(listen))), param_hint=option)

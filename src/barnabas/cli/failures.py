@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from barnabas.cli.cluster.zookeeper import NothingToAdoptError
+from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
 from barnabas.cli.tiering.stores import TierError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
@@ -13,12 +13,12 @@ from barnabas.client.placement.planning import NoPlanError
 from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.zookeeper.process import NoZooKeeperError
 from barnabas.cluster.zookeeper.types import ZooKeeperError
-from barnabas.config.setting import ConfigError
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.services.ingest.agent import IngestError
+from barnabas.config.setting import ConfigError
 from barnabas.log.dirs.log_dir import FolderInUseError
-from barnabas.spark.errors import PipelineError
 from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.services.ingest.agent import IngestError
+from barnabas.spark.errors import PipelineError
 from barnabas.tables.errors import TableError
 from barnabas.tiering.stores.store import StoreError
 

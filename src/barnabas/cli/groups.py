@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Yes,
+    complete_topic,
+    confirm,
+    with_client,
+)
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.group_details import GroupDetails, OffsetReset
-    from barnabas.client.group_details import Rebalance
+    from barnabas.client.group_details import GroupDetails, OffsetReset, Rebalance
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+from types import ModuleType
 from typing import Any
+
 import typer
 from typer.core import TyperGroup
-from barnabas.cli.options import add_to_commands
 
-import os
-import sys
-
-import typer
-
-from barnabas.cli import audit, configs, console, groups, perf, registry, serve, topics, transactions
-from barnabas.cli.access import acls, quotas, tokens, users
-from barnabas.cli.cluster import commands as cluster
-from barnabas.cli.cluster import zookeeper
-from barnabas.cli.connect import commands as connect
-from barnabas.cli.ingest import commands as ingest
-from barnabas.cli.log import commands as log
-from barnabas.cli.mirror import commands as mirror
-from barnabas.cli.options import Output, OutputFormat
+from barnabas.cli.options import Output, OutputFormat, add_to_commands
 from barnabas.cli.output import show_json
-from barnabas.cli.pipeline import commands as pipeline
-from barnabas.cli.queue import commands as queue
-from barnabas.cli.records import consume, produce
-from barnabas.cli.tables import sql
-from barnabas.cli.tiering import commands as tier
-from barnabas.cli.tiering import snapshots
-
 
 # -- The command group at the top: turns expected errors into messages and exit codes ------------------
 
@@ -70,52 +52,44 @@ def _report(error: Exception) -> int | None:
     return code
 
 
-
 EPILOG = (
     "First steps: `barnabas serve --data ./data`, then in another window "
     "`echo hello | barnabas produce greetings` and `barnabas consume greetings --from beginning --exit-at-end`."
 )
 
-app = typer.Typer(
-    name="barnabas",
-    cls=FriendlyGroup,
-    help="Barnabas: a Kafka that installs with pip.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # rich would double the time that --help takes
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-app.command("serve")(serve.serve)
-app.command("produce")(produce.produce)
-app.command("consume")(consume.consume)
-app.command("sql")(sql.sql)
-app.add_typer(topics.app, name="topics")
-app.add_typer(groups.app, name="groups")
-app.add_typer(queue.app, name="queue")
-app.add_typer(configs.app, name="configs")
-app.add_typer(log.app, name="log")
-app.add_typer(perf.app, name="perf")
-app.add_typer(transactions.app, name="transactions")
-app.add_typer(users.app, name="users")
-app.add_typer(acls.app, name="acls")
-app.add_typer(quotas.app, name="quotas")
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(registry.app, name="registry")
-app.add_typer(console.app, name="console")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(tier.app, name="tier")
-app.add_typer(snapshots.app, name="snapshot")
-app.add_typer(audit.app, name="audit")
-app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(ingest.app, name="ingest")
-app.add_typer(mirror.app, name="mirror")
-app.add_typer(connect.app, name="connect")
-app.add_typer(zookeeper.app, name="zookeeper")
+# Name -> module of `barnabas.cli`. A command has a function of its name there, a group an `app`.
+COMMANDS = {
+    "serve": "serve",
+    "produce": "records.produce",
+    "consume": "records.consume",
+    "sql": "tables.sql",
+}
+GROUPS = {
+    "topics": "topics",
+    "groups": "groups",
+    "queue": "queue.commands",
+    "configs": "configs",
+    "log": "log.commands",
+    "perf": "perf",
+    "transactions": "transactions",
+    "users": "access.users",
+    "acls": "access.acls",
+    "quotas": "access.quotas",
+    "tokens": "access.tokens",
+    "registry": "registry",
+    "console": "console",
+    "cluster": "cluster.commands",
+    "tier": "tiering.commands",
+    "snapshot": "tiering.snapshots",
+    "audit": "audit",
+    "pipeline": "pipeline.commands",
+    "ingest": "ingest.commands",
+    "mirror": "mirror.commands",
+    "connect": "connect.commands",
+    "zookeeper": "cluster.zookeeper",
+}
 
 
-@app.command()
 def version(output: Output = OutputFormat.TABLE) -> None:
     """Show which Barnabas this is."""
     import platform
@@ -129,24 +103,36 @@ def version(output: Output = OutputFormat.TABLE) -> None:
         print(f"barnabas {facts['version']} (Python {facts['python']}, {facts['system']})")
 
 
+def make_app(asked: str = "") -> typer.Typer:
+    """All commands, or only the one that was asked for: the others take 0.1 s to import and to build."""
+    app = typer.Typer(
+        name="barnabas",
+        cls=FriendlyGroup,
+        help="Barnabas: a Kafka that installs with pip.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # rich would double the time that --help takes
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    names = [asked] if asked in COMMANDS or asked in GROUPS else [*COMMANDS, *GROUPS]
+    for name in names:
+        if name in COMMANDS:
+            app.command(name)(getattr(_module(COMMANDS[name]), name))
+        else:
+            app.add_typer(_module(GROUPS[name]).app, name=name)
+    app.command("version")(version)  # with a single command typer would expect no name
+    return app
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"barnabas.cli.{name}")
+
+
 def main() -> None:
-    if "_BARNABAS_COMPLETE" not in os.environ:
-        leave_out_others(app, sys.argv[1:])
-    app(prog_name="barnabas")
-
-
-def leave_out_others(whole: typer.Typer, arguments: list[str]) -> None:
-    """To make the options of all hundred commands takes 0.1 s: those of the command that is asked for will do."""
-    name = arguments[0] if arguments else ""
-    groups = [each for each in whole.registered_groups if each.name == name]
-    commands = [each for each in whole.registered_commands if each.name == name]
-    if groups or commands:
-        whole.registered_groups = groups
-        # With a single command typer would want no name.
-        whole.registered_commands = [
-            *commands,
-            *(each for each in whole.registered_commands if each.name is None),
-        ]
+    is_completion = "_BARNABAS_COMPLETE" in os.environ
+    asked = sys.argv[1] if len(sys.argv) > 1 and not is_completion else ""
+    make_app(asked)(prog_name="barnabas")
 
 
 if __name__ == "__main__":

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from typer.core import TyperOption
-
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
-import typer
-from typing import TYPE_CHECKING
-
+from contextvars import ContextVar
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperOption
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.security.settings import Security
 
 
-# -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it 
+# -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it
 
 OPTION = "--command-config"
 VARIABLE = "BARNABAS_COMMAND_CONFIG"
@@ -50,8 +44,7 @@ def command_config() -> Path | None:
 
 def command_security() -> Security:
     """SecuritySettingError, which names the setting, for what is wrong in the file."""
-    from barnabas.client.security.parsing import parse_security
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.client.security.parsing import parse_security, read_properties
 
     file = command_config()
     return parse_security({} if file is None else read_properties(OPTION, file), references=True)
@@ -72,9 +65,6 @@ def _option() -> TyperOption:
 
 def _remember(context: Any, option: Any, value: str | None) -> None:
     _file.set(value)
-
-
-
 
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -142,12 +132,11 @@ def confirm(question: str, yes: bool) -> None:
         typer.confirm(question, abort=True, err=True)
 
 
-
 # -- A client for the length of one command, or of one completion --------------------------------------
 
 T = TypeVar("T")
 
-PATIENCE = 30.0  # seconds for one call with all its attempts: longer, and a person thinks the command hangs
+TIMEOUT = 30.0  # seconds for one call with all its attempts: longer, and a person thinks the command hangs
 COMPLETION_TIMEOUT = 1.0
 
 
@@ -164,7 +153,7 @@ async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
     try:
         security = command_security()
-        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=PATIENCE, security=security)
+        client = Client(bootstrap, client_id="barnabas-cli", total_timeout=TIMEOUT, security=security)
     except SecuritySettingError:
         raise
     except ValueError as error:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-from typing import TYPE_CHECKING
-
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.cli.options import OutputFormat
 
@@ -18,7 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-# -- A progress bar on standard error: only where a person looks, and only when it takes long enough to matter 
+# -- A progress bar on standard error: only where a person looks, and only when it takes long enough to matter
+
 
 class Progress:
     """`total` None shows how much so far; a number shows how much is left."""
@@ -61,7 +58,6 @@ class Progress:
             console=Console(stderr=True),
             transient=True,
         )
-
 
 
 Row = Mapping[str, Any]

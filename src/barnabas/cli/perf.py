@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
-from barnabas.cli.output import show_json, size
-from barnabas.cli.output import Progress
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    complete_topic,
+    with_client,
+)
+from barnabas.cli.output import Progress, show_json, size
 from barnabas.cli.records.produce import Acks, Compression
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,7 +70,6 @@ class Latencies:
         }
         figures |= {"mean": self.mean, "max": self.largest}
         return {name: round(seconds * 1000, 3) for name, seconds in figures.items()}
-
 
 
 app = typer.Typer(help="Measure how fast a broker is.", no_args_is_help=True)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from barnabas.cli import companion as companions
-from barnabas.cli.options import command_security
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, command_security
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
     from barnabas.security.tls.settings import Tls
+    from barnabas.web.server import WebLimits
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
 
@@ -52,6 +55,55 @@ def run_registry(
             help="Speak https: a properties file with ssl.keystore.location, ... as a listener of a broker has them.",
         ),
     ] = None,
+    peers: Annotated[
+        str,
+        typer.Option(
+            "--peers",
+            metavar="URL,...",
+            help="Registries of other makers (Confluent, Karapace) in the group: requests, with clients' credentials, "
+            "are forwarded to them when they lead. Registries of this kind need not be listed.",
+        ),
+    ] = "",
+    connections: Annotated[
+        int, typer.Option("--connections", min=1, help="HTTP connections at once.")
+    ] = 1000,
+    incomplete_per_address: Annotated[
+        int,
+        typer.Option(
+            "--incomplete-per-address",
+            min=0,
+            help="Connections of one address whose request is incomplete; 0: half of --connections.",
+        ),
+    ] = 0,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="An address or network that --incomplete-per-address does not apply to; may be repeated.",
+        ),
+    ] = None,
+    body_timeout: Annotated[
+        str, typer.Option("--body-timeout", metavar="TIME", help="For the whole body of a request.")
+    ] = "60s",
+    body_rate: Annotated[
+        int, typer.Option("--body-rate", min=1, help="Bytes per second of a body, on average, at least.")
+    ] = 1024,
+    is_open: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Serve everybody, although the brokers know clients by certificates.",
+        ),
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=VALUE",
+            help="A bound on the work of one schema, such as max-steps=400000 (docs/registry.md). Repeatable.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[
         bool,
@@ -70,12 +122,15 @@ def run_registry(
       barnabas registry run --listen 0.0.0.0:8081 --advertised registry1:8081 --bootstrap-server kafka1:9092
 
       barnabas registry run --listen 0.0.0.0:8081 --tls registry-tls.properties
+
+      barnabas registry run --peers http://karapace1:8081,http://karapace2:8081
     """
-    from barnabas.web.process import run
     from barnabas.services.registry.server import RegistryServer, RegistrySettings
+    from barnabas.web.process import run
 
     check_registry()
     log_to_stderr()
+    _set_limits(limit or [])
     security = command_security()
     if companion:
         bootstrap, security = read_greeting()
@@ -86,25 +141,80 @@ def run_registry(
         None if advertised is None else address(advertised, "--advertised"),
         topic,
         group,
-        None if tls is None else _tls(tls),
+        None if tls is None else _tls(tls)[0],
+        check_peers(peers, "--peers"),
+        **({} if tls is None else _tls(tls)[1]),
+        is_open=is_open,
+        http=_limits(connections, incomplete_per_address, trusted_proxy or [], body_timeout, body_rate),
     )
-    run(lambda: RegistryServer(settings), _announce, with_parent=companion)
+    made: list[RegistryServer] = []
+
+    def make() -> RegistryServer:
+        made.append(RegistryServer(settings, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+        return made[0]
+
+    run(make, _announce, with_parent=companion)
+    if made[0].is_dead:  # a supervisor starts it again
+        raise typer.Exit(1)
 
 
-async def beside(broker: Broker, listen: str, config: Path | None, tls: Path | None = None) -> Companion:
-    """The registry as a companion of a broker."""
+async def beside(broker: Broker, options: Sequence[str], config: Path | None) -> Companion:
+    """The registry as a companion of a broker; `options` are those of `registry run`."""
     from barnabas.services.registry.needs import needed_acls
 
+    if _is_known_by_certificate(broker, config) and not _knows_clients(options):
+        from barnabas.services.registry.access import OpenRegistryError
+
+        raise OpenRegistryError
     user = f"barnabas-registry-{broker.config['node.id']}"
-    arguments = ["registry", "run", "--listen", listen, *([] if tls is None else ["--tls", str(tls)])]
+    arguments = ["registry", "run", *options]
     return await companion_of_broker(broker, "schema registry", user, arguments, needed_acls(user), config)
 
 
+def _is_known_by_certificate(broker: Broker, config: Path | None) -> bool:
+    """Whether the broker knows the registry, and so its clients, by certificates."""
+    from barnabas.client.security.parsing import parse_security, read_properties
+
+    if config is not None:
+        security = parse_security(read_properties("its configuration", config))
+        return security.sasl is None and security.tls is not None and security.tls.certificate is not None
+    listener = broker.config.listeners[0]
+    asks = broker.config.of_listener(listener.name, "ssl.client.auth") != "none"
+    return bool(listener.security_protocol == "SSL" and asks)
+
+
+def _knows_clients(options: Sequence[str]) -> bool:
+    if "--tls" in options:
+        path = Path(options[options.index("--tls") + 1])
+        return "--open" in options or bool(_tls(path)[1]["client_auth"] == "required")
+    return "--open" in options
+
+
+def _set_limits(texts: Sequence[str]) -> None:
+    from barnabas.services.registry.limits import InvalidLimitError, limits
+
+    for text in texts:
+        try:
+            limits.set(text)
+        except InvalidLimitError as error:
+            raise typer.BadParameter(str(error), param_hint="--limit") from None
+
+
+def check_peers(text: str, option: str) -> frozenset[str]:
+    from barnabas.services.registry.peers import InvalidPeerError, parse_peers
+
+    try:
+        return parse_peers(text)
+    except InvalidPeerError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
 def check_registry() -> None:
-    check_installed("schema registry", "registry", ("avro", "uvicorn", "google.protobuf"))
+    check_installed("schema registry", "registry", ("fastavro", "uvicorn", "google.protobuf"))
 
 
-def _tls(path: Path) -> Tls:
+def _tls(path: Path) -> tuple[Tls, dict[str, Any]]:
+    """The certificate, and the settings about those of clients."""
     from barnabas.client.security.parsing import read_properties
     from barnabas.config.setting import ConfigError
     from barnabas.security.authn.credentials import SecuritySettingError
@@ -112,11 +222,31 @@ def _tls(path: Path) -> Tls:
     from barnabas.security.tls.settings import parse_tls
 
     try:
-        found = parse_tls(read_properties("--tls", path))
-        https_context("the schema registry", found)  # before anything is started
-        return found
+        properties = read_properties("--tls", path)
+        found, client_auth = parse_tls(properties), properties.get("ssl.client.auth", "none")
+        https_context("the schema registry", found, client_auth)  # before anything is started
+        rules = properties.get("ssl.principal.mapping.rules", "DEFAULT")
+        return found, {"client_auth": client_auth, "mapping_rules": rules}
     except (SecuritySettingError, ConfigError) as error:
         raise typer.BadParameter(str(error), param_hint="--tls") from None
+
+
+def _limits(
+    connections: int, incomplete_per_address: int, proxies: list[str], body_timeout: str, body_rate: int
+) -> WebLimits:
+    from barnabas.common.durations import seconds_of
+    from barnabas.web.server import WebLimits, parse_networks
+
+    try:
+        return WebLimits(
+            connections=connections,
+            incomplete_per_address=incomplete_per_address,
+            body_seconds=seconds_of(body_timeout),
+            body_rate=body_rate,
+            trusted_proxies=parse_networks(proxies),
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _announce(url: str) -> None:

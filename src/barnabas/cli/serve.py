@@ -93,6 +93,28 @@ def serve(
             "--registry-tls", metavar="FILE", help="Its clients speak https (`barnabas registry run --tls`)."
         ),
     ] = None,
+    registry_peers: Annotated[
+        str | None,
+        typer.Option(
+            "--registry-peers",
+            metavar="URL,...",
+            help="Registries of other makers that may lead (`barnabas registry run --peers`).",
+        ),
+    ] = None,
+    registry_open: Annotated[
+        bool,
+        typer.Option(
+            "--registry-open", help="It serves everybody, beside listeners that know clients by certificates."
+        ),
+    ] = False,
+    registry_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--registry-limit",
+            metavar="NAME=VALUE",
+            help="A bound on the work of a schema (`barnabas registry run --limit`).",
+        ),
+    ] = None,
     console: Annotated[
         str | None,
         typer.Option("--console", metavar="HOST:PORT", help="Run the web console, too, and listen there."),
@@ -135,26 +157,53 @@ def serve(
     _log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    from barnabas.broker.main import run  # slow to import: settings are checked before
-
+    run = _import_broker()  # slow: settings are checked before
     companions = []
     if registry is not None:
-        companions.append(_registry(registry, registry_config, registry_tls))
+        options = {"--tls": registry_tls, "--peers": registry_peers}
+        given_options = [text for name, value in options.items() if value for text in (name, str(value))]
+        given_options += ["--open"] if registry_open else []
+        given_options += [text for limit in registry_limit or () for text in ("--limit", limit)]
+        companions.append(_registry(registry, registry_config, given_options))
     if console is not None:
         companions.append(_console(console, console_config))
     run(broker_config, partial(_announce, users=users), companions)
 
 
+def _import_broker() -> Callable[..., None]:
+    """Without the garbage collector, which would take a tenth of the time: what is imported stays."""
+    import gc
+
+    _import_msgspec()
+    gc.disable()
+    from barnabas.broker.main import run
+
+    gc.freeze()
+    gc.enable()
+    return run
+
+
+def _import_msgspec() -> None:
+    """Without typing_extensions, which it takes where that is installed: 7 MB for names that `typing` has, too."""
+    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so that importing it fails
+    try:
+        import msgspec  # noqa: F401 - for the modules that import it later
+    finally:
+        del sys.modules["typing_extensions"]
+
+
 MakeCompanion = Callable[["Broker"], Awaitable["Companion"]]
 
 
-def _registry(listen: str, config: Path | None, tls: Path | None) -> MakeCompanion:
+def _registry(listen: str, config: Path | None, options: list[str]) -> MakeCompanion:
     from barnabas.cli.companion import address
     from barnabas.cli.registry import beside, check_registry
 
     check_registry()
     address(listen, "--registry")
-    return partial(beside, listen=listen, config=config, tls=tls)
+    return partial(beside, options=["--listen", listen, *options], config=config)
 
 
 def _console(listen: str, config: Path | None) -> MakeCompanion:

@@ -14,11 +14,12 @@ from barnabas.cli.options import (
     OutputFormat,
     Settings,
     Yes,
+    complete_topic,
     confirm,
     parse_settings,
+    with_client,
 )
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm, with_client
 from barnabas.cli.output import show_done, show_json, show_rows, show_table
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

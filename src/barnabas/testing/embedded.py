@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # where `barnabas.tls.auto` puts it
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 60.0  # a machine that runs many tests at once is slow
+STOP_TIMEOUT = 60.0
 NOT_RUNNING = "the broker is not running: use it in a `with` block, or call start()"
 
 # What a test wants: speed instead of safety from power cuts, and no waiting for members that never come.

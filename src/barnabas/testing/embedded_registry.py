@@ -11,17 +11,25 @@ if TYPE_CHECKING:
     from barnabas.client.security.settings import Security
     from barnabas.services.registry.server import RegistryServer
 
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 60.0
 
 
 class EmbeddedRegistry:
     """Ready when the constructor returns."""
 
-    def __init__(self, bootstrap: str, security: Security, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        security: Security,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        peers: frozenset[str] = frozenset(),
+    ) -> None:
         self._thread = LoopThread("barnabas registry")
         try:
-            self._server = self._thread.run(_start(bootstrap, security, Address(host, port)), START_TIMEOUT)
+            started = _start(bootstrap, security, Address(host, port), peers)
+            self._server = self._thread.run(started, START_TIMEOUT)
         except BaseException:
             self._thread.close()
             raise
@@ -41,9 +49,11 @@ class EmbeddedRegistry:
             self._thread.close()
 
 
-async def _start(bootstrap: str, security: Security, listen: Address) -> RegistryServer:
+async def _start(
+    bootstrap: str, security: Security, listen: Address, peers: frozenset[str]
+) -> RegistryServer:
     from barnabas.services.registry.server import RegistryServer, RegistrySettings
 
-    server = RegistryServer(RegistrySettings(bootstrap, security, listen))
+    server = RegistryServer(RegistrySettings(bootstrap, security, listen, peers=peers))
     await server.start()
     return server

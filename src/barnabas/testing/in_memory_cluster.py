@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from barnabas.cluster.deltas import Delta, apply
-from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.image import EMPTY_IMAGE, NO_CONTROLLER, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
+from barnabas.cluster.snapshots import Entry
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.common.errors import ErrorCode, KafkaError
 

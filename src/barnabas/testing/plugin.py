@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.testing.embedded import EmbeddedBroker
 
 MARKER = "barnabas_topic"
-LONGEST_NAME = 200  # Kafka allows 249; the rest is for what makes the name unique
+MAX_NAME = 200  # Kafka allows 249; the rest is for what makes the name unique
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,5 +66,5 @@ def barnabas_topic(barnabas: EmbeddedBroker, request: pytest.FixtureRequest) -> 
 
 def _topic_name(test_name: str, broker: EmbeddedBroker) -> str:
     """The test's name, so that logs and files say whose topic it is, and a number."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", test_name).strip("-.")[:LONGEST_NAME]
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", test_name).strip("-.")[:MAX_NAME]
     return f"{readable or 'topic'}-{broker.next_number()}"

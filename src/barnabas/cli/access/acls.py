@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm, with_client
 from barnabas.cli.output import count, show_done, show_json, show_rows
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.access.acls import Pattern
@@ -141,8 +140,8 @@ def _add(
     cluster: bool,
     hosts: list[str] | None,
 ) -> None:
-    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
+    from barnabas.client.access import acls as words
     from barnabas.security.authz.acls import Permission
 
     with usage():
@@ -179,8 +178,8 @@ def list_acls(
 
       barnabas acls list --topic orders.eu
     """
-    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
+    from barnabas.client.access import acls as words
 
     rules = with_client(
         bootstrap, lambda client: acls.describe_acls(client, _selected(principal, topics, groups))
@@ -227,8 +226,8 @@ def remove(
 
       barnabas acls remove User:alice --yes
     """
-    from barnabas.client.access import acls as words
     from barnabas.client.access import acls
+    from barnabas.client.access import acls as words
     from barnabas.security.authz.acl_filters import AclFilter
 
     with usage():

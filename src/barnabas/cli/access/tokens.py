@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, with_client
 from barnabas.cli.output import say, show_done, show_json, show_rows
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -20,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LONGEST = -1
+MAX = -1
 AT_ONCE = -1
 
 Hmac = Annotated[
@@ -61,7 +60,7 @@ def create(
 
         wanted = [_principal(each) for each in renewers or ()]
         whose = None if owner is None else _principal(owner)
-        return await create_token(client, whose, wanted, _milliseconds(lifetime, LONGEST))
+        return await create_token(client, whose, wanted, _milliseconds(lifetime, MAX))
 
     token, password = with_client(bootstrap, work)
     if output is OutputFormat.JSON:
@@ -123,7 +122,7 @@ def renew(
     async def work(client: Client) -> int:
         from barnabas.client.access.users import renew_token
 
-        return await renew_token(client, _secret(hmac), _milliseconds(period, LONGEST))
+        return await renew_token(client, _secret(hmac), _milliseconds(period, MAX))
 
     expires = with_client(bootstrap, work)
     show_done(output, f"The token expires at {_time(expires)}.", {"expires": _time(expires)})

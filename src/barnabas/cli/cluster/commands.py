@@ -18,9 +18,9 @@ from barnabas.cli.options import (
     OutputFormat,
     Settings,
     parse_settings,
+    with_client,
 )
 from barnabas.cli.output import show_done, show_json, show_table, size
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -133,7 +133,7 @@ def adopt(
 
       barnabas cluster adopt --data ./data --zookeeper 127.0.0.1:2181/barnabas
     """
-    from barnabas.cli.cluster.zookeeper import adopt as move
+    from barnabas.cli.cluster.adoption import adopt as move
     from barnabas.config.broker import BrokerConfig
 
     properties = {**parse_settings(settings), "log.dirs": str(data), "zookeeper.connect": zookeeper}
@@ -185,7 +185,7 @@ def secure(
 
       barnabas cluster secure --config server.properties
     """
-    from barnabas.cli.cluster.zookeeper import protect
+    from barnabas.cli.cluster.protecting import protect
     from barnabas.config.broker import BrokerConfig
     from barnabas.config.properties import parse_properties
 

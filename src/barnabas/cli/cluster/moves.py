@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, confirm
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    complete_topic,
+    confirm,
+    with_client,
+)
 from barnabas.cli.output import count, say, show_done, show_json, size
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.cli.output import count, say, show_table, size
-from barnabas.cli.output import Progress
+from barnabas.cli.output import Progress, count, say, show_table, size
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.placement.plans import Plan

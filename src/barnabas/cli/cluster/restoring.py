@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.options import Output, OutputFormat, Settings, Yes, confirm, parse_settings
-from barnabas.cli.output import count, say, show_json, size
-from barnabas.cli.output import Progress
+from barnabas.cli.output import Progress, count, say, show_json, size
 from barnabas.cli.tiering.stores import StoreOptions, with_store
 
 if TYPE_CHECKING:

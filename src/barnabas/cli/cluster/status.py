@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, with_client
 from barnabas.cli.output import count, show_json, show_table, size
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.metadata import Partition

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import command_config
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Settings, parse_settings
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Settings,
+    command_config,
+    parse_settings,
+    with_client,
+)
 from barnabas.cli.output import say, show_done, show_rows
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -304,8 +311,7 @@ def worker(
 
 def _security() -> dict[str, str]:
     """As `--command-config` has it, for the runtime's own clients."""
-    from barnabas.client.security.parsing import is_security_setting
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.client.security.parsing import is_security_setting, read_properties
 
     file = command_config()
     found = {} if file is None else read_properties("--command-config", file)
@@ -313,8 +319,8 @@ def _security() -> dict[str, str]:
 
 
 def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connector:
-    from barnabas.pipelines.connection import settings_from
     from barnabas.connect.declaration import read_connector
+    from barnabas.pipelines.connection import settings_from
 
     given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if config := command_config():

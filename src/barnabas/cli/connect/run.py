@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 
 from barnabas.cli.output import count, say
 from barnabas.cli.pipeline.run import served, stopped_by_signals
-from barnabas.connect.control import Host, RunningConnector
+from barnabas.connect.control import Host, RunningConnector, check_together, connectors_session
 from barnabas.connect.declaration import Connector
 from barnabas.connect.secrets import RedactingFilter, Redaction, secrets_in
-from barnabas.connect.control import check_together, connectors_session
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.metrics import pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status_reports import Reported, Reports
+from barnabas.spark.errors import PipelineError
 
 TELL_SECONDS = 10.0
 

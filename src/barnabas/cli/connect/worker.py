@@ -14,7 +14,7 @@ from barnabas.cli.options import command_security
 from barnabas.cli.output import say
 from barnabas.client.cluster import Client
 from barnabas.client.status import REPORT_SECONDS, Status, StatusReporter
-from barnabas.connect.worker import Worker, WorkerSettings, running_worker
+from barnabas.connect.worker import BASIC_AUTH_JAR, USER, Worker, WorkerSettings, running_worker
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,16 @@ def run_worker(settings: WorkerSettings, configs: Mapping[str, Mapping[str, str]
         worker.await_start(stopping.is_set)
         for name, config in configs.items():
             worker.submit(name, config)
-        say(f"Kafka Connect answers at {settings.url}. Ctrl-C stops it.")
+        if settings.is_protected:
+            say(
+                f"Kafka Connect answers at {settings.url} (user {USER}, password {settings.password}). Ctrl-C stops it."
+            )
+        else:
+            logger.warning(
+                "every user of this machine can change connectors at %s: put %s into %s to protect it",
+                *(settings.url, BASIC_AUTH_JAR, settings.libs),
+            )
+            say(f"Kafka Connect answers at {settings.url}. Ctrl-C stops it.")
         asyncio.run(_watch(settings, worker, stopping))
 
 

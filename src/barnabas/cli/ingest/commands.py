@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-import typer
-from barnabas.cli.ingest.syslog import Topic
-from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
-
 from pathlib import Path
 from typing import Annotated
-import typer
-from barnabas.cli.ingest.running import Metrics, run_agent
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
-from barnabas.cli.output import show_done
-
-from typing import Annotated
-import typer
-from barnabas.cli.ingest.syslog import Topic
-from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
-
-from typing import Annotated
-import typer
-from barnabas.cli.ingest.syslog import CompressionOption, Topic
-from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
-from barnabas.cli.records.produce import Compression
 
 import typer
 
 from barnabas.cli.ingest.http import http
+from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.ingest.status import status
-from barnabas.cli.ingest.syslog import syslog
-
+from barnabas.cli.ingest.syslog import CompressionOption, Topic, syslog
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+from barnabas.cli.output import show_done
+from barnabas.cli.records.produce import Compression
 
 # -- `barnabas ingest statsd` --------------------------------------------------------------------------
+
 
 def statsd(
     topic: Topic,
@@ -70,8 +51,7 @@ def statsd(
 
     from barnabas.common.durations import seconds_of
     from barnabas.services.ingest.sockets.endpoints import endpoints_of
-    from barnabas.services.ingest.statsd.source import DEFAULT_LISTEN, StatsdSettings
-    from barnabas.services.ingest.statsd.source import StatsdSource
+    from barnabas.services.ingest.statsd.source import DEFAULT_LISTEN, StatsdSettings, StatsdSource
 
     host = socket.gethostname()
     try:
@@ -97,9 +77,8 @@ def statsd(
     )
 
 
-
-
 # -- `barnabas ingest run` -----------------------------------------------------------------------------
+
 
 def run(
     file: Annotated[
@@ -151,9 +130,8 @@ def run(
     )
 
 
-
-
 # -- `barnabas ingest host` ----------------------------------------------------------------------------
+
 
 def host(
     topic: Topic,
@@ -216,9 +194,8 @@ def host(
     )
 
 
-
-
 # -- `barnabas ingest files` ---------------------------------------------------------------------------
+
 
 def files(
     patterns: Annotated[
@@ -262,8 +239,8 @@ def files(
     import socket
 
     from barnabas.common.durations import seconds_of
-    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
     from barnabas.common.regex import PatternError, compile_pattern
+    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 
     host = socket.gethostname()
     try:
@@ -291,7 +268,6 @@ def files(
         output=output,
         exit_at_end=exit_at_end,
     )
-
 
 
 app = typer.Typer(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from barnabas.cli.ingest.syslog import CompressionOption, TlsCertificate, TlsClientCa, TlsKey, Topic
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
+from barnabas.cli.ingest.syslog import CompressionOption, TlsCertificate, TlsClientCa, TlsKey, Topic
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
 

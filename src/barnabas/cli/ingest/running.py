@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import OutputFormat
+from barnabas.cli.options import OutputFormat, with_client
 from barnabas.cli.output import count, say, show_json, size
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -118,8 +117,8 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
     if address is None:
         yield ""
         return
-    from barnabas.services.ingest.metrics import declare_agent_metrics
     from barnabas.metrics.registry import Registry
+    from barnabas.services.ingest.metrics import declare_agent_metrics
     from barnabas.web.metrics_server import MonitoringServer
 
     registry = Registry()

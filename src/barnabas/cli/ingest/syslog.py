@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-import typer
-from barnabas.cli.records.produce import Compression
-
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,7 +10,6 @@ import typer
 from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
-
 
 # -- Options that several sources have -----------------------------------------------------------------
 
@@ -33,8 +28,6 @@ TlsClientCa = Annotated[
     str | None,
     typer.Option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that it has signed."),
 ]
-
-
 
 
 class Format(StrEnum):
@@ -91,8 +84,7 @@ def syslog(
 
     from barnabas.common.durations import seconds_of
     from barnabas.services.ingest.sockets.endpoints import endpoints_of
-    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN, SyslogSettings
-    from barnabas.services.ingest.syslog.source import SyslogSource
+    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN, SyslogSettings, SyslogSource
 
     try:
         settings = SyslogSettings(

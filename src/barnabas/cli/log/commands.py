@@ -79,21 +79,37 @@ def verify(folder: Folder, output: Output = OutputFormat.TABLE) -> None:
 
 
 @app.command()
-def repair(folder: Folder, yes: Yes = False, output: Output = OutputFormat.TABLE) -> None:
+def repair(
+    folder: Folder,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Give up partitions whose folder is gone: they begin again, empty."
+        ),
+    ] = False,
+    yes: Yes = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
     """Cut damaged batches out, and keep them aside. Sound records keep their offsets. Stop the broker first.
 
-    Example:
+    Examples:
 
       barnabas log repair /var/lib/barnabas/orders-0
+
+      barnabas log repair /var/lib/barnabas/orders-0 --accept-loss
     """
+    from barnabas.cli.log.missing import give_up, is_missing
     from barnabas.common.files import LocalFileSystem
     from barnabas.log.dirs.log_dir import LogDir
 
-    partitions = list(_partitions(folder))
-    log_dir = LogDir(LocalFileSystem(), str(partitions[0].parent))
+    if is_missing(folder) and not accept_loss:
+        raise typer.BadParameter(f"{folder} is missing; --accept-loss gives its records up")
+    partitions = [] if accept_loss else list(_partitions(folder))
+    parent = partitions[0].parent if partitions else folder.parent if is_missing(folder) else folder
+    log_dir = LogDir(LocalFileSystem(), str(parent.resolve()))
     log_dir.lock()
     try:
-        cut = _repair(partitions, yes)
+        cut = give_up(log_dir, folder, yes) if accept_loss else _repair(partitions, yes)
     finally:
         log_dir.unlock()
     _show_repaired(cut, output)
@@ -219,6 +235,12 @@ def _show_repaired(cut: list[dict[str, Any]], output: OutputFormat) -> None:
     if not cut:
         say("Nothing is damaged; nothing was changed.")
     for place in cut:
+        if not place["file"]:
+            print(
+                f"{place['partition']}: given up with its records from offset {place['first_offset']:,} to "
+                f"{place['next_offset'] - 1:,}. It begins again, empty, unless another replica has them."
+            )
+            continue
         end = "the end" if place["next_offset"] is None else f"{place['next_offset'] - 1:,}"
         kept = f" What was cut is kept in {place['partition']}/damaged." if place["bytes"] else ""
         print(

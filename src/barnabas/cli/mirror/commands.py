@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-import typer
-
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
 
 
 # -- The options of `barnabas mirror run` --------------------------------------------------------------
+
 
 class Reaction(StrEnum):
     STOP = "stop"
@@ -79,7 +77,6 @@ Metrics = Annotated[
 ]
 
 
-
 app = typer.Typer(
     help="Mirror topics of other clusters: the same batches, offsets and groups.", no_args_is_help=True
 )
@@ -115,8 +112,8 @@ def run(
     """
     import asyncio
 
-    from barnabas.common.allocation import keep_freed_memory
     from barnabas.cli.options import command_security
+    from barnabas.common.allocation import keep_freed_memory
     from barnabas.common.durations import seconds_of
     from barnabas.services.mirror.partition import Following
     from barnabas.services.mirror.settings import MirrorSettings
@@ -139,8 +136,7 @@ def run(
 
 
 def _parse_sources(sources: list[str], files: list[Path]) -> list[SourceAddress]:
-    from barnabas.client.security.parsing import parse_security
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.client.security.parsing import parse_security, read_properties
     from barnabas.services.mirror.plan import PlanError
     from barnabas.services.mirror.settings import check_sources, parse_source
 
@@ -170,9 +166,9 @@ async def _run(
     import asyncio
     import signal
 
+    from barnabas.common.regex import PatternError
     from barnabas.services.mirror.plan import PlanError
     from barnabas.services.mirror.runner import open_link, unless_stopped
-    from barnabas.common.regex import PatternError
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

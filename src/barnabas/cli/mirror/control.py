@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm, with_client
 from barnabas.cli.output import count, say, show_done, show_json, show_rows
-from barnabas.cli.options import with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -219,8 +218,7 @@ def reverse(
 def _other(bootstrap: str, file: Path | None) -> Client:
     """A client of the cluster on the other side of a link."""
     from barnabas.client.cluster import Client
-    from barnabas.client.security.parsing import parse_security
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.client.security.parsing import parse_security, read_properties
 
     properties = {} if file is None else read_properties("--from-config", file)
     return Client(bootstrap, client_id="barnabas-cli", security=parse_security(properties, references=True))

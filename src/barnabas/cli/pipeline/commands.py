@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import command_config
-from barnabas.cli.options import Output, OutputFormat, Settings, parse_settings
+from barnabas.cli.options import Output, OutputFormat, Settings, command_config, parse_settings
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.templates import generator_of
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.library.records import Generated
+from barnabas.spark.errors import PipelineError
 
 PARTITIONS = 3
 PER_SECOND = 25.0  # of the generator's own time, which runs faster than ours

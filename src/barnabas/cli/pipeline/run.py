@@ -19,7 +19,6 @@ from barnabas.client.addresses import parse_address
 from barnabas.client.status import Status as ReportedStatus
 from barnabas.metrics.registry import Registry
 from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.spark.errors import PipelineError
 from barnabas.pipelines.running.broker_checks import require_broker
 from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
 from barnabas.pipelines.running.planning import storage_of
@@ -30,6 +29,7 @@ from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.status import StatusFile, as_reported, new_status
 from barnabas.pipelines.running.status_reports import Reported, Reports
 from barnabas.pipelines.terminal import LiveScreen
+from barnabas.spark.errors import PipelineError
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
 

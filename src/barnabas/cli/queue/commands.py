@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Headers,
+    Output,
+    OutputFormat,
+    complete_topic,
+    parse_headers,
+    with_client,
+)
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 from barnabas.cli.queue import dead as queue_dead
-from barnabas.cli.options import complete_topic, with_client
 from barnabas.common.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

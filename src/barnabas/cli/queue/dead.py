@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    complete_topic,
+    with_client,
+)
 from barnabas.cli.output import count, say, show_json, show_rows
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

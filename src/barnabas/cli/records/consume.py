@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat, complete_topic, with_client
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
-from barnabas.cli.options import complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.consumer import Consumer
     from barnabas.client.consuming.consumer import GroupConsumer
-    from barnabas.client.opening import ConsumedRecord
     from barnabas.client.offsets import Start
+    from barnabas.client.opening import ConsumedRecord
     from barnabas.client.schemas.client import SchemaClient
-    from barnabas.filters import Filter
     from barnabas.common.types import TopicPartition
+    from barnabas.filters import Filter
 
 Write = Callable[["ConsumedRecord"], bytes]
 
@@ -176,8 +175,7 @@ def choose_writer(record_format: str | None, output: OutputFormat | None) -> Wri
 async def consume_plan(client: Client, plan: Plan) -> int:
     from barnabas.client.consumer import Consumer
     from barnabas.client.fetching import FetchSettings
-    from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
-    from barnabas.client.offsets import resolve_start
+    from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets, resolve_start
 
     isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED
     partitions = await _partitions(client, plan)

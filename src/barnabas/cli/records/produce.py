@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    TIMEOUT,
+    Bootstrap,
+    Headers,
+    Output,
+    OutputFormat,
+    complete_topic,
+    parse_headers,
+    with_client,
+)
 from barnabas.cli.output import count, say, show_json, size
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, encoded, encoder_for
-from barnabas.cli.options import PATIENCE, complete_topic, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -128,7 +137,7 @@ def produce(
         whole_files,
         None if key_separator is None else _unescape(key_separator),
         None if null is None else null.encode(),
-        ProducerSettings(acks=acks.number, compression=compression, delivery_timeout=PATIENCE),
+        ProducerSettings(acks=acks.number, compression=compression, delivery_timeout=TIMEOUT),
         encoder_for(topic, registry) if schema else None,
     )
     total = with_client(bootstrap, lambda client: _produce(client, plan))

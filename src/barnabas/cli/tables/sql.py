@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import OPTION, command_config
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Settings, parse_settings
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    OPTION,
+    Bootstrap,
+    Settings,
+    command_config,
+    parse_settings,
+)
 from barnabas.cli.output import count, say, show_table
 
 if TYPE_CHECKING:
@@ -114,7 +120,9 @@ def _table(topic: str, place: OpenPlace, schemas: dict[str, str], registry: str 
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
-    return Table(topic, place, find_shape(topic, place, ReadSchema(schemas.get(topic), registry=registry), say))
+    return Table(
+        topic, place, find_shape(topic, place, ReadSchema(schemas.get(topic), registry=registry), say)
+    )
 
 
 def _explain(answer: Answer) -> None:

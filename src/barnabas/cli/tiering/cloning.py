@@ -21,8 +21,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import LATEST, list_offsets_once
 from barnabas.cluster.image import ResourceType
-from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
 from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
 from barnabas.tiering.objects.manifest import Manifest, Writer, encode
 from barnabas.tiering.objects.manifest_changes import new_manifest
@@ -37,7 +38,6 @@ from barnabas.tiering.snapshots import (
     read_snapshot,
 )
 from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore
-from barnabas.common.types import TopicPartition, Uuid
 
 STORE_URL = "barnabas.remote.storage.url"
 KEEPS_ALL = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}

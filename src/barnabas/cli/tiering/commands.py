@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, say, show_json, show_table, size
-from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
-from typing import TYPE_CHECKING
-
-import typer
-
 from barnabas.cli.tiering import repair as tier_repair
 from barnabas.cli.tiering import status as tier_status
 from barnabas.cli.tiering import verify as tier_verify
+from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
     from barnabas.tiering.objects.layout import PartitionFolder
@@ -106,7 +104,6 @@ def _ending(topic: str, number: int, delete: bool) -> str:
     if delete:
         return f"{count(number, 'segment')} given up. The leaders notice within ten minutes, and delete them."
     return f"{count(number, 'segment')} in quarantine. --delete gives them up."
-
 
 
 app = typer.Typer(help="See what lies in an object store, check and mend it.", no_args_is_help=True)

@@ -2,112 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from typing import NamedTuple
-from barnabas.cli.tiering.stores import RepairRefusedError
-from barnabas.cli.tiering.verify import has_segments
-from barnabas.client.tiers import PartitionTiers
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
-from barnabas.tiering.objects.manifest_file import read_page
-from barnabas.tiering.repair import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
-from barnabas.tiering.restoring.discovery import read_incarnation
-from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, Versioned
-
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
+from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, with_client
 from barnabas.cli.output import count, say, show_json, show_table, size
-from barnabas.cli.options import with_client
-from barnabas.cli.tiering.stores import RepairRefusedError
-from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
+from barnabas.cli.tiering.stores import (
+    RepairRefusedError,
+    StoreOptions,
+    StoreUrl,
+    TopicInStore,
+    TopicName,
+    with_topic_in_store,
+)
 
 if TYPE_CHECKING:
+    from barnabas.cli.tiering.plans import Plan
     from barnabas.client.cluster import Client
     from barnabas.client.tiers import PartitionTiers
     from barnabas.tiering.stores.store import ObjectStore
-
-
-# -- What `barnabas tier repair` would write for one partition, and writing it -------------------------
-
-Range = tuple[int, int]
-"""Offsets: the first, and the one behind the last."""
-
-
-class Plan(NamedTuple):
-    folder: PartitionFolder
-    problem: str
-    instead_of: Versioned | None
-    rebuilt: Rebuilt
-    holes: tuple[Range, ...]
-    made_ms: int
-
-
-async def make_plan(
-    store: ObjectStore, folder: PartitionFolder, tiers: PartitionTiers | None, force: bool
-) -> Plan | None:
-    """None if there is nothing to repair. RepairRefusedError if the manifest must not be replaced."""
-    found = await manifest_object(store, folder)
-    problem = await _problem(store, folder, found, force)
-    if problem is None:
-        return None
-    now_ms = time.time_ns() // 1_000_000
-    incarnation = await read_incarnation(store, folder.cluster_id)
-    rebuilt = await rebuild(store, folder, incarnation, now_ms, await find_pins(store, folder))
-    return Plan(folder, problem, found, rebuilt, holes(rebuilt.manifest, tiers), now_ms)
-
-
-async def carry_out(store: ObjectStore, plan: Plan) -> None:
-    """StaleVersionError if the manifest is no longer the one that was looked at."""
-    await write_rebuilt(store, plan.folder, plan.rebuilt.manifest, plan.made_ms, plan.instead_of)
-
-
-async def _problem(
-    store: ObjectStore, folder: PartitionFolder, found: Versioned | None, force: bool
-) -> str | None:
-    """Why the manifest shall be replaced."""
-    if found is None:
-        return f"{folder.manifest} is missing" if await has_segments(store, folder) else None
-    try:
-        manifest = decode(found.data, folder)
-        for page in manifest.pages:
-            await read_page(store, folder, page)
-    except ForeignManifestError as error:
-        raise RepairRefusedError(f"{error.message}\nIt is not damaged, and is left alone.") from None
-    except (BadManifestError, MissingObjectError) as error:
-        return error.message
-    if not force:
-        return None
-    _check_may_be_replaced(manifest, folder)
-    return f"{folder.manifest} is sound, and rebuilt because of --force"
-
-
-def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:
-    if manifest.state is State.DELETED:
-        raise RepairRefusedError(f"{folder.manifest}: the topic is deleted; there is nothing to repair.")
-    if manifest.sources:
-        raise RepairRefusedError(
-            f"{folder.manifest} is sound, and lists objects of other topics, which a new one could not."
-        )
-
-
-def holes(manifest: Manifest, tiers: PartitionTiers | None) -> tuple[Range, ...]:
-    """Offsets that the broker has only remotely, and the manifest does not list."""
-    if tiers is None or tiers.log_start is None or tiers.local_start is None:
-        return ()
-    start, local_start = tiers.log_start, tiers.local_start
-    if manifest.entries:
-        before, behind = (
-            (start, min(manifest.log_start, local_start)),
-            (max(manifest.tiered_end, start), local_start),
-        )
-    else:
-        before, behind = (start, local_start), (local_start, local_start)
-    return tuple(each for each in (before, behind) if each[0] < each[1])
-
-
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
 AFTERWARDS = "The leaders take the new manifests over by themselves, within ten minutes."
@@ -183,6 +97,7 @@ def _only(found: TopicInStore, partition: int | None) -> TopicInStore:
 async def _make_plans(
     store: ObjectStore, found: TopicInStore, tiers: dict[int, PartitionTiers], force: bool
 ) -> list[Plan]:
+    from barnabas.cli.tiering.plans import make_plan
 
     made = [await make_plan(store, folder, tiers.get(folder.partition), force) for folder in found.folders]
     plans = [plan for plan in made if plan is not None]
@@ -208,6 +123,7 @@ def _refuse_holes(plans: list[Plan], force: bool) -> None:
 
 
 async def _write(store: ObjectStore, plans: list[Plan]) -> None:
+    from barnabas.cli.tiering.plans import carry_out
 
     for plan in plans:
         await carry_out(store, plan)

@@ -13,10 +13,9 @@ from barnabas.cli.options import (
     OutputFormat,
     Settings,
     parse_settings,
+    with_client,
 )
-from barnabas.cli.output import count, show_done, size
-from barnabas.cli.output import Progress
-from barnabas.cli.options import with_client
+from barnabas.cli.output import Progress, count, show_done, size
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, using_store
 
 if TYPE_CHECKING:

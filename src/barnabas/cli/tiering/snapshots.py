@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, Yes, confirm
-from barnabas.cli.output import count, show_done, show_rows, size
-from barnabas.cli.output import Progress
-from barnabas.cli.options import complete_topic, with_client
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    Yes,
+    complete_topic,
+    confirm,
+    with_client,
+)
+from barnabas.cli.output import Progress, count, show_done, show_rows, size
 from barnabas.cli.tiering import snapshot_restore
-from barnabas.cli.tiering.stores import NotTieredError
 from barnabas.cli.tiering.stores import (
+    NotTieredError,
     StoreOptions,
     StoreUrl,
     TopicInStore,

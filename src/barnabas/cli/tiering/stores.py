@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from barnabas.cli.options import parse_settings
-from barnabas.cli.options import complete_topic, with_client
+from barnabas.cli.options import complete_topic, parse_settings, with_client
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
+    from barnabas.common.types import Uuid
     from barnabas.tiering.objects.layout import PartitionFolder
     from barnabas.tiering.stores.store import ObjectStore
-    from barnabas.common.types import Uuid
 
 
 # -- Why a command about the object store does not go on. The texts say everything ---------------------
+
 
 class TierError(Exception):
     """What was asked cannot be done."""
@@ -38,7 +37,6 @@ class RepairRefusedError(TierError):
 
 class CloneRefusedError(TierError):
     """A snapshot cannot be restored as was asked."""
-
 
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
-from barnabas.cli.output import count, show_json, show_table, size
-from barnabas.cli.output import Progress
+from barnabas.cli.output import Progress, count, show_json, show_table, size
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:

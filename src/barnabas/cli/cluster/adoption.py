@@ -1,0 +1,70 @@
+"""`barnabas cluster adopt`: a node that ran alone grows into a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.cluster.image import MetadataImage
+    from barnabas.config.broker import BrokerConfig
+
+ADOPTED = ".adopted"
+"""What the name of the folder with the former metadata ends in from then on."""
+
+
+class NothingToAdoptError(RuntimeError):
+    """The folder is not that of a node that ran alone."""
+
+
+def adopt(config: BrokerConfig) -> dict[str, Any]:
+    """Move the metadata in this node's folder into its ZooKeeper; what was moved."""
+    return asyncio.run(_adopt(config))
+
+
+async def _adopt(config: BrokerConfig) -> dict[str, Any]:
+    from barnabas.cluster.store import METADATA_FOLDER
+    from barnabas.common.clock import SystemClock
+    from barnabas.common.files import LocalFileSystem
+    from barnabas.log.dirs.manager import LogManager
+
+    files = LocalFileSystem()
+    folder = os.path.join(config.log_dirs[0], METADATA_FOLDER)
+    if not files.exists(folder):
+        raise NothingToAdoptError(
+            f"{config.log_dirs[0]} holds no metadata of a broker that ran alone: there is nothing to adopt. "
+            "A new broker joins a cluster with `barnabas serve --zookeeper` right away.",
+        )
+    logs = LogManager(files, config.log_dirs, SystemClock(), config)
+    logs.lock()  # the broker must not be running
+    try:
+        image = await _move(config, folder)
+    finally:
+        logs.close(clean=False)
+    return {
+        "cluster_id": image.cluster_id,
+        "topics": len(image.topics),
+        "partitions": sum(1 for _ in image.partitions()),
+        "metadata_offset": image.offset,
+    }
+
+
+async def _move(config: BrokerConfig, folder: str) -> MetadataImage:
+    from barnabas.cluster.store import FileMetadataStore
+    from barnabas.cluster.zookeeper.adoption import adopt_into
+    from barnabas.cluster.zookeeper.session import ZooKeeper
+    from barnabas.cluster.zookeeper.settings import zookeeper_settings
+    from barnabas.common.files import LocalFileSystem
+
+    store = FileMetadataStore(LocalFileSystem(), folder)
+    image = await store.load()
+    await store.close()
+    zk = ZooKeeper(zookeeper_settings(config))
+    await zk.start()
+    try:
+        await adopt_into(zk, image)
+    finally:
+        await zk.close()
+    os.rename(folder, folder + ADOPTED)
+    return image

@@ -1,1 +1,0 @@
-"""HTTP in front of Kafka, for what speaks nothing else."""
