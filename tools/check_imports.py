@@ -26,6 +26,7 @@ ONLY_IMPORTED_BY = {
         "pyspark_barnabas_postgres",
     ),
     "psycopg": ("barnabas.connect.sources.postgres",),
+    "difflib": ("barnabas.common.suggestions",),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": (

@@ -109,7 +109,7 @@ PLANTED = [
         ("barnabas.services.console.server", "pyspark"), ("barnabas.spark.session", "psycopg"),
         ("barnabas.log.log", "zstandard"), ("barnabas.services.registry.server", "gzip"),
         ("barnabas.services.registry.server", "jinja2"),
-        ("barnabas.services.registry.server", "zlib"),
+        ("barnabas.services.registry.server", "zlib"), ("barnabas.config.document", "difflib"),
     )),
     *((module, "pickle.loads(b'')\n") for module in ("barnabas.services.console.scanning.model", "pyspark_barnabas")),
 ]  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from functools import lru_cache
 
+from barnabas.common.suggestions import closest_by_trigrams
 from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
 from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
 from barnabas.config.log_settings import LOG_SETTINGS, REPLICATION_SETTINGS
@@ -23,11 +23,6 @@ from barnabas.config.setting import Setting
 from barnabas.config.tiering_settings import TIERING_SETTINGS, store_option
 from barnabas.config.topic_settings import TOPIC_SETTINGS
 from barnabas.config.unused_settings import UNUSED_SETTINGS
-
-MAX_GUESSED = 100
-"""Characters of a name that may be a slip; the longest setting has 60."""
-NEAR = 0.5
-"""How alike a name must be to one that exists: 0.5 is one slip in ten letters."""
 
 
 class Scope(IntEnum):
@@ -97,20 +92,6 @@ def base_name(name: str) -> str:
 
 
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:
-    """Ends a message about an unknown name: the nearest one that exists, if any is near."""
-    if len(name) > MAX_GUESSED:
-        return ""
-    wanted = _trigrams(name)
-    nearest = max(known, key=lambda one: _likeness(wanted, _trigrams(one)), default="")
-    is_near = _likeness(wanted, _trigrams(nearest)) >= NEAR
-    return f"; did you mean {nearest}?" if is_near else ""
-
-
-@lru_cache(1024)
-def _trigrams(name: str) -> frozenset[str]:
-    return frozenset(name[index : index + 3] for index in range(max(1, len(name) - 2)))
-
-
-def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """Dice's coefficient. difflib finds a little more, but takes 50 ms, and a request may name thousands."""
-    return 2 * len(one & other) / (len(one) + len(other))
+    """Return the end of an error message about an unknown name, empty if no known name is similar."""
+    match = closest_by_trigrams(name, known)
+    return f"; did you mean {match}?" if match is not None else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
+from barnabas.common.suggestions import did_you_mean
 from barnabas.config.setting import ConfigError
 
 MAX_BYTES = 1024 * 1024
@@ -89,9 +89,8 @@ class Node:
     def known(self, word: Node, name: str, known: list[str]) -> None:
         """Fails for a word that is none of these, naming the nearest."""
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            more = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(known))}."
-            word.fail(f"`{name}` is no word that is known here; {more}")
+            hint = did_you_mean(name, known) or f"; known are {', '.join(sorted(known))}."
+            word.fail(f"`{name}` is no word that is known here{hint}")
 
     def _check_words(self, kind: type[msgspec.Struct]) -> None:
         inner = {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(kind)}

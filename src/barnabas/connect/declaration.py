@@ -9,7 +9,6 @@ errors: {topic: orders.dead-letters, tolerate: 100 per hour}
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 
 from barnabas.common.durations import seconds_of
+from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import DocumentPath, read_document
 from barnabas.connect.ends import Sink, Source
 from barnabas.connect.secrets import Redaction, references_in, secrets_in, with_secrets
@@ -254,9 +254,8 @@ def _told(document: _LinedDocument, text: str, kind: Any, place: DocumentPath) -
 
 def _unknown(word: str, known: Iterable[str], where: str) -> str:
     known = list(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"did you mean `{near[0]}`?" if near else f"there are {_listed(known)}."
-    return f"`{word}` is no word of {where}; {hint}"
+    hint = did_you_mean(word, known) or f"; there are {_listed(known)}."
+    return f"`{word}` is no word of {where}{hint}"
 
 
 def _known_fields(kind: Any) -> Iterable[str]:

@@ -6,7 +6,6 @@ would change which records are read, or who may read them, and that we cannot ho
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.client.security.settings import UNDERSTOOD as SECURITY
+from barnabas.common.suggestions import closest
 from barnabas.security.authn.credentials import SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
@@ -175,8 +175,8 @@ def check_client_setting(name: str, side: str) -> None:
         with _as_option():
             check_security_setting(name)
         return
-    near = difflib.get_close_matches(name, KNOWN, n=1)
-    hint = f"; did you mean {CLIENT_PREFIX + near[0]!r}?" if near else ""
+    match = closest(name, KNOWN)
+    hint = f"; did you mean {CLIENT_PREFIX + match!r}?" if match is not None else ""
     raise ClientSettingError(f"unknown option {CLIENT_PREFIX + name!r} of the {side}{hint}")
 
 

@@ -7,9 +7,9 @@ read a topic from the wrong end.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
+from barnabas.common.suggestions import closest
 from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, ClientSettings, check_client_setting
 from barnabas.spark.option_catalogue import OPTIONS, Side
 
@@ -102,8 +102,12 @@ class Options:
         known = {option.name.lower(): option.name for option in self._names.values()}
         if name.lower() in KNOWN:
             return f"unknown option {name!r}: settings of the client need a prefix, {CLIENT_PREFIX + name!r}"
-        near = difflib.get_close_matches(name.lower(), known, n=1)
-        hint = f"; did you mean {known[near[0]]!r}?" if near else f"; options: {', '.join(known.values())}"
+        match = closest(name.lower(), known)
+        hint = (
+            f"; did you mean {known[match]!r}?"
+            if match is not None
+            else f"; options: {', '.join(known.values())}"
+        )
         return f"unknown option {name!r} of the {self._side}{hint}"
 
 

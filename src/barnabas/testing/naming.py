@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
+from barnabas.common.suggestions import closest
+
 E = TypeVar("E", bound=IntEnum)
 
 
@@ -25,7 +27,5 @@ def _plain(name: str) -> str:
 
 
 def _suggestion(name: str, names: dict[str, E]) -> str:
-    import difflib  # only for those who have mistyped
-
-    nearest = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {names[nearest[0]].name}?" if nearest else ""
+    match = closest(name, names)
+    return f"; did you mean {names[match].name}?" if match is not None else ""

@@ -68,7 +68,7 @@ def test_aliases_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
 
 def test_a_misspelt_word_gets_the_nearest_one(tmp_path: Path) -> None:
     write(tmp_path, "alarms: [{dataset: d, name: n, value: 'max(x)', windw: 1m, above: 1}]")
-    assert "Did you mean `window`?" in complaint(tmp_path)
+    assert "did you mean `window`?" in complaint(tmp_path)
 
 
 def test_a_field_that_spark_does_not_know_is_refused_as_spark_would(tmp_path: Path) -> None:

