@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = [ROOT / "Makefile", *sorted((ROOT / ".ci").iterdir()), *sorted((ROOT / "tools").glob("install-*"))]
+MAKEFILES = [ROOT / "Makefile", ROOT / "tools" / "counterparts.mk"]
+SCRIPTS = [*MAKEFILES, *sorted((ROOT / ".ci").iterdir()), *sorted((ROOT / "tools").glob("install-*"))]
 
 
 def installations(script: Path) -> list[str]:
