@@ -13,7 +13,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
-from barnabas.tiering.writing.pacing import Backoff, UploadLimiter
+from barnabas.tiering.writing.pacing import StoreBackoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from simulation.loop import VirtualClock, VirtualLoop
@@ -398,7 +398,7 @@ def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds() -> Non
 
 
 def test_a_success_makes_the_next_pause_short_again() -> None:
-    backoff = Backoff()
+    backoff = StoreBackoff()
     error = StoreUnavailableError("x")
     assert [backoff.after(error) for _ in range(3)] == [1, 2, 4]
     backoff.reset()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
@@ -60,7 +61,7 @@ class Companion:
         return self._stopping
 
     async def _keep_running(self) -> None:
-        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        loop, backoff = asyncio.get_running_loop(), Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0)
         while not self._is_stopping():
             began = loop.time()
             self._process = await asyncio.to_thread(self._spawn)
@@ -68,7 +69,9 @@ class Companion:
             _hang_up(self._process)
             if self._is_stopping():
                 return
-            pause = FIRST_PAUSE if loop.time() - began > LONG_ENOUGH else min(pause * 2, LONGEST_PAUSE)
+            if loop.time() - began > LONG_ENOUGH:
+                backoff.reset()
+            pause = backoff.next_delay()
             logger.error("the %s ended with %d; it is started again in %g s", self.name, code, pause)
             await asyncio.sleep(pause)
 

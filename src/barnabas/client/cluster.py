@@ -13,10 +13,11 @@ from barnabas.client.addresses import Address, parse_addresses
 from barnabas.client.connection import REQUEST_TIMEOUT, BrokerConnection
 from barnabas.client.errors import CannotConnectError, ClientError, error_code
 from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error, from_response
-from barnabas.client.retry import Backoff, Deadline, RetryPolicy, retry
+from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security.guard import Guard
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.schema import Message
@@ -135,7 +136,7 @@ class Client(Closing):
             unready = [name for name in wanted if name in found and _is_coming(found[name], create)]
             if not unready or deadline.passed:
                 break
-            await backoff.wait(deadline)
+            await asyncio.sleep(min(backoff.next_delay(), deadline.remaining))
         for name in wanted:
             code = found[name].error if name in found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise_for(code, explain_topic_error(name, code))

@@ -11,8 +11,9 @@ from barnabas.client.errors import STALE_METADATA, ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from barnabas.client.opening import ConsumedRecord, open_batches
-from barnabas.client.retry import Deadline, RetryPolicy
+from barnabas.client.retry import RetryPolicy
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 
 REFRESH_SECONDS = 1.0

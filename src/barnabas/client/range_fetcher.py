@@ -16,8 +16,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, OffsetRange, list_offsets
-from barnabas.client.retry import Deadline, RetryPolicy
+from barnabas.client.retry import RetryPolicy
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.plan import DecodePlan, plan_batches
 

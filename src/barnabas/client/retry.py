@@ -1,59 +1,18 @@
-"""Retries: deadlines, exponential backoff and the retry loop."""
+"""Retries of requests: the policy, which knows the retriable errors, and the retry loop."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 
 T = TypeVar("T")
 
-# Kafka's defaults: retry.backoff.ms and retry.backoff.max.ms.
-FIRST_DELAY = 0.1
-MAX_DELAY = 1.0
 MARKERS_DELAY = 0.02  # until the markers of the last transaction are written; Java's producer waits as long
-
-
-class Deadline:
-    """A moment after which there are no more attempts."""
-
-    __slots__ = ("_end",)
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    @property
-    def remaining(self) -> float:
-        return max(0.0, self._end - time.monotonic())
-
-    @property
-    def passed(self) -> bool:
-        return time.monotonic() >= self._end
-
-
-class Backoff:
-    """Exponential backoff with a limit and jitter, so that clients do not reconnect at once."""
-
-    __slots__ = ("_attempts",)
-
-    def __init__(self) -> None:
-        self._attempts = 0
-
-    def next_delay(self) -> float:
-        delay = min(MAX_DELAY, FIRST_DELAY * 2.0 ** min(self._attempts, 10))
-        self._attempts += 1
-        return delay * random.uniform(0.8, 1.2)
-
-    async def wait(self, deadline: Deadline) -> None:
-        await asyncio.sleep(min(self.next_delay(), deadline.remaining))
-
-    def reset(self) -> None:
-        self._attempts = 0
 
 
 class RetryPolicy:
@@ -72,7 +31,7 @@ class RetryPolicy:
         if isinstance(error, KafkaError) and error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             await asyncio.sleep(MARKERS_DELAY)
         else:
-            await self._backoff.wait(self.deadline)
+            await asyncio.sleep(min(self._backoff.next_delay(), self.deadline.remaining))
 
     def reset(self) -> None:
         """Restart the deadline after progress."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from barnabas.client.status import State
 from barnabas.common.durations import seconds_of
+from barnabas.common.retry import delay_after
 from barnabas.connect.declaration import Restart
 
 
@@ -65,8 +66,8 @@ class ConnectorState:
         if self._most is not None and self.failures > self._most:
             self.state = "failed"
             return
-        pause = min(self._longest, self._first * 2 ** min(self.failures - 1, 30))
-        self.state, self._due = "retrying", now + pause
+        self.state = "retrying"
+        self._due = now + delay_after(self.failures - 1, self._first, self._longest)
         self.restarts += 1
 
     def gave_up(self, error: str) -> None:

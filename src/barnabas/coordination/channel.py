@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import UNLIMITED, delay_after
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.tasks import Tasks, answer_of
 from barnabas.protocol.schema import Message
@@ -26,7 +27,6 @@ A = TypeVar("A")
 Done = Callable[[A | KafkaError], None]
 
 NO_LEADER = -1
-FOREVER = float("inf")
 
 RETRIABLE_ERRORS = frozenset(
     {
@@ -46,14 +46,13 @@ class Retry(NamedTuple):
     first_pause: float = 0.0
     growth: float = 1.0
     """Factor between two consecutive pauses."""
-    longest_pause: float = FOREVER
-    attempts: float = FOREVER
-    seconds: float = FOREVER
+    longest_pause: float = UNLIMITED
+    attempts: float = UNLIMITED
+    seconds: float = UNLIMITED
 
     def pause_after(self, attempt: int) -> float:
         """Seconds between an attempt, counted from 1, and the next."""
-        exponent = min(attempt - 1, 64)  # avoids float overflow
-        return min(self.first_pause * self.growth**exponent, self.longest_pause)
+        return delay_after(attempt - 1, self.first_pause, self.longest_pause, self.growth)
 
 
 ONCE = Retry(attempts=1)
@@ -124,7 +123,7 @@ class Channel:
 
     def ask(self, question: CoordinatorRequest[A], done: Done[A], retry: Retry = ONCE) -> None:
         """Send with retries; `done` gets the result, or the KafkaError of the last attempt."""
-        until = self._host.clock.monotonic() + retry.seconds if retry.seconds < FOREVER else FOREVER
+        until = self._host.clock.monotonic() + retry.seconds if retry.seconds < UNLIMITED else UNLIMITED
         self._attempt(question, done, retry, until, 1)
 
     async def answer(self, question: CoordinatorRequest[A], retry: Retry = ONCE) -> A:

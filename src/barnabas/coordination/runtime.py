@@ -31,6 +31,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.common.clock import Clock, Timer
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.loading import AwaitingLoad, Loading
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
@@ -136,7 +137,7 @@ class _Retry(NamedTuple):
     """The pending retry of a failed load."""
 
     timer: Timer
-    seconds: float
+    backoff: Backoff
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -227,9 +228,9 @@ class CoordinatorRuntime(Generic[S]):
         """Retry with backoff: this broker still leads the partition, so no other broker will coordinate it."""
         index = partition.index
         known = self._retries.get(index)
-        seconds = min(known.seconds * 2, MAX_RETRY_SECONDS) if known is not None else RETRY_SECONDS
-        timer = self._machine.timers.call_later(seconds, lambda: self._load_again(partition))
-        self._retries[index] = _Retry(timer, seconds)
+        backoff = known.backoff if known is not None else Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS, jitter=0)
+        timer = self._machine.timers.call_later(backoff.next_delay(), lambda: self._load_again(partition))
+        self._retries[index] = _Retry(timer, backoff)
 
     def _load_again(self, partition: Partition) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import delay_after
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log.replacing import LogUnsettled
 from barnabas.protocol.messages.fetch import (
@@ -38,7 +39,6 @@ _LAST_SESSION_EPOCH = 2**31 - 1
 FIRST_PAUSE = 0.02
 GROWTH = 1.3
 WRITE_PAUSE = 0.02  # between two checks of a slow disk that has not written the last fetch yet
-_MAX_STEPS = 64
 _SESSION_IS_GONE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -164,7 +164,7 @@ class LeaderFetcher:
             alarm.cancel()
 
     def _backoff_after(self, failures: int) -> float:
-        return min(self._settings().backoff, FIRST_PAUSE * GROWTH ** min(failures, _MAX_STEPS))
+        return delay_after(failures, FIRST_PAUSE, self._settings().backoff, GROWTH)
 
     async def _fetch_once(self) -> None:
         self._resume()

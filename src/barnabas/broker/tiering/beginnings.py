@@ -33,7 +33,7 @@ from barnabas.replication.partition import Partition
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.restoring.state import GroupOffset, GroupState
 from barnabas.tiering.stores.store import StoreError
-from barnabas.tiering.writing.pacing import Backoff
+from barnabas.tiering.writing.pacing import StoreBackoff
 
 RECORDS_IN_BATCH = 1000
 MAX_WAIT_SECONDS = 10.0
@@ -73,7 +73,7 @@ class Beginnings:
     async def _begin(self, partition: Partition, state: PartitionState) -> None:
         """Until it succeeds, or the partition has another leader."""
         begin = self._with_offsets if partition.topic == CONSUMER_OFFSETS else self._at_tiered_end
-        backoff = Backoff()
+        backoff = StoreBackoff()
         while self._is_ours(partition, state):
             try:
                 await begin(partition, state)
@@ -165,7 +165,7 @@ class MissingLogs:
         return None
 
     async def _ask(self, tp: TopicPartition, topic_id: Uuid, end: int) -> None:
-        backoff = Backoff()
+        backoff = StoreBackoff()
         while (tp, topic_id) not in self._known:
             try:
                 found = self._known[tp, topic_id] = await self._tiered_end(tp, topic_id)

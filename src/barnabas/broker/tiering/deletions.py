@@ -24,7 +24,7 @@ from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest_file import FencedError
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.expiration import delete_partition
-from barnabas.tiering.writing.pacing import Backoff
+from barnabas.tiering.writing.pacing import StoreBackoff
 
 SOON_SECONDS = 5.0
 LINGER_SECONDS = 600.0
@@ -80,7 +80,7 @@ class RemoteDeletions:
         return self._host.controller.is_active and bool(self._host.image.remote_deletions)
 
     async def _run(self) -> None:
-        backoff = Backoff()
+        backoff = StoreBackoff()
         try:
             while self._is_needed:
                 self._news.clear()

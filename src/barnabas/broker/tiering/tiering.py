@@ -57,7 +57,7 @@ from barnabas.tiering.restoring.state import GroupState, read_group_state
 from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
-from barnabas.tiering.writing.pacing import At, Backoff, UploadLimiter, nowhere
+from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.remote_writer import RemoteWriter
 
 CACHE_FOLDER = "barnabas-remote-cache"
@@ -170,7 +170,7 @@ class Tiering:
             self._is_sound = True
 
     async def _probe_until_it_answers(self) -> None:
-        backoff = Backoff()
+        backoff = StoreBackoff()
         while not self._is_sound:
             await asyncio.sleep(backoff.after(StoreError(self.problem.text)))
             try:

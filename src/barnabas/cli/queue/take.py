@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import GROUP, ConfigChange, alter_configs, describe_configs
 from barnabas.client.groups import describe_share_group
-from barnabas.client.retry import Deadline
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Refusal
 from barnabas.client.share.consumer import ShareConsumer
 from barnabas.client.share.leases import new_lease, receipt_of
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Deadline
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

@@ -13,8 +13,8 @@ from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets, send_commit
 from barnabas.client.offsets import EARLIEST, LATEST, Start, resolve_start
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.retry import Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 
 COMMIT_SECONDS = 5.0  # Kafka's auto.commit.interval.ms

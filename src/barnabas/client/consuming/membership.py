@@ -11,8 +11,8 @@ from typing import Any
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import describe_group, find_coordinator
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.schema import Message
@@ -77,7 +77,7 @@ class Membership(ABC):
                     self.failure = error
                     self.changed.set()
                     return
-                await backoff.wait(Deadline(self.client.total_timeout))
+                await asyncio.sleep(min(backoff.next_delay(), self.client.total_timeout))
 
     async def leave(self) -> None:
         """Leave the group; on failure the session timeout removes the member."""

@@ -25,10 +25,10 @@ from barnabas.client.mirrors.requests import (
 )
 from barnabas.client.mirrors.store import ALL, CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore, State, order
 from barnabas.client.offsets import end_offsets
-from barnabas.client.retry import Deadline
 from barnabas.client.status import Status, read_statuses
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import compile_pattern
+from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import UnsupportedApiError, error_code
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.protocol.messages.mirror import (
     AlteredMirrorPartition,
     AlteredMirrorResult,

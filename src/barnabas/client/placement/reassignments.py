@@ -11,8 +11,8 @@ from typing import Any
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.placement.planning import Move
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
@@ -126,7 +126,7 @@ async def _until_known(client: Client, targets: Mapping[TopicPartition, tuple[in
         topics = (await client.retry(lambda: client.refresh(names))).topics
         if all(_replicas(topics, partition) in (None, target) for partition, target in targets.items()):
             return
-        await backoff.wait(deadline)
+        await asyncio.sleep(min(backoff.next_delay(), deadline.remaining))
 
 
 def _replicas(topics: Mapping[str, Any], partition: TopicPartition) -> tuple[int, ...] | None:

@@ -18,11 +18,11 @@ from typing import Self
 
 from barnabas.client.cluster import Client, Closing
 from barnabas.client.errors import ClientError, is_retriable
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
 from barnabas.client.share.membership import ShareMember
 from barnabas.client.share.session import Fetched, ShareSession, lost
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
 
 MAX_WAIT = 0.5
@@ -158,7 +158,7 @@ class ShareConsumer(Closing):
         session_ended = isinstance(error, KafkaError) and error.code in ENDED_SESSION
         if not session_ended and not is_retriable(error):
             raise error
-        await self._backoff.wait(Deadline(MAX_WAIT))
+        await asyncio.sleep(min(self._backoff.next_delay(), MAX_WAIT))
         await self.client.refresh_quietly(self.member.topics)
 
     def _session(self, leader: int) -> ShareSession:

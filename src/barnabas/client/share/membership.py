@@ -11,8 +11,8 @@ from uuid import uuid4
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.groups import find_coordinator
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
@@ -58,7 +58,7 @@ class ShareMember:
                     self.failure = error
                     self.changed.set()
                     return
-                await backoff.wait(Deadline(self.client.total_timeout))
+                await asyncio.sleep(min(backoff.next_delay(), self.client.total_timeout))
 
     async def leave(self) -> None:
         """Leave the group; on failure the session timeout removes the member."""

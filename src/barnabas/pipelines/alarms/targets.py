@@ -18,10 +18,10 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import post
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.settings import AlarmTargets
 from barnabas.spark.broker_link import BrokerLink

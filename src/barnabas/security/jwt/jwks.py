@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.common.http_client import post
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.endpoints import problem_with
@@ -38,17 +39,17 @@ class KeySource:
         backoff: tuple[float, float],
         monotonic: Callable[[], float],
     ) -> None:
-        """`backoff`: after how long it is tried again, at first and at most."""
+        """`backoff`: seconds between attempts that fail, the first delay and the maximum."""
         self._fetch = fetch
         self._where = where
         self._refresh = refresh_seconds
-        self._backoff = backoff
+        self._backoff = Backoff(*backoff, jitter=0)
+        self._max_backoff = backoff[1]
         self._now = monotonic
         self._lock = threading.Lock()
         self._keys: KeySet = {}
         self.fetched = float("-inf")
         self._next_try = float("-inf")
-        self._failures = 0
 
     def find(self, key_id: str | None) -> PublicKey | None:
         found = self._look_up(key_id)
@@ -69,7 +70,7 @@ class KeySource:
     def _may_fetch(self, *, is_wanted: bool = False) -> bool:
         """`is_wanted`: a token names a key that is not known, which counts only some time after the last fetch."""
         now = self._now()
-        if not self.is_old and not (is_wanted and now >= self.fetched + self._backoff[1]):
+        if not self.is_old and not (is_wanted and now >= self.fetched + self._max_backoff):
             return False
         return now >= self._next_try
 
@@ -92,13 +93,11 @@ class KeySource:
         try:
             self._keys = parse_keys(self._fetch())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            first, most = self._backoff
-            self._next_try = self._now() + min(first * 2.0 ** min(self._failures, 30), most)
-            self._failures += 1
+            self._next_try = self._now() + self._backoff.next_delay()
             log.warning("The keys of %s cannot be read: %s", self._where, error)
         else:
             self.fetched = self._next_try = self._now()
-            self._failures = 0
+            self._backoff.reset()
 
 
 def key_source(

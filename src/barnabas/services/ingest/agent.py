@@ -16,9 +16,9 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.producing.transactional import FENCED
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.status import State
 from barnabas.common.errors import KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.batches import Topics, find_topics
 from barnabas.services.ingest.delivery import Collected, Delivery
@@ -159,7 +159,7 @@ class Agent:
                     self._survive(error)
                 if self.counts.transactions > before:
                     backoff.reset()
-                await backoff.wait(Deadline(60))
+                await asyncio.sleep(backoff.next_delay())
                 if stop.is_set():
                     self.state = "stopped"
                     return

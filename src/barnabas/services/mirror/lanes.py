@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.mirrors.store import State
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.services.mirror.fetching import FetchLimits, FetchRange, FetchSession, log_starts, with_bounds
@@ -86,7 +86,7 @@ class LeaderWorker:
                     answers = await self._session.fetch(wanted)
                 except (ClientError, KafkaError) as error:
                     self._unavailable(wanted, str(error))
-                    await backoff.wait(Deadline(60))
+                    await asyncio.sleep(backoff.next_delay())
                     await self._source.refresh_quietly({place.topic for place in wanted})
                     continue
                 backoff.reset()

@@ -17,8 +17,8 @@ from typing import Any
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import ClientError
 from barnabas.client.groups import find_coordinator
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.safe_logging import safe_logger
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
@@ -153,7 +153,7 @@ class Leadership:
                 if session.passed:
                     self._learn(None)  # the others have elected somebody by now
                 if not _is_rebalance(error):
-                    await backoff.wait(Deadline(SESSION_TIMEOUT))
+                    await asyncio.sleep(backoff.next_delay())
 
     def _after(self, error: Exception) -> None:
         if _is_rebalance(error):

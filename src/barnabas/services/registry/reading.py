@@ -15,8 +15,8 @@ from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
 from barnabas.client.opening import check_batch
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import BatchHeader, iterate_headers
@@ -111,7 +111,7 @@ class SchemaReader:
                 backoff.reset()
             except (ClientError, KafkaError) as error:
                 logger.warning("%s cannot be read now: %s", self.place.topic, error)
-                await backoff.wait(Deadline(5.0))
+                await asyncio.sleep(backoff.next_delay())
                 await self.client.refresh_quietly([self.place.topic])
 
     async def _fetch(self) -> None:

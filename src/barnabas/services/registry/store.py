@@ -12,9 +12,9 @@ from typing import Any
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.transactional import FENCED
-from barnabas.client.retry import Backoff, Deadline
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import KafkaError
+from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.services.registry import errors
@@ -193,7 +193,7 @@ class SchemaStore:
                 return
             except (errors.RegistryError, NotLeadingError) as error:
                 logger.info("the address of this registry is not recorded yet: %s", error)
-                await backoff.wait(Deadline(ELECTION_PATIENCE))
+                await asyncio.sleep(backoff.next_delay())
 
     async def _announce(self, url: str) -> None:
         """Again whenever the producer id has changed: others compare it with the one that the brokers name."""

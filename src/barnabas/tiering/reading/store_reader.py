@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from barnabas.common.clock import Clock
 from barnabas.common.files import Bytes
+from barnabas.common.retry import delay_after
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavailableError, Versioned
 
@@ -74,7 +75,7 @@ class StoreReader:
                 self.failures += 1
                 if attempt == attempts or self._clock.monotonic() >= until:
                     raise self._note_down(key, error) from error
-                await self._sleep(FIRST_PAUSE * 2 ** (attempt - 1))
+                await self._sleep(delay_after(attempt - 1, FIRST_PAUSE))
             except StoreError:
                 self._note_up()  # it answers, if only to say no
                 raise

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
+from barnabas.common.retry import Backoff
 from barnabas.tiering.stores.store import StoreDeniedError
 from barnabas.tiering.stores.traffic import Traffic
 
@@ -76,18 +77,16 @@ class UploadLimiter:
             await asyncio.sleep(start - now)
 
 
-class Backoff:
-    """Doubles from failure to failure, up to five minutes."""
+class StoreBackoff:
+    """Delays after failures of the object store: doubled up to five minutes."""
 
     def __init__(self) -> None:
-        self._next = 0.0
+        self._backoff = Backoff(FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, jitter=0)
 
     def after(self, error: BaseException) -> float:
-        """Seconds to wait now."""
-        first = FIRST_WAIT_IF_DENIED_SECONDS if isinstance(error, StoreDeniedError) else FIRST_WAIT_SECONDS
-        wait = max(self._next, first)
-        self._next = min(2 * wait, MAX_WAIT_SECONDS)
-        return wait
+        """Return the seconds to wait now."""
+        is_denied = isinstance(error, StoreDeniedError)
+        return self._backoff.next_delay(FIRST_WAIT_IF_DENIED_SECONDS if is_denied else 0.0)
 
     def reset(self) -> None:
-        self._next = 0.0
+        self._backoff.reset()

@@ -25,7 +25,7 @@ from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
-from barnabas.tiering.writing.pacing import At, Backoff, UploadLimiter, nowhere
+from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
 from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
@@ -102,7 +102,7 @@ class RemoteWriter:
         self._in_thread = in_thread
         self._clock = clock
         self._at = at
-        self._backoff = Backoff()
+        self._backoff = StoreBackoff()
         self._news = asyncio.Event()
         self._file: ManifestFile | None = None
         self._copier: SegmentCopier | WholeLogCopier | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from barnabas.common.retry import Backoff
 from barnabas.connect.http_client import ConnectionLostError, Reply, Server
 from barnabas.connect.sinks.opensearch.bulk import (
     DENIED,
@@ -34,10 +35,11 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     _since: float | None = None
-    _pause: float = FIRST_PAUSE
+    _backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0))
 
     def progress(self) -> None:
-        self._since, self._pause = None, FIRST_PAUSE
+        self._since = None
+        self._backoff.reset()
 
     def wait(self, why: str, at_least: float | None = None) -> None:
         now = self.now()
@@ -48,8 +50,7 @@ class Patience:
                 "and start the "
                 "connector again. What was sent before is not written twice"
             )
-        self.sleep(min(max(self._pause, at_least or 0.0), LONGEST_PAUSE))
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), LONGEST_PAUSE))
 
 
 class Sender:

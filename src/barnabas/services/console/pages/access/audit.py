@@ -9,7 +9,7 @@ import msgspec
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.retry import Deadline
+from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.audit import TOPIC, Event
 from barnabas.security.authz.authorizer import Operation, ResourceType
