@@ -262,10 +262,14 @@ def test_a_batch_does_not_join_a_transaction_that_ended_while_it_waited(embedded
 
 
 @pytest.mark.parametrize("write", ["batch", "offsets"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known producer", "unknown producer"])
 def test_the_marker_of_the_previous_transaction_may_come_while_a_write_waits(
-    embedded: EmbeddedBroker, write: str, monkeypatch: pytest.MonkeyPatch
+    embedded: EmbeddedBroker, write: str, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A V2 producer begins the next transaction as soon as the last one is decided."""
+    """A V2 producer begins the next transaction as soon as the last one is decided.
+
+    The partition of a refused write belongs to the transaction, and does not know the producer.
+    """
     coordinators = embedded.broker.coordinators
     held: list[tuple[TopicPartition, Marker, Callable[[ErrorCode], None]]] = []
     write_marker, wait = coordinators.markers.write, coordinators.transactions._completion.when_complete
@@ -280,13 +284,23 @@ def test_the_marker_of_the_previous_transaction_may_come_while_a_write_waits(
             return await wire.produce(V2_PRODUCE)
         return await commit(wire, wire.group, 1, 5)
 
+    async def write_in_vain(wire: Wire) -> None:
+        if write == "batch":
+            assert await wire.produce(V2_PRODUCE, value=bytes(2_000_000)) == E.MESSAGE_TOO_LARGE
+        else:
+            stale = {"generation_id_or_member_epoch": 3, "member_id": "x"}
+            assert await commit(wire, wire.group, 1, 5, **stale) == E.ILLEGAL_GENERATION
+
     async def scenario(wire: Wire) -> None:
         await wire.find(wire.group, 0)
         await wire.init()
-        assert await write_once(wire) == E.NONE
+        if is_known:
+            assert await write_once(wire) == E.NONE
+        else:
+            await write_in_vain(wire)
         monkeypatch.setattr(coordinators.markers, "write", lambda *one: held.append(one))
         monkeypatch.setattr(coordinators.transactions._completion, "when_complete", wait_for_held)
-        ended = await wire.send(EndTxnRequest(NAME, wire.producer_id, wire.epoch, committed=True), 5)
+        ended = await wire.send(EndTxnRequest(NAME, wire.producer_id, wire.epoch, committed=is_known), 5)
         wire.epoch, wire.sequence = ended.producer_epoch, 0
         assert await write_once(wire) == E.NONE
         assert held

@@ -36,6 +36,7 @@ class Producer:
     __slots__ = (
         "batches",
         "coordinator_epoch",
+        "ended_epoch",
         "epoch",
         "last_append_ms",
         "marker_offset",
@@ -60,6 +61,8 @@ class Producer:
         self.transaction_start: int | None = None
         self.marker_offset = NO_MARKER
         """Of the last marker since the start: who waited to join a transaction sees that it is over."""
+        self.ended_epoch = NO_PRODUCER_EPOCH
+        """Producer epoch of the transaction that the last marker since the start ended."""
         self.marker_timestamp = NO_TIMESTAMP
         self.since: int | None = None
         """The offset of the batch or marker by which it was first known here; None when a snapshot has told of it."""

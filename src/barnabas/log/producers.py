@@ -179,6 +179,11 @@ class ProducerStates:
         producer.since = offset
         return producer
 
+    def introduce(self, producer_id: int, epoch: int, offset: int) -> None:
+        """Add a producer of known epoch that has written nothing yet; no effect if it is known."""
+        if producer_id not in self._producers:
+            self._new(producer_id, offset).epoch = epoch
+
     def forget_oldest(self, count: int) -> None:
         """Forget those that have been silent longest: rarely and many, so that a flood of ids costs little for each."""
         idle = (producer for producer in self._producers.values() if producer.transaction_start is None)
@@ -190,6 +195,8 @@ class ProducerStates:
     ) -> CompletedTransaction | None:
         """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
         producer = self._producers.get(header.producer_id) or self._new(header.producer_id, marker_offset)
+        is_new = producer.epoch == NO_PRODUCER_EPOCH
+        producer.ended_epoch = header.producer_epoch if is_new else producer.epoch
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset

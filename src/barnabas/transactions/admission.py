@@ -7,15 +7,14 @@ Without this check a delayed batch could join the next transaction, or open one 
     older                                      verify that the partition is in the transaction
 
 A partition in which the producer already has an open transaction needs no verification. The transaction may
-end
-between the verification and the append; the marker shows it (`last_end`). The marker of the previous
-transaction may
-also arrive then, because a V2 producer continues before its markers are written: it raises the epoch to the
-producer's, and the verification is repeated (`ended_previous`).
+end between the verification and the append; its marker shows it (`has_ended`). The marker of the previous
+transaction may also arrive then, because a V2 producer continues before its markers are written: the
+verification is repeated (`ended_previous`). Kafka answers CONCURRENT_TRANSACTIONS while the previous
+transaction is open in the partition (KAFKA-18575), and INVALID_TXN_STATE if it has no records there.
 
 A coordinator that moves is unavailable for a moment. A client that gets an error then resends the batch after
-a while,
-and its later batches fail meanwhile with a sequence error. The verification is therefore retried here first.
+a while, and its later batches fail meanwhile with a sequence error. The verification is therefore retried
+here first.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from barnabas.records.batch import NO_PRODUCER_EPOCH
 from barnabas.replication.manager import ReplicaManager
 from barnabas.transactions.coordinator import TransactionCoordinator
 from barnabas.transactions.shard import TransactionResult
@@ -77,31 +75,27 @@ def has_open(log: Log, instance: ProducerIdAndEpoch) -> bool:
     )
 
 
-class LastEnd(NamedTuple):
-    """The last transaction end of a producer in a partition; changes with every end."""
-
-    marker: int = NO_MARKER
-    epoch: int = NO_PRODUCER_EPOCH
-
-
-def last_end(log: Log, producer_id: int) -> LastEnd:
+def last_end(log: Log, producer_id: int) -> int:
+    """Offset of the last marker of a producer in a partition; changes with every end of a transaction."""
     producer = log.producers.get(producer_id)
-    return LastEnd() if producer is None else LastEnd(producer.marker_offset, producer.epoch)
+    return NO_MARKER if producer is None else producer.marker_offset
 
 
-def has_ended(before: LastEnd, log: Log, producer_id: int) -> bool:
-    """True if a transaction of the producer has ended in this partition since `before`."""
-    return last_end(log, producer_id).marker != before.marker
+def has_ended(before: int, log: Log, instance: ProducerIdAndEpoch) -> bool:
+    """True if the producer's transaction has ended in this partition since `last_end` was `before`."""
+    ended_epoch = _ended_epoch(before, log, instance.producer_id)
+    return ended_epoch is not None and ended_epoch >= instance.epoch
 
 
-def ended_previous(before: LastEnd, log: Log, instance: ProducerIdAndEpoch) -> bool:
-    """True if that was the previous transaction.
+def ended_previous(before: int, log: Log, instance: ProducerIdAndEpoch) -> bool:
+    """True if the producer's previous transaction, one of a lower epoch, has ended since `before`."""
+    ended_epoch = _ended_epoch(before, log, instance.producer_id)
+    return ended_epoch is not None and ended_epoch < instance.epoch
 
-    A marker of transactions V2 carries the epoch of the next one.
-    """
-    is_raised = NO_PRODUCER_EPOCH < before.epoch < instance.epoch
-    now = last_end(log, instance.producer_id)
-    return is_raised and now.epoch == instance.epoch and now.marker != before.marker
+
+def _ended_epoch(before: int, log: Log, producer_id: int) -> int | None:
+    producer = log.producers.get(producer_id)
+    return None if producer is None or producer.marker_offset == before else producer.ended_epoch
 
 
 # -- the coordinator's view -------------------------------------------------------------------------------

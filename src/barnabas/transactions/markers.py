@@ -92,7 +92,12 @@ class MarkerWriter:
             return
         if is_repeated:
             self._host.safety.when_safe(partition, partition.log.log_end_offset, answer)
-        elif partition.topic == CONSUMER_OFFSETS:
+            return
+        if marker.version >= V2:
+            # The marker of V2 carries the next epoch: a write of the next transaction may be waiting.
+            log = partition.log
+            log.producers.introduce(marker.producer_id, marker.producer_epoch - 1, log.log_end_offset)
+        if partition.topic == CONSUMER_OFFSETS:
             self._write_offsets(partition.index, marker, answer)
         else:
             self._append(partition, marker, answer)

@@ -18,7 +18,6 @@ from barnabas.transactions.admission import (
     AddPartitionsToTxnManager,
     ClientVersion,
     Errors,
-    LastEnd,
     TransactionVerification,
     ended_previous,
     for_producer,
@@ -51,7 +50,7 @@ class Admission:
         self._sender = sender_of_produce(version)
         self._transactional_id = transactional_id
         self._instance: ProducerIdAndEpoch | None = None
-        self._ends: dict[TopicPartition, LastEnd] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._not_ours: set[TopicPartition] = set()
         self._errors: Errors | None = None
@@ -155,7 +154,7 @@ class Admission:
         if error:
             self._broker.coordinators.admission.note_refusal(place, self._instance, self._sequences[place])
             return KafkaError(for_producer(error, self._sender), _explained(error))
-        if has_ended(self._ends[place], partition.log, self._instance.producer_id):
+        if has_ended(self._ends[place], partition.log, self._instance):
             return KafkaError(
                 ErrorCode.INVALID_TXN_STATE, "the transaction ended while the batch was in flight"
             )

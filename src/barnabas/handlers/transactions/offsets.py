@@ -157,7 +157,7 @@ class _TransactionalCommit:
                 self._join(place, log)  # the response may be older than that end
             elif error:
                 self._finish(for_committer(error))
-            elif has_ended(before, log, self._instance.producer_id):
+            elif has_ended(before, log, self._instance):
                 self._finish(ErrorCode.INVALID_TXN_STATE)
             else:
                 self._write()
