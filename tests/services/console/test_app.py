@@ -79,8 +79,8 @@ def test_serve_runs_a_console_beside_the_broker(tmp_path: Path) -> None:
 
 def test_every_route_says_what_it_is_for_and_which_right_it_needs(console_broker: EmbeddedBroker) -> None:
     for route in route_table().routes:
-        assert str(route.needs), route.full_path
-        assert route.summary.endswith("."), route.full_path
+        assert str(route.right), route.path
+        assert route.summary.endswith("."), route.path
 
 
 def test_letters_of_the_navigation_are_different() -> None:

@@ -18,8 +18,9 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.registry.api.routes import ROUTES, On, Route
+from barnabas.services.registry.api.routes import ROUTES, Right, RightOn
 from barnabas.testing import EmbeddedBroker
+from barnabas.web.router import Route
 from tests.services.registry.rest import Answer, Rest
 
 LITERAL, ALLOW, ANY = 3, 3, 1
@@ -67,7 +68,7 @@ def forbid_all(broker: EmbeddedBroker) -> None:
     asyncio.run(delete())
 
 
-def ask(client: Rest, route: Route, subject: str) -> Answer:
+def ask(client: Rest, route: Route[Right], subject: str) -> Answer:
     path = route.path.replace("{subject}", subject).replace("{version}", "1").replace("{id}", "1")
     path = path.replace("{guid}", "no-such-guid")
     body = None
@@ -77,24 +78,24 @@ def ask(client: Rest, route: Route, subject: str) -> Answer:
     return client.ask(route.method, path, body)
 
 
-WITH_RIGHT = [route for route in ROUTES if route.on not in (On.NOTHING, On.SHOWN)]
+WITH_RIGHT = [route for route in ROUTES if route.right.on not in (RightOn.NOTHING, RightOn.LISTED)]
 
 
 @pytest.mark.parametrize("subject", ["there-value", "nowhere-value"])
 @pytest.mark.parametrize("route", WITH_RIGHT, ids=lambda route: f"{route.method} {route.path}")
 def test_an_endpoint_is_refused_without_its_right_and_answered_with_it(
-    secured: EmbeddedBroker, alice: Rest, route: Route, subject: str
+    secured: EmbeddedBroker, alice: Rest, route: Route[Right], subject: str
 ) -> None:
     forbid_all(secured)
     assert ask(alice, route, subject).code == 40301
     topic = subject.removesuffix("-value")
-    other = Operation.WRITE if route.operation is not Operation.WRITE else Operation.READ
+    other = Operation.WRITE if route.right.operation is not Operation.WRITE else Operation.READ
     allow(secured, ResourceType.TOPIC, topic, other)
     assert ask(alice, route, subject).code == 40301
-    if route.on is On.CLUSTER:
-        allow(secured, ResourceType.CLUSTER, CLUSTER_NAME, route.operation)
+    if route.right.on is RightOn.CLUSTER:
+        allow(secured, ResourceType.CLUSTER, CLUSTER_NAME, route.right.operation)
     else:
-        allow(secured, ResourceType.TOPIC, topic, route.operation)
+        allow(secured, ResourceType.TOPIC, topic, route.right.operation)
     assert ask(alice, route, subject).status != 403
 
 
@@ -183,5 +184,5 @@ def test_importing_ids_and_referring_to_subjects_need_rights_of_their_own(
 def test_the_documentation_shows_every_endpoint_and_its_right() -> None:
     page = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
     for route in ROUTES:
-        needed = "a login" if route.on is On.NOTHING else route.operation.name
+        needed = "a login" if route.right.on is RightOn.NOTHING else route.right.operation.name
         assert f"| `{route.method} {route.path}` | {needed} |" in page

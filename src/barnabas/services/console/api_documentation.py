@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.services.console.routes import Download, Kind, Route, RouteTable
+from barnabas.services.console.routes import ConsoleRoute, Download, Kind, RouteTable
 
 _WORDS = {
     str: "text",
@@ -48,19 +48,19 @@ def described(table: RouteTable) -> list[ApiRoute]:
     return sorted(found, key=lambda each: (each.path, each.method))
 
 
-def _described(route: Route) -> ApiRoute:
+def _described(route: ConsoleRoute) -> ApiRoute:
     return ApiRoute(
         route.method,
-        f"/api/v1{route.full_path}".rstrip("/"),
+        f"/api/v1{route.path}".rstrip("/"),
         route.kind.value,
-        str(route.needs),
+        str(route.right),
         " ".join(route.summary.split()),
         [_parameter(route, each) for each in msgspec.structs.fields(route.query)],
         _answer(route),
     )
 
 
-def _parameter(route: Route, field: msgspec.structs.FieldInfo) -> Parameter:
+def _parameter(route: ConsoleRoute, field: msgspec.structs.FieldInfo) -> Parameter:
     where = "body" if route.method == "POST" else "query"
     if f"{{{field.encode_name}}}" in route.segments:
         return Parameter(field.encode_name, type_word(field.type), "", "path")
@@ -73,7 +73,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _answer(route: Route) -> str:
+def _answer(route: ConsoleRoute) -> str:
     if route.kind is Kind.STREAM:
         return "Server-Sent Events"
     if route.answer is Download:

@@ -22,15 +22,15 @@ from barnabas.services.console.errors import (
     BadInputError,
     ConsoleError,
     ElsewhereError,
-    NotFoundError,
     RefusedError,
+    ResourceNotFoundError,
     TooLargeError,
     UnauthorizedError,
     explain,
 )
 from barnabas.services.console.rendering import Renderer
 from barnabas.services.console.requests import MAX_BODY, as_struct, read_fields, read_struct
-from barnabas.services.console.routes import Done, Kind, Match, RouteTable
+from barnabas.services.console.routes import ConsoleMatch, Done, Kind, RouteTable
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
@@ -60,13 +60,13 @@ class _Request:
     query: bytes
     receive: Receive
     answering: ResponseWriter
-    match: Match | None = None
+    match: ConsoleMatch | None = None
     context: Context | None = None
 
     @property
     def can_log_in(self) -> bool:
         """True for a page: redirect to the login instead of failing."""
-        is_login = self.match is not None and self.match.route.needs.without_login
+        is_login = self.match is not None and self.match.route.right.without_login
         return not self.is_api and not is_login and self.head.method == "GET"
 
     @property
@@ -126,18 +126,18 @@ class ConsoleApp:
         await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
-    def _context(self, request: _Request, visitor: Visitor, match: Match) -> Context:
-        name = match.path.get("cluster")
+    def _context(self, request: _Request, visitor: Visitor, match: ConsoleMatch) -> Context:
+        name = match.parameters.get("cluster")
         if name is not None and name not in self.clusters:
-            raise NotFoundError(f"The console knows no cluster {name!r}")
+            raise ResourceNotFoundError(f"The console knows no cluster {name!r}")
         current = None if name is None else self.clusters[name]
         more = request.answering.more
         own = (request.head, self.gate, self.audit, more)
         return Context(self.settings, visitor, self.clusters, self.table, current, *own)
 
-    async def _query(self, request: _Request, match: Match, most: int) -> Any:
+    async def _query(self, request: _Request, match: ConsoleMatch, most: int) -> Any:
         if request.head.method != "POST":
-            return as_struct(match.route.query, match.path, read_fields(request.query))
+            return as_struct(match.route.query, match.parameters, read_fields(request.query))
         try:
             body = await read_body(request.head.headers, request.receive, most)
         except BodyTooLargeError:
@@ -146,21 +146,21 @@ class ConsoleApp:
             raise BadInputError("The request ended before its body") from None
         content_type = request.head.headers.get("content-type", "")
         if len(body) <= MAX_BODY_BEFORE_LOGIN:
-            return read_struct(match.route.query, match.path, content_type, body)
-        return await asyncio.to_thread(read_struct, match.route.query, match.path, content_type, body)
+            return read_struct(match.route.query, match.parameters, content_type, body)
+        return await asyncio.to_thread(read_struct, match.route.query, match.parameters, content_type, body)
 
-    async def _check_rights(self, head: Head, context: Context, match: Match, query: Any) -> None:
+    async def _check_rights(self, head: Head, context: Context, match: ConsoleMatch, query: Any) -> None:
         """By what the page will see, not by what was sent: a parameter may be sent twice."""
         if match.route.kind is Kind.ACTION and self.settings.read_only and not match.route.outside:
             raise RefusedError("This console is read-only: it was started so, and changes nothing")
-        parameters = {**msgspec.structs.asdict(query), **match.path}
-        for need in match.route.needs.all_of:
+        parameters = {**msgspec.structs.asdict(query), **match.parameters}
+        for need in match.route.right.all_of:
             action = need.action(parameters)
             if not await context.visitor.may(context.cluster.name, action):
                 await self.audit.refused(head, context, match, action)
                 raise refusal(context.visitor, action)
 
-    async def _serve(self, request: _Request, match: Match, context: Context, query: Any) -> None:
+    async def _serve(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         route, answering = match.route, request.answering
         if route.kind is Kind.PAGE:
             page = await route.endpoint(context, query)
@@ -178,7 +178,7 @@ class ConsoleApp:
             with self._downloads.take(context.visitor.name):
                 await answering.download(await route.endpoint(context, query), request.receive)
 
-    async def _act(self, request: _Request, match: Match, context: Context, query: Any) -> None:
+    async def _act(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         async with self.audit.act(request.head, context, match, query):
             done = await match.route.endpoint(context, query)
         if match.is_api:
@@ -203,12 +203,12 @@ class ConsoleApp:
         text = "\0".join((context.visitor.name, path, message))
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
 
-    async def _stream(self, request: _Request, match: Match, context: Context, query: Any) -> None:
+    async def _stream(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         with self._streams.take(context.visitor.name):
             refused = self._until_refused(request, match, query)
             await request.answering.events(match.route.endpoint(context, query), request.receive, refused)
 
-    async def _until_refused(self, request: _Request, match: Match, query: Any) -> None:
+    async def _until_refused(self, request: _Request, match: ConsoleMatch, query: Any) -> None:
         """Recheck periodically: a session or a right may end during a long stream."""
         while True:
             await asyncio.sleep(CHECK_STREAMS)
@@ -223,7 +223,7 @@ class ConsoleApp:
     async def _send_static(self, request: _Request) -> None:
         found = self.static.find(request.head.path)
         if found is None:
-            raise NotFoundError("File not found")
+            raise ResourceNotFoundError("File not found")
         headers = [("cache-control", FOR_EVER)]
         if "gzip" in request.head.headers.get("accept-encoding", ""):
             body, headers = found.compressed, [*headers, ("content-encoding", "gzip")]

@@ -14,7 +14,7 @@ from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.visitor import Head, Visitor
 
@@ -96,10 +96,12 @@ def refusal(visitor: Visitor, action: Action) -> RefusedError:
 
 
 class Auditing(Protocol):
-    def act(self, head: Head, context: Context, match: Match, form: Any) -> AbstractAsyncContextManager[None]:
+    def act(
+        self, head: Head, context: Context, match: ConsoleMatch, form: Any
+    ) -> AbstractAsyncContextManager[None]:
         """Wraps one action. An action that cannot be recorded is not performed."""
         ...
 
-    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+    async def refused(self, head: Head, context: Context, match: ConsoleMatch, action: Action) -> None:
         """The visitor lacks a right."""
         ...

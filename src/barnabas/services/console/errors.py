@@ -46,7 +46,7 @@ class RefusedError(ConsoleError):
     status = 403
 
 
-class NotFoundError(ConsoleError):
+class ResourceNotFoundError(ConsoleError):
     status = 404
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from barnabas.services.console.context import Context
-from barnabas.services.console.routes import Route
+from barnabas.services.console.routes import ConsoleRoute
 from barnabas.services.console.static_files import StaticFiles
 
 FOLDER = Path(__file__).parent / "templates"
@@ -36,7 +36,9 @@ class Renderer:
             "quote": quote,
         }
 
-    def page(self, route: Route, context: Context, query: Any, page: Any, path: str, message: str) -> bytes:
+    def page(
+        self, route: ConsoleRoute, context: Context, query: Any, page: Any, path: str, message: str
+    ) -> bytes:
         shown = {"route": route, "query": query, "page": page, "path": path, "message": message}
         return self._render(route.template, context, shown)
 

@@ -12,7 +12,6 @@ Paths are below `/c/{cluster}`, those of `outside=True` below `/`. The JSON API 
 from __future__ import annotations
 
 import typing
-import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -20,13 +19,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from barnabas.services.console.errors import NotFoundError, WrongMethodError
+from barnabas.services.console.errors import ResourceNotFoundError, WrongMethodError
 from barnabas.services.console.needs import Needs
+from barnabas.web.router import Match, MethodNotAllowedError, NotFoundError, Route, Router
 
-Endpoint = Callable[[Any, Any], Any]
 E = TypeVar("E", bound=Callable[..., Any])
 
 API_PREFIX = ["api", "v1"]
+CLUSTER_PREFIX = "/c/{cluster}"
 
 
 class Kind(Enum):
@@ -68,29 +68,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ConsoleRoute(Route[Needs]):
     kind: Kind
-    path: str
-    endpoint: Endpoint
     query: type[Any]
-    needs: Needs
     template: str = ""
     entry: Entry | None = None
     outside: bool = False
     """Of the console itself, not of a cluster."""
 
     @property
-    def method(self) -> str:
-        return "POST" if self.kind is Kind.ACTION else "GET"
-
-    @property
-    def segments(self) -> list[str]:
-        inner = [] if self.path == "/" else self.path.strip("/").split("/")
-        return inner if self.outside else ["c", "{cluster}", *inner]
-
-    @property
-    def full_path(self) -> str:
-        return "/" + "/".join(self.segments)
+    def cluster_path(self) -> str:
+        """Path for `Context.url`; the same as `path` if the route is outside of clusters."""
+        return self.path if self.outside else self.path.removeprefix(CLUSTER_PREFIX) or "/"
 
     @property
     def summary(self) -> str:
@@ -110,9 +99,9 @@ class Routes:
     """The routes of one module."""
 
     def __init__(self) -> None:
-        self._routes: list[Route] = []
+        self._routes: list[ConsoleRoute] = []
 
-    def __iter__(self) -> Iterator[Route]:
+    def __iter__(self) -> Iterator[ConsoleRoute]:
         return iter(self._routes)
 
     def page(
@@ -141,8 +130,12 @@ class Routes:
         outside: bool = False,
     ) -> Callable[[E], E]:
         def add(endpoint: E) -> E:
+            method = "POST" if kind is Kind.ACTION else "GET"
+            full_path = path if outside else CLUSTER_PREFIX + ("" if path == "/" else path)
             query = _query_of(endpoint)
-            self._routes.append(Route(kind, path, endpoint, query, needs, template, entry, outside))
+            self._routes.append(
+                ConsoleRoute(method, full_path, endpoint, needs, kind, query, template, entry, outside)
+            )
             return endpoint
 
         return add
@@ -157,48 +150,32 @@ def _query_of(endpoint: Callable[..., Any]) -> type[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    route: Route
-    path: dict[str, str]
+class ConsoleMatch(Match[ConsoleRoute]):
     is_api: bool
 
 
 class RouteTable:
-    def __init__(self, modules: Iterable[Iterable[Route]]) -> None:
+    def __init__(self, modules: Iterable[Iterable[ConsoleRoute]]) -> None:
         self.routes = [route for module in modules for route in module]
+        self._router = Router(self.routes)
         for route in self.routes:
-            if not str(route.needs) or not route.summary:
-                raise UndocumentedRouteError(f"{route.full_path} says no right, or not what it is for")
+            if not str(route.right) or not route.summary:
+                raise UndocumentedRouteError(f"{route.path} says no right, or not what it is for")
 
-    def find(self, method: str, raw_path: str) -> Match:
-        """Segments are split before they are unquoted: `%2F` is part of the name of a group."""
+    def find(self, method: str, raw_path: str) -> ConsoleMatch:
+        """Find the route of a page, or of the JSON API if the path begins with `/api/v1`. Slashes in a row are one."""
         segments = [each for each in raw_path.split("/") if each]
         is_api = segments[:2] == API_PREFIX
-        segments = segments[2:] if is_api else segments
-        wanted = "GET" if method == "HEAD" else method
-        fitting = [
-            (route, found) for route in self.routes if (found := _fit(route.segments, segments)) is not None
-        ]
-        for route, found in sorted(fitting, key=lambda each: len(each[1])):  # a word before a name
-            if route.method == wanted:
-                return Match(route, found, is_api)
-        if fitting:
-            raise WrongMethodError(f"{method} is not possible here")
-        raise NotFoundError("There is no such page")
+        path = "/" + "/".join(segments[2:] if is_api else segments)
+        try:
+            match = self._router.match(method, path)
+        except NotFoundError:
+            raise ResourceNotFoundError("There is no such page") from None
+        except MethodNotAllowedError:
+            raise WrongMethodError(f"{method} is not possible here") from None
+        return ConsoleMatch(match.route, match.parameters, is_api)
 
     @property
-    def entries(self) -> list[tuple[Entry, Route]]:
+    def entries(self) -> list[tuple[Entry, ConsoleRoute]]:
         found = [(route.entry, route) for route in self.routes if route.entry is not None]
         return sorted(found, key=lambda each: each[0].place)
-
-
-def _fit(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(segments):
-        return None
-    found = {}
-    for want, have in zip(pattern, segments, strict=True):
-        if want.startswith("{"):
-            found[want[1:-1]] = urllib.parse.unquote(have)
-        elif want != have:
-            return None
-    return found

@@ -12,7 +12,7 @@ from barnabas.client.status import STATUS_TOPIC
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 
 # -- ACLs that the console's principal needs -------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Authenticator(Protocol):
         """Raises RefusedError for a foreign Host or a form of another site."""
         ...
 
-    async def visitor(self, head: Head, match: Match) -> Visitor:
+    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
         """Raises UnauthorizedError if the route needs a login and there is none."""
         ...
 

@@ -16,22 +16,22 @@ import pytest
 
 from barnabas.services.console.access.model import Role
 from barnabas.services.console.access.roles import rights_of
-from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.pages import route_table
-from barnabas.services.console.routes import Event, Kind, Route, RouteTable
+from barnabas.services.console.routes import ConsoleRoute, Event, Kind, RouteTable
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import NOBODY, by_token, change, with_roles
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
 
-ROUTES = [route for route in route_table().routes if not route.needs.without_login]
-WITH_RIGHT = [route for route in ROUTES if route.needs.all_of]
-WITHOUT = [route for route in ROUTES if not route.needs.all_of and route.kind is not Kind.STREAM]
+ROUTES = [route for route in route_table().routes if not route.right.without_login]
+WITH_RIGHT = [route for route in ROUTES if route.right.all_of]
+WITHOUT = [route for route in ROUTES if not route.right.all_of and route.kind is not Kind.STREAM]
 SECRET = "a-topic-that-only-some-may-see"
 REACHED = "the page was reached"
 
 
-def name_of(route: Route) -> str:
-    return f"{route.method} {route.full_path}"
+def name_of(route: ConsoleRoute) -> str:
+    return f"{route.method} {route.path}"
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def gates_only(console: RunningConsole) -> Iterator[RunningConsole]:
     console.server.app.table = whole
 
 
-def _stub(route: Route) -> Any:
+def _stub(route: ConsoleRoute) -> Any:
     async def endpoint(context: Any, query: Any) -> Any:
-        raise NotFoundError(REACHED)
+        raise ResourceNotFoundError(REACHED)
 
     async def stream(context: Any, query: Any) -> Any:
         yield Event("reached", REACHED)
@@ -79,7 +79,7 @@ def _stub(route: Route) -> Any:
     return made
 
 
-def ask(web: Web, route: Route, *, api: bool = True) -> Answer:
+def ask(web: Web, route: ConsoleRoute, *, api: bool = True) -> Answer:
     path = "/" + "/".join(_segment(route, each) for each in route.segments)
     values = {
         field.encode_name: _value(field.type)
@@ -93,7 +93,7 @@ def ask(web: Web, route: Route, *, api: bool = True) -> Answer:
     return web.ask("GET", f"{path}?{urllib.parse.urlencode(values, doseq=True)}")
 
 
-def _segment(route: Route, word: str) -> str:
+def _segment(route: ConsoleRoute, word: str) -> str:
     known = {"{cluster}": "default", "{topic}": SECRET}
     if not word.startswith("{") or word in known:
         return known.get(word, word)
@@ -117,13 +117,13 @@ def _value(kind: Any, text: str = SECRET) -> Any:
     return words.get(origin or kind, text)
 
 
-def role_for(route: Route) -> Role:
-    needed = {(need.resource_type, need.operation) for need in route.needs.all_of}
+def role_for(route: ConsoleRoute) -> Role:
+    needed = {(need.resource_type, need.operation) for need in route.right.all_of}
     return next(role for role in Role if needed <= set(rights_of(role)))
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
-def test_nobody_is_let_in_without_a_login(gates_only: RunningConsole, route: Route) -> None:
+def test_nobody_is_let_in_without_a_login(gates_only: RunningConsole, route: ConsoleRoute) -> None:
     with gates_only.web() as web:
         assert ask(web, route).status == 401
         page = ask(web, route, api=False)
@@ -137,7 +137,9 @@ def test_nobody_is_let_in_without_a_login(gates_only: RunningConsole, route: Rou
 
 
 @pytest.mark.parametrize("route", WITH_RIGHT, ids=name_of)
-def test_a_route_is_for_its_role_and_not_for_the_one_below(gates_only: RunningConsole, route: Route) -> None:
+def test_a_route_is_for_its_role_and_not_for_the_one_below(
+    gates_only: RunningConsole, route: ConsoleRoute
+) -> None:
     role = role_for(route)
     below = Role(role - 1).name.lower() if role > Role.VIEWER else NOBODY
     with by_token(gates_only, below) as web:
@@ -153,7 +155,7 @@ def test_a_route_is_for_its_role_and_not_for_the_one_below(gates_only: RunningCo
 
 @pytest.mark.parametrize("route", WITHOUT, ids=name_of)
 def test_a_route_that_checks_by_itself_shows_and_changes_nothing_for_a_stranger(
-    console: RunningConsole, route: Route
+    console: RunningConsole, route: ConsoleRoute
 ) -> None:
     with by_token(console, NOBODY) as web:
         answer = ask(web, route)
@@ -167,7 +169,9 @@ def test_a_route_that_checks_by_itself_shows_and_changes_nothing_for_a_stranger(
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.kind is Kind.ACTION], ids=name_of)
-def test_no_change_is_made_for_a_page_of_another_site(gates_only: RunningConsole, route: Route) -> None:
+def test_no_change_is_made_for_a_page_of_another_site(
+    gates_only: RunningConsole, route: ConsoleRoute
+) -> None:
     with by_token(gates_only, "admin") as web:
         for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
             web.headers |= headers
@@ -188,7 +192,9 @@ def read_only(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.parametrize(
     "route", [each for each in ROUTES if each.kind is Kind.ACTION and not each.outside], ids=name_of
 )
-def test_a_read_only_console_changes_nothing_for_anybody(read_only: RunningConsole, route: Route) -> None:
+def test_a_read_only_console_changes_nothing_for_anybody(
+    read_only: RunningConsole, route: ConsoleRoute
+) -> None:
     with by_token(read_only, "admin") as web:
         answer = ask(web, route)
 

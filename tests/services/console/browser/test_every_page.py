@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas.services.console.pages import route_table
-from barnabas.services.console.routes import Kind, Route
+from barnabas.services.console.routes import ConsoleRoute, Kind
 from tests.services.console.browser import hostile
 from tests.services.console.browser.visits import DESKTOP, PHONE, Visit, visiting
 from tests.services.console.web import CLUSTER, RunningConsole
@@ -49,15 +49,13 @@ QUERIES = {
 SPECIAL = {"/dead/{topic}": {"topic": hostile.DEAD}}
 # Of a console with an OpenID provider only; tests/services/console/access has one.
 ELSEWHERE = {"/login/oidc", "/login/oidc/callback"}
-PAGES = [
-    route for route in route_table().routes if route.kind is Kind.PAGE and route.full_path not in ELSEWHERE
-]
+PAGES = [route for route in route_table().routes if route.kind is Kind.PAGE and route.path not in ELSEWHERE]
 
 
-def url_of(route: Route) -> str:
-    parameters = PARAMETERS | SPECIAL.get(route.path, {})
+def url_of(route: ConsoleRoute) -> str:
+    parameters = PARAMETERS | SPECIAL.get(route.cluster_path, {})
     parts = [_part(segment, parameters) for segment in route.segments]
-    query = urllib.parse.urlencode(QUERIES.get(route.path, {}))
+    query = urllib.parse.urlencode(QUERIES.get(route.cluster_path, {}))
     return "/" + "/".join(parts) + (f"?{query}" if query else "")
 
 
@@ -69,17 +67,17 @@ def _part(segment: str, parameters: dict[str, str]) -> str:
     return urllib.parse.quote(parameters[name], safe="")
 
 
-@pytest.mark.parametrize("route", PAGES, ids=lambda route: route.full_path)
+@pytest.mark.parametrize("route", PAGES, ids=lambda route: route.path)
 def test_a_page_is_sound(
     chromium: Browser,
     hostile_console: RunningConsole,
-    route: Route,
+    route: ConsoleRoute,
     record_property: Callable[[str, object], None],
 ) -> None:
     with visiting(chromium, hostile_console.url) as visit:
         visit.open(url_of(route))
         assert visit.status == 200, visit.page.locator("main").inner_text()
-        record_property("page", (route.full_path, visit.bytes, visit.first_paint_ms))
+        record_property("page", (route.path, visit.bytes, visit.first_paint_ms))
         assert visit.page.locator("h1").count() == 1
         assert visit.bytes <= LARGEST_PAGE
         assert visit.accessibility() == []

@@ -91,7 +91,7 @@ def test_g_and_a_letter_go_to_pages(visit: Visit) -> None:
             visit.open(GOTO)
             visit.page.keyboard.press("g")
             visit.page.keyboard.press(entry.letter)
-            visit.page.wait_for_url(f"{visit.origin}{route.full_path.replace('{cluster}', CLUSTER)}*")
+            visit.page.wait_for_url(f"{visit.origin}{route.path.replace('{cluster}', CLUSTER)}*")
 
 
 def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:

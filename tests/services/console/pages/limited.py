@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.visitor import Anyone, Head, Visitor
 
 
@@ -33,7 +33,7 @@ class OnlyOne:
     def check(self, head: Head) -> None:
         """Everybody."""
 
-    async def visitor(self, head: Head, match: Match) -> Visitor:
+    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
         return self._visitor
 
     async def close(self) -> None:

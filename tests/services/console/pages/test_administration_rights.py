@@ -15,7 +15,7 @@ from barnabas.services.console.needs import CHECKED, SHOWN
 from barnabas.services.console.pages.cluster import dead
 from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.services.console.pages.topic.table import routes as of_a_topic
-from barnabas.services.console.routes import Kind, Route
+from barnabas.services.console.routes import ConsoleRoute, Kind
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.pages.administration import eventually, look_anew, write
 from tests.services.console.pages.limited import Limited
@@ -42,17 +42,19 @@ def filled(path: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.kind.value} {route.path}")
-def test_without_a_right_nothing_is_shown_and_nothing_done(visitor: Limited, web: Web, route: Route) -> None:
-    path = filled(route.path)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.kind.value} {route.cluster_path}")
+def test_without_a_right_nothing_is_shown_and_nothing_done(
+    visitor: Limited, web: Web, route: ConsoleRoute
+) -> None:
+    path = filled(route.cluster_path)
     if route.kind is Kind.ACTION:
         answer = web.change(path, **FORM)
         assert answer.status == 403
         assert "it needs" in answer.json["error"]
-    elif route.needs is SHOWN:
+    elif route.right is SHOWN:
         shown = web.api(path).json
         assert not any(shown.get(name) for name in ("topics", "rows", "links", "partitions"))
-    elif route.needs is CHECKED:
+    elif route.right is CHECKED:
         assert web.api(path, **VALUES).status == 403
     else:
         assert web.api(path).status == 403
@@ -60,17 +62,17 @@ def test_without_a_right_nothing_is_shown_and_nothing_done(visitor: Limited, web
 
 @pytest.mark.parametrize(
     "route",
-    [each for each in ROUTES if each.needs.all_of],
-    ids=lambda route: f"{route.kind.value} {route.path}",
+    [each for each in ROUTES if each.right.all_of],
+    ids=lambda route: f"{route.kind.value} {route.cluster_path}",
 )
-def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: Route) -> None:
-    needed = [need.action(VALUES) for need in route.needs.all_of]
+def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: ConsoleRoute) -> None:
+    needed = [need.action(VALUES) for need in route.right.all_of]
     for missing in needed:
         visitor.rights = set(needed) - {missing}
         answer = (
-            web.change(filled(route.path), **FORM)
+            web.change(filled(route.cluster_path), **FORM)
             if route.kind is Kind.ACTION
-            else web.api(filled(route.path))
+            else web.api(filled(route.cluster_path))
         )
         assert answer.status == 403
 

@@ -16,7 +16,7 @@ from barnabas.client.groups import commit_offsets
 from barnabas.client.producer import Producer
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.visitor import Anyone, Head, Visitor
 from barnabas.testing import EmbeddedBroker
@@ -175,7 +175,7 @@ class GuestGate:
     def check(self, head: Head) -> None:
         """Nothing is asked."""
 
-    async def visitor(self, head: Head, match: Match) -> Visitor:
+    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
         return OneTopic()
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ from barnabas.security.authz.authorizer import Action
 from barnabas.services.console.access.model import AuditSettings
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BusyError, RefusedError, explain
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.visitor import Head
 
 # -- Copy of the audit log in a topic; the file is authoritative ----------------------------------------
@@ -88,8 +88,8 @@ class ConsoleAudit:
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def act(self, head: Head, context: Context, match: Match, form: Any) -> AsyncIterator[None]:
-        if match.route.needs.without_login:  # a login has a separate event
+    async def act(self, head: Head, context: Context, match: ConsoleMatch, form: Any) -> AsyncIterator[None]:
+        if match.route.right.without_login:  # a login has a separate event
             yield
             return
         event = _event(head, context, match, _action(context, match, form), _named(form))
@@ -102,7 +102,7 @@ class ConsoleAudit:
             raise
         await asyncio.shield(self._complete(event, None))
 
-    async def refused(self, head: Head, context: Context, match: Match, action: Action) -> None:
+    async def refused(self, head: Head, context: Context, match: ConsoleMatch, action: Action) -> None:
         event = _event(head, context, match, action, {})
         await self._write_if_possible({**event, "allowed": False, "state": "refused"})
 
@@ -159,20 +159,22 @@ def _who(name: str, host: str) -> Event:
     }
 
 
-def _event(head: Head, context: Context, match: Match, action: Action | None, named: dict[str, Any]) -> Event:
+def _event(
+    head: Head, context: Context, match: ConsoleMatch, action: Action | None, named: dict[str, Any]
+) -> Event:
     of = {} if action is None else {
         "operation": action.operation.name,
         "resource_type": action.resource_type.name,
         "resource": action.name,
     }  # fmt: skip
     cluster = "" if context.current is None else context.current.name
-    path = {"api": f"{match.route.method} {match.route.full_path}", "cluster": cluster}
+    path = {"api": f"{match.route.method} {match.route.path}", "cluster": cluster}
     return {"event": "request", **_who(context.visitor.name, head.host), **path, **of, "names": named}
 
 
-def _action(context: Context, match: Match, form: Any) -> Action | None:
-    needs = match.route.needs.all_of
-    given = {**_named(form), **match.path}
+def _action(context: Context, match: ConsoleMatch, form: Any) -> Action | None:
+    needs = match.route.right.all_of
+    given = {**_named(form), **match.parameters}
     if not needs or (needs[0].parameter and needs[0].parameter not in given):
         return None
     return needs[0].action(given)

@@ -23,12 +23,12 @@ from barnabas.services.console.access.people import Identity, KafkaPeople, Peopl
 from barnabas.services.console.access.sessions import Cookie, Sessions
 from barnabas.services.console.errors import (
     BadInputError,
-    NotFoundError,
     RefusedError,
+    ResourceNotFoundError,
     TooManyError,
     UnauthorizedError,
 )
-from barnabas.services.console.routes import Match
+from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.visitor import Anyone, Authenticator, Head, Nobody, Visitor
 from barnabas.web.origins import is_cross_site, is_of_this_machine
@@ -169,7 +169,7 @@ class LocalAuthenticator:
             )
         check_origin(head)
 
-    async def visitor(self, head: Head, match: Match) -> Visitor:
+    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
         return self._anyone
 
     async def close(self) -> None:
@@ -199,24 +199,24 @@ class LoginGate:
     def check(self, head: Head) -> None:
         check_origin(head)
 
-    async def visitor(self, head: Head, match: Match) -> Visitor:
+    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
         if "authorization" in head.headers:
-            return await self._by_header(head, match.path.get("cluster"))
+            return await self._by_header(head, match.parameters.get("cluster"))
         session = self._cookie.value(head.headers)
         who = self.sessions.find(session) if session else None
         if who is not None:
             try:
-                return await self._people.visitor(who, match.path.get("cluster"))
+                return await self._people.visitor(who, match.parameters.get("cluster"))
             except UnauthorizedError:
                 self.sessions.close(session)  # the password has changed, or the token has expired
-        if match.route.needs.without_login:
+        if match.route.right.without_login:
             return Nobody()
         raise UnauthorizedError("Log in first")
 
     async def log_in(self, head: Head, name: str, password: str) -> tuple[str, str]:
         """Returns the header with the new session's cookie. Closes the previous session: ids are never reused."""
         if not self.has_password:
-            raise NotFoundError("Password login is not enabled")
+            raise ResourceNotFoundError("Password login is not enabled")
         try:
             async with self.attempts.attempt(name, head.host):
                 who = await self._people.by_password(name, password)
@@ -256,7 +256,7 @@ class LoginGate:
 
     def _provider(self) -> OidcLogin:
         if self.oidc is None:
-            raise NotFoundError("Login with an identity provider is not enabled")
+            raise ResourceNotFoundError("Login with an identity provider is not enabled")
         return self.oidc
 
     async def _by_header(self, head: Head, cluster: str | None) -> Visitor:

@@ -11,7 +11,7 @@ import msgspec
 from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status, forget_status
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import NotFoundError, StaleError
+from barnabas.services.console.errors import ResourceNotFoundError, StaleError
 from barnabas.services.console.needs import topic_named
 from barnabas.services.console.routes import Done, Entry, Routes
 from barnabas.services.console.statuses import Point, StatusBoard, rows_of
@@ -163,7 +163,7 @@ def _find(board: StatusBoard, kind: Kind, name: str) -> Status:
     for status in board.current(kind):
         if status.name == name:
             return status
-    raise NotFoundError(f"No {kind} called {name!r} has reported to {STATUS_TOPIC}")
+    raise ResourceNotFoundError(f"No {kind} called {name!r} has reported to {STATUS_TOPIC}")
 
 
 def work_of(board: StatusBoard, status: Status, *, with_curves: bool = False) -> Work:

@@ -10,7 +10,7 @@ from barnabas.client.cluster import Client
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError, NotFoundError, StaleError
+from barnabas.services.console.errors import BadInputError, ResourceNotFoundError, StaleError
 from barnabas.services.console.groups import offset_plan
 from barnabas.services.console.groups.members import describe_members
 from barnabas.services.console.groups.offset_changes import log_bounds, move_group, offsets_at, offsets_now
@@ -112,7 +112,7 @@ async def set_offsets(context: Context, form: OffsetsForm) -> Done:
 def _find(context: Context, name: str) -> GroupSample:
     sample = context.cluster.sampler.snapshot.groups.get(name)
     if sample is None:
-        raise NotFoundError(f"There is no group {name!r}, or it was made in the last few seconds")
+        raise ResourceNotFoundError(f"There is no group {name!r}, or it was made in the last few seconds")
     return sample
 
 

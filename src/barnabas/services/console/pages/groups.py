@@ -11,7 +11,7 @@ import msgspec
 from barnabas.client.group_details import rebalance_history
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError, BusyError, NotFoundError
+from barnabas.services.console.errors import BadInputError, BusyError, ResourceNotFoundError
 from barnabas.services.console.groups.exact import exact_group
 from barnabas.services.console.groups.members import GroupMembers, describe_members, within
 from barnabas.services.console.needs import SHOWN, group
@@ -169,7 +169,9 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
     snapshot = context.cluster.sampler.snapshot
     sample = snapshot.groups.get(query.group)
     if sample is None:
-        raise NotFoundError(f"There is no group {query.group!r}, or it was made in the last few seconds")
+        raise ResourceNotFoundError(
+            f"There is no group {query.group!r}, or it was made in the last few seconds"
+        )
     members = await describe_members(context.client, sample.name, sample.type)
     topics = await _described(context, sample, members)
     left_out = sum(each.topic not in topics for each in sample.topics)

@@ -11,7 +11,7 @@ import msgspec
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import BadInputError, NotFoundError, RefusedError
+from barnabas.services.console.errors import BadInputError, RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import Needs, topic
 from barnabas.services.console.routes import Entry, Routes
 
@@ -151,7 +151,7 @@ async def show_line(context: Context, query: LineQuery) -> LinePage:
     around = min(max(query.around, 1), MAX_AROUND)
     found = None if archive is None else await archive.surroundings(place, query.offset, around)
     if found is None:
-        raise NotFoundError(
+        raise ResourceNotFoundError(
             f"The line at offset {query.offset} of {place} is not kept here (any more); its record may be: see the "
             "records of the topic"
         )

@@ -10,7 +10,7 @@ from barnabas.metrics.text import CONTENT_TYPE
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Context, refusal
-from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.exporter.exporter import written
 from barnabas.services.console.exporter.watch import narrowed
 from barnabas.services.console.needs import CHECKED, cluster
@@ -36,7 +36,9 @@ async def only_metrics(context: Context, query: MetricsQuery) -> Download:
     """The same of a console with one cluster; DESCRIBE on the cluster is needed."""
     if len(context.clusters) != 1:
         names = ", ".join(context.clusters)
-        raise NotFoundError(f"There are several clusters; ask /c/NAME/metrics of one of these: {names}")
+        raise ResourceNotFoundError(
+            f"There are several clusters; ask /c/NAME/metrics of one of these: {names}"
+        )
     (shown,) = context.clusters.values()
     action = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     if not await context.visitor.may(shown.name, action):

@@ -42,7 +42,7 @@ class Places(msgspec.Struct):
 async def find_places(context: Context, query: PlacesQuery) -> Places:
     """Pages, topics and groups whose name contains `q`, the shortest first."""
     pages = [
-        Place("page", entry.word, route.path if route.outside else context.url(route.path))
+        Place("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
         for entry, route in context.table.entries
         if _fits(query.q, entry.word)
     ]

@@ -1,4 +1,4 @@
-"""An ASGI application: one request in, one answer out. Starlette's router would unquote `%2F` before it looks."""
+"""The registry's REST API as an ASGI application."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from barnabas.services.registry.access import Access, Caller, Origins, Visitor
 from barnabas.services.registry.api import media
 from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
 from barnabas.services.registry.api.request import RawText, Request, read_query
-from barnabas.services.registry.api.routes import Match, check_right, find_route
+from barnabas.services.registry.api.routes import Right, check_right, find_route
 from barnabas.services.registry.errors import RegistryError
 from barnabas.services.registry.formats.parsing import SchemaSyntaxError, count_values, load_json
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import NotLeadingError
+from barnabas.web.router import Match, Route
 from barnabas.web.server import (
     PEER_CERTIFICATE,
     BodyEndedError,
@@ -65,12 +66,12 @@ class RegistryApp:
         method = scope["method"]
         self.origins.check(method, headers)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
-        match = find_route("GET" if method == "HEAD" else method, raw_path)
+        match, context = find_route(method, raw_path)
         visitor = await self.access.visitor(_caller(scope, headers))  # before anything is read
         body = await _read(headers, receive) if method in _WITH_BODY else b""
         if method in _WITH_BODY:
             media.check_content_type(headers.get("content-type", ""))
-        request = await self._request(match, visitor, scope, headers, body)
+        request = await self._request(match, context, visitor, scope, headers, body)
         try:
             answer = await match.route.endpoint(request)
         except NotLeadingError as elsewhere:
@@ -87,13 +88,19 @@ class RegistryApp:
         return 200, _encoded(answer)
 
     async def _request(
-        self, match: Match, visitor: Visitor, scope: Scope, headers: dict[str, str], body: bytes
+        self,
+        match: Match[Route[Right]],
+        context: str,
+        visitor: Visitor,
+        scope: Scope,
+        headers: dict[str, str],
+        body: bytes,
     ) -> Request:
         repeated = read_query(scope["query_string"].decode("latin-1"))
         query = {name: values[-1] for name, values in repeated.items()}
         new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
-        request = Request(self.service, visitor, match.path, query, repeated, None, match.context, new_fields)
-        await check_right(match.route, request)
+        request = Request(self.service, visitor, match.parameters, query, repeated, None, context, new_fields)
+        await check_right(match.route.right, request)
         if scope["method"] in _WITH_BODY:
             request.is_large = len(body) > LARGE_BODY
             request.body = await asyncio.to_thread(_decoded, body) if request.is_large else _decoded(body)

@@ -15,7 +15,7 @@ from barnabas.security.authz.audit import TOPIC, Event
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.access.audit import ConsoleAudit
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import ADMINISTER, Needs
 from barnabas.services.console.routes import Entry, Routes
 
@@ -59,7 +59,7 @@ class AuditPage(msgspec.Struct):
 async def show_audit(context: Context, query: AuditQuery) -> AuditPage:
     """Changes that were made through this console, logins and refusals; the newest first."""
     if not isinstance(context.audit, ConsoleAudit):
-        raise NotFoundError("This console writes no audit log")
+        raise ResourceNotFoundError("This console writes no audit log")
     administered = {each for each in context.clusters if await context.visitor.may(each, ADMINISTER)}
     events = [each for each in await context.audit.newest() if _is_for(each, administered)]
     return _page(events, query, is_broker=False)

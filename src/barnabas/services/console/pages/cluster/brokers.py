@@ -13,7 +13,7 @@ from barnabas.protocol.messages.cluster import DescribeLogDirsResult
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import cluster
 from barnabas.services.console.pages.shown import Freshness, freshness
 from barnabas.services.console.routes import Done, Entry, Routes
@@ -110,7 +110,7 @@ async def show_broker(context: Context, query: BrokerQuery) -> BrokerPage:
     everything = await show_brokers(context, BrokersQuery())
     broker = next((each for each in everything.brokers if each.id == query.id), None)
     if broker is None:
-        raise NotFoundError(f"There is no broker {query.id}")
+        raise ResourceNotFoundError(f"There is no broker {query.id}")
     results = await admin.describe_log_dirs(context.client, query.id) if broker.up else []
     return BrokerPage(
         broker,

@@ -14,7 +14,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import NotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import SHOWN, cluster, topic
 from barnabas.services.console.routes import Done, Entry, Routes
 
@@ -126,7 +126,7 @@ async def _mirrors(context: Context) -> tuple[list[MirrorInfo], str]:
 async def _find(context: Context, name: str) -> MirrorInfo:
     found = next((each for each in await control.mirrors_of(context.client) if each.name == name), None)
     if found is None:
-        raise NotFoundError(f"{name} is not mirrored")
+        raise ResourceNotFoundError(f"{name} is not mirrored")
     return found
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
-from barnabas.services.console.errors import NotFoundError, RefusedError
+from barnabas.services.console.errors import RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import masks_of, readable_subjects
 from barnabas.services.console.routes import Download, Routes
@@ -42,7 +42,7 @@ async def show_record(context: Context, query: RecordQuery) -> RecordPage:
     search = await search_for_one(context, query)
     found = await context.cluster.scanner.record(context.client, search)
     if found is None:
-        raise NotFoundError(
+        raise ResourceNotFoundError(
             f"{query.topic}-{query.partition} has no record at offset {query.offset}: it was deleted, compacted or "
             "aborted, or is yet to come"
         )
