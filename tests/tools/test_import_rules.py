@@ -90,6 +90,10 @@ PLANTED = [
         "barnabas.connect.declaration", "barnabas.services.mirror.runner", "barnabas.services.ingest.agent",
         "barnabas.services.console.server",
     )),
+    *((module, "from barnabas.network.exposure import warn_if_exposed\n") for module in (
+        "barnabas.services.console.server", "barnabas.services.registry.server", "barnabas.services.mirror.runner",
+        "barnabas.services.ingest.agent",
+    )),
     ("barnabas.services.console.server", "import barnabas.log.log\n"),
     *((module, LOGGER) for module in (
         "barnabas.broker.broker", "barnabas.handlers.table", "barnabas.network.socket_server",
