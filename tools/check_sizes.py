@@ -1,29 +1,50 @@
-"""How large a module and a folder may become: what is larger has a part that deserves its own name.
+"""Bounds of modules and folders.
 
     python -m tools.check_sizes
 
-For the code that is installed, and for benchmarks and tools.
+Upper bounds hold for the code that is installed, for benchmarks and for tools: a larger module has a part that deserves
+a name. The lower bound holds for the installed code: a short module with one importer in its folder is a detour.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("src", "benchmarks", "tools")
 
-MOST_LINES = 400  # of a module
-MOST_MODULES = 25  # of a folder, its sub-folders and __init__ not counted
+MAX_LINES = 400  # of a module
+MAX_MODULES = 25  # of a folder, its sub-folders and __init__ not counted
+MIN_LINES = 60  # of a module that only one module of its folder imports
+
+# Short modules with one importer that are separate for a reason.
+SEPARATE = {
+    "a page or a command each": [
+        "barnabas.cli.cluster.protecting",
+        "barnabas.services.console.pages.topic.readers",
+    ],
+    "Kafka's class": ["barnabas.broker.dynamic_config"],
+    "imported late, so that a start stays fast": [
+        "barnabas.spark.source.protobuf",
+        "barnabas.spark.source.rows",
+        "barnabas.tables.latest",
+    ],
+    "pure beside I/O, tested alone": ["barnabas.services.ingest.files.rotation"],
+    "would be an import cycle": ["barnabas.groups.streams.endpoints"],
+    "the importer would exceed the upper bound": ["barnabas.network.token_frames"],
+}
 
 
 def main() -> int:
     problems = [problem for name in FOLDERS for problem in too_large(ROOT / name)]
+    problems += too_small(ROOT / "src", {module for modules in SEPARATE.values() for module in modules})
     for problem in problems:
         print(problem)
-    print(f"sizes: {len(problems)} too large" if problems else "sizes kept")
+    print(f"sizes: {len(problems)} out of bounds" if problems else "sizes kept")
     return 1 if problems else 0
 
 
@@ -31,11 +52,47 @@ def too_large(folder: Path) -> Iterator[str]:
     modules = [path for path in sorted(folder.rglob("*.py")) if path.name != "__init__.py"]
     for path in modules:
         lines = len(path.read_text().splitlines())
-        if lines > MOST_LINES:
-            yield f"{path}: {lines} lines, more than {MOST_LINES}: move a part of it out"
+        if lines > MAX_LINES:
+            yield f"{path}: {lines} lines, more than {MAX_LINES}: move a part of it out"
     for parent, count in Counter(path.parent for path in modules).items():
-        if count > MOST_MODULES:
-            yield f"{parent}: {count} modules, more than {MOST_MODULES}: give it sub-folders that mean something"
+        if count > MAX_MODULES:
+            yield f"{parent}: {count} modules, more than {MAX_MODULES}: give it sub-folders that mean something"
+
+
+def too_small(src: Path, separate: set[str]) -> Iterator[str]:
+    """Short modules whose only importer is in the same folder, and needless entries of `separate`."""
+    modules = {
+        ".".join(path.relative_to(src).with_suffix("").parts): path
+        for path in sorted(src.rglob("*.py"))
+        if not path.name.startswith("__") and "template" not in path.parts
+    }
+    importers = _importers(src, modules)
+    detours = {
+        module
+        for module, path in modules.items()
+        if len(path.read_text().splitlines()) < MIN_LINES
+        and len(importers[module]) == 1
+        and next(iter(importers[module])).parent == path.parent
+        and next(iter(importers[module])).name != "__init__.py"
+    }
+    for module in sorted(detours - separate):
+        yield f"{module} has fewer than {MIN_LINES} lines and one importer: merge it, or give a reason in SEPARATE"
+    for module in sorted(separate - detours):
+        yield f"{module} needs no reason in SEPARATE any more"
+
+
+def _importers(src: Path, modules: dict[str, Path]) -> dict[str, set[Path]]:
+    found: dict[str, set[Path]] = defaultdict(set)
+    for path in src.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    name = f"{node.module}.{alias.name}"
+                    found[name if name in modules else node.module].add(path)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    found[alias.name].add(path)
+    return found
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
-from barnabas.testing.naming import member
+from barnabas.testing.embedded import member
 
 
 @pytest.mark.parametrize("name", ["LIST_OFFSETS", "ListOffsets", "listOffsets", "list_offsets", 2])

@@ -99,12 +99,12 @@ PLANTED = [
         "barnabas.broker.broker", "barnabas.handlers.table", "barnabas.network.socket_server",
         "barnabas.groups.coordinator", "barnabas.transactions.coordinator", "barnabas.share.coordinator",
         "barnabas.controller.controller", "barnabas.coordination.runtime", "barnabas.replication.manager",
-        "barnabas.broker.log_cleaner", "barnabas.log.compaction.worker.jobs", "barnabas.cluster.image",
+        "barnabas.broker.log_cleaner", "barnabas.log.compaction.worker.serving", "barnabas.cluster.image",
         "barnabas.log.log",
         "barnabas.handlers.telemetry.manager", "barnabas.web.server", "barnabas.web.metrics_server",
     )),
     *((module, "import re\n") for module in (
-        "barnabas.share.coordinator", "barnabas.log.compaction.worker.jobs", "barnabas.handlers.telemetry.manager",
+        "barnabas.share.coordinator", "barnabas.log.compaction.worker.serving", "barnabas.handlers.telemetry.manager",
         "barnabas.web.metrics_server", "barnabas.config.broker",
     )),
     *((module, f"import {library}\n") for module, library in (

@@ -12,20 +12,48 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from barnabas.common.errors import ErrorCode
+from barnabas.common.suggestions import closest
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.client_settings import ClientSettings, plain_users
 from barnabas.testing.fork import Belongings, let_go_in_child
 from barnabas.testing.loop_thread import LoopThread
-from barnabas.testing.naming import member
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.testing.embedded_registry import EmbeddedRegistry
+
+
+# -- API and error names in any case, or their numbers --------------------------------------------------
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def member(kind: type[E], wanted: int | str) -> E:
+    """The member of an enumeration that is meant; ValueError, with the nearest name, if there is none."""
+    if not isinstance(wanted, str):
+        return kind(wanted)
+    names = {_plain(each.name): each for each in kind}
+    found = names.get(_plain(wanted))
+    if found is None:
+        raise ValueError(f"there is no {kind.__name__} {wanted!r}{_suggestion(_plain(wanted), names)}")
+    return found
+
+
+def _plain(name: str) -> str:
+    """Kafka writes LIST_OFFSETS, ListOffsets and even NotLeaderOrFollower for the same thing."""
+    return name.replace("_", "").replace(" ", "").lower()
+
+
+def _suggestion(name: str, names: dict[str, E]) -> str:
+    match = closest(name, names)
+    return f"; did you mean {names[match].name}?" if match is not None else ""
+
 
 TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # where `barnabas.tls.auto` puts it
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

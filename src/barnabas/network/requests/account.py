@@ -6,17 +6,18 @@ counted. The response is sent at once with its throttle time, and the client is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas.common.errors import ErrorCode
 from barnabas.network.requests.authorize import StagedRequest, awaited, completed
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_parts import with_value
-from barnabas.network.requests.stopwatch import Stopwatch, timed
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
 from barnabas.security.authz.authorizer import Access, Action, Authorizer, Operation, ResourceType
@@ -25,6 +26,46 @@ from barnabas.security.quotas import Kind, Quotas, Usage
 
 if TYPE_CHECKING:
     from barnabas.network.requests.routes import HandlerFunction, Result
+
+
+# -- Time that one request occupies the loop; a coroutine counts only while it runs ---------------------
+
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Runs from `began` until its time is added to `spent`."""
+
+    __slots__ = ("began", "spent")
+
+    def __init__(self) -> None:
+        self.began = self.spent = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The time spent, also while it runs for the first time."""
+        return self.spent or time.monotonic() - self.began
+
+
+@coroutine
+def timed(inner: Coroutine[Any, Any, T], watch: Stopwatch) -> Generator[Any, Any, T]:
+    """Run a coroutine; add the time that it runs, not the time that it waits, to the watch."""
+    value: Any = None
+    error: BaseException | None = None
+    while True:
+        began = time.monotonic()
+        try:
+            waiting = inner.send(value) if error is None else inner.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            watch.spent += time.monotonic() - began
+        value, error = None, None
+        try:
+            value = yield waiting
+        except BaseException as raised:  # cancelled, or the awaited future failed
+            error = raised
 
 
 class MutationQuota(NamedTuple):

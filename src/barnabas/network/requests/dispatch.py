@@ -25,7 +25,6 @@ from barnabas.network.requests.error_injection import Injections
 from barnabas.network.requests.heavy_requests import Budget, HeavyRequests
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_tasks import RequestTasks
-from barnabas.network.requests.route_table import RouteTable
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
 from barnabas.network.requests.shortcuts import serve_fast
 from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
@@ -35,9 +34,46 @@ from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
 from barnabas.security.authn.sasl.login import Login
+from barnabas.security.quotas import Quotas
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
+
+
+# -- Routes: one for each API and version, built on first use from the handler table --------------------
+
+
+class RouteTable:
+    """Routes are built with the current authorizer and quotas, and rebuilt when these change."""
+
+    def __init__(self, handlers: Iterable[Handler], metrics: RequestMetrics, security: Security) -> None:
+        self.handlers = {handler.request_class.api_key: handler for handler in handlers}
+        self._metrics = metrics
+        self._security = security
+        self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
+
+    @property
+    def security(self) -> Security:
+        """The authorizer and the quotas of the routes."""
+        return self._security
+
+    def use(self, security: Security) -> None:
+        """Change the authorizer and the quotas: routes are rebuilt."""
+        self._security = security
+        self._routes.clear()
+
+    def use_quotas(self, quotas: Quotas) -> None:
+        """Change the kinds of quotas that are enforced."""
+        self.use(self._security._replace(quotas=quotas))
+
+    def route_of(self, api_key: int, version: int) -> Route | None:
+        """Return a route, built on first use; None if the API or version is not supported."""
+        key, handler = api_key << 16 | version, self.handlers.get(api_key)
+        route = self._routes.get(key)
+        if route is None and handler is not None and handler.min_version <= version <= handler.max_version:
+            route = self._routes[key] = Route(handler, version, self._metrics, self._security)
+        return route
+
 
 __all__ = ["Dispatcher", "Handler", "Request"]
 

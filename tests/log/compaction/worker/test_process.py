@@ -18,8 +18,8 @@ from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, Work
 from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Effort
 from barnabas.log.compaction.swap import find_sources, swap_in
-from barnabas.log.compaction.worker.jobs import RateLimiter
 from barnabas.log.compaction.worker.messages import Cancel, Run, encode
+from barnabas.log.compaction.worker.serving import RateLimiter
 from barnabas.log.log import Log
 from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
 from tests.log.support import NOW, new_log

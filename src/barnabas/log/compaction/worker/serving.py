@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import time
+from collections.abc import Callable
 
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.compaction.cleaner import CompactionFailed
-from barnabas.log.compaction.worker.jobs import do
+from barnabas.log.compaction.cleaner import CompactionFailed, compact
 from barnabas.log.compaction.worker.messages import (
     LENGTH,
     Answer,
@@ -17,13 +18,49 @@ from barnabas.log.compaction.worker.messages import (
     Done,
     Failed,
     Job,
+    Part,
     Progress,
     Request,
+    Result,
     decode_request,
     encode,
     length_of,
 )
 from barnabas.log.failures import DISK_FULL
+
+# -- Jobs of the worker process -------------------------------------------------------------------------
+
+MAX_SLEEP_SECONDS = 0.1  # seconds; between two naps a job looks whether it was cancelled
+
+
+class RateLimiter:
+    """Keeps a job below a rate, by letting it sleep."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._due = clock()
+
+    def pass_by(self, size: int, check: Callable[[], None]) -> None:
+        """Wait until `size` more bytes are allowed; `check` is called all the while, and may raise."""
+        check()
+        self._due = max(self._due, self._clock()) + size / self._rate
+        while (wait := self._due - self._clock()) > 0:
+            self._sleep(min(wait, MAX_SLEEP_SECONDS))
+            check()
+
+
+def do(job: Job, fs: FileSystem, check: Callable[[], None], report: Callable[[Part], None]) -> Result:
+    """Do a job; `check` is called every now and then, and raises when the job must stop."""
+    throttle = RateLimiter(job.bytes_per_second)
+    return compact(job, fs, lambda size: throttle.pass_by(size, check), report)
+
 
 PARENT_CHECK_SECONDS = 5.0
 """A process that was forked from the broker keeps the pipe open; the broker's end is noticed after this time."""
