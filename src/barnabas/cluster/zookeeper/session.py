@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from barnabas.cluster.zookeeper import kazoo_client as kazoo
 from barnabas.cluster.zookeeper.settings import ZooKeeperSettings
@@ -36,12 +36,16 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperUnusableError,
 )
 from barnabas.common.clock import boot_seconds
+from barnabas.common.retry import Deadline
 from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 
 BEATS_PER_TIMEOUT = 6
 """How often the loop stamps its heartbeat and asks ZooKeeper whether it is there."""
+REPEAT_SECONDS = 0.1
+
+T = TypeVar("T")
 
 
 class ZooKeeper:
@@ -102,7 +106,7 @@ class ZooKeeper:
                 await connected
             if kazoo.was_refused(self._client):
                 raise kazoo.refusal()
-            await self.ensure(self.settings.root or "/", absolute=True)
+            await self.repeat(lambda: self.ensure(self.settings.root or "/", absolute=True))
         except (TimeoutError, ZooKeeperError) as error:
             # A refusal may come after the link, and end the first request without a word of the reason.
             reason = kazoo.refusal() if kazoo.was_refused(self._client) else error
@@ -280,6 +284,22 @@ class ZooKeeper:
             if part != "/":
                 with contextlib.suppress(NodeExistsError):
                     await self._call(lambda client, part=part: client.create_async(part, b"", acl=acl))  # type: ignore[misc]
+
+    async def repeat(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Repeat idempotent requests while the connection or the session is lost, for at most
+        zookeeper.connection.timeout.ms after the first failure.
+        """
+        deadline: Deadline | None = None
+        while True:
+            try:
+                return await work()
+            except OutcomeUnknownError as error:
+                if deadline is None:
+                    deadline = Deadline(self.settings.connection_timeout)
+                    logger.warning("ZooKeeper %s: %s; retrying", self.settings, error)
+                if self._client is None or kazoo.was_refused(self._client) or deadline.passed:
+                    raise
+                await asyncio.sleep(REPEAT_SECONDS)
 
     async def _call(self, send: Callable[[Any], Any]) -> Any:
         client = self._client

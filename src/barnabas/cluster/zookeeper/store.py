@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from typing import NamedTuple
 
 import msgspec
@@ -55,7 +54,6 @@ from barnabas.cluster.zookeeper.types import (
     NoNodeError,
     Operation,
     OutcomeUnknownError,
-    SessionLostError,
     SetData,
     Wake,
     ZooKeeperError,
@@ -73,7 +71,6 @@ SNAPSHOT_AT_BYTES = 4 << 20
 ENTRIES_KEPT = 1000
 READS_AT_ONCE = 100
 LOAD_ATTEMPTS = 10
-LOAD_AGAIN_SECONDS = 0.1
 
 
 class _Guard(NamedTuple):
@@ -104,17 +101,8 @@ class ZooKeeperMetadataStore:
     # -- reading ------------------------------------------------------------------------------------
 
     async def load(self) -> MetadataImage:
-        """The newest image. All of it may be repeated: a connection that breaks meanwhile is no reason to give up."""
-        deadline = time.monotonic() + self._zk.settings.connection_timeout
-        while True:
-            try:
-                return await self._load_newest()
-            except SessionLostError:
-                raise
-            except OutcomeUnknownError:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(LOAD_AGAIN_SECONDS)
+        """Return the newest image. A connection or session that is lost meanwhile is replaced."""
+        return await self._zk.repeat(self._load_newest)
 
     async def _load_newest(self) -> MetadataImage:
         """`sync` first: a server of the ensemble may lag behind what a former controller wrote."""
