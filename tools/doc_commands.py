@@ -13,7 +13,7 @@ Command = Any
 
 
 def commands() -> Iterator[tuple[str, Command]]:
-    """Every command, groups included, with what one types to get there."""
+    """Every command, groups included, with its full name."""
     yield from _walk("barnabas", typer.main.get_command(make_app()))
 
 
@@ -27,7 +27,7 @@ def _walk(path: str, command: Command) -> Iterator[tuple[str, Command]]:
 
 
 def options_of(command: Command) -> Iterator[tuple[str, str]]:
-    """What may follow the command, and its help text."""
+    """Arguments and options of the command, with their help texts."""
     for parameter in command.params:
         if getattr(parameter, "hidden", False):
             continue
@@ -42,7 +42,7 @@ def options_of(command: Command) -> Iterator[tuple[str, str]]:
 
 def commands_page() -> str:
     sections = [_section(path, command) for path, command in commands() if path != "barnabas"]
-    head = [GENERATED, "# Commands\n", "`barnabas COMMAND --help` says the same on the terminal.\n"]
+    head = [GENERATED, "# Commands\n", "`barnabas COMMAND --help` prints the same text.\n"]
     return "\n".join([*head, *sections])
 
 

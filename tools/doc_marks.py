@@ -1,4 +1,4 @@
-"""What all generated pages share."""
+"""Header of all generated pages."""
 
 from pathlib import Path
 

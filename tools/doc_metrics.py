@@ -1,4 +1,4 @@
-"""The page of metrics: the catalogue as a table."""
+"""docs/metrics.md: metrics and alarms, from their catalogues."""
 
 from collections.abc import Iterable
 
@@ -13,21 +13,20 @@ from tools.doc_marks import GENERATED
 
 BROKERS = """\
 `barnabas.metrics.listen=HOST:PORT` serves `/metrics` (Prometheus text) and `/health` (JSON, with status 200 or 503)
-over HTTP. Names that begin with `kafka_` are those of the JMX exporter's usual rules and of kafka_exporter, so that
-stock dashboards work; what only Barnabas has begins with `barnabas_`. `monitoring/rules.yml` has rules for Prometheus,
-`monitoring/grafana` boards.
+over HTTP. Names that begin with `kafka_` are those of the JMX exporter's common rules and of kafka_exporter, so that
+existing dashboards work; metrics that only Barnabas has begin with `barnabas_`. `monitoring/rules.yml` contains rules
+for Prometheus, `monitoring/grafana` dashboards.
 """
 CLUSTER = f"""\
 kafka_exporter's metrics. `barnabas console --exporter-only`, and `/metrics` of a console, serve them for Barnabas and
-for Apache Kafka. A broker without ZooKeeper has them on its own page, but for those whose names begin with `barnabas_`,
-and for the lag in seconds; brokers of a cluster have none of them, because boards add up what they find
-(`barnabas.metrics.exporter`). A partition without a commit has no sample: kafka_exporter writes -1. Figures older than
-a minute are left out. A broker that is alone shows at most {MAX_OFFSETS:,} committed offsets by partition, and sums of
-all.
+for Apache Kafka. A broker without ZooKeeper serves them too, except those that begin with `barnabas_` and the lag in
+seconds; brokers of a cluster serve none of them, because dashboards would add them up (`barnabas.metrics.exporter`).
+A partition without a commit has no sample, where kafka_exporter writes -1. Values older than a minute are omitted. A
+single broker shows at most {MAX_OFFSETS:,} committed offsets by partition, and sums of all.
 """
 RULES = """\
-The page `/alarms` of the console, `monitoring/rules.yml` and the boards have the same. Those that only Prometheus sees
-are of metrics that only Barnabas' own brokers have.
+The console's page `/alarms`, `monitoring/rules.yml` and the dashboards use the same alarms. Alarms marked Prometheus
+only use metrics that only Barnabas brokers have.
 """
 
 
@@ -44,7 +43,7 @@ def metrics_page() -> str:
             *_table(console_catalogue.CATALOGUE),
             "## Alarms\n",
             RULES,
-            "| alarm | severity | must hold | seen by | meaning | what to do |",
+            "| alarm | severity | for | seen by | meaning | what to do |",
             "|---|---|---|---|---|---|",
             *map(_alarm, ALARMS),
             "",

@@ -1,4 +1,4 @@
-"""The generated pages of the documentation: what the code knows about itself is not written down twice.
+"""Generated pages of the documentation, so that facts in the code are not repeated by hand.
 
 A page is a function that returns its text. `make docs` writes them, `make check` compares them.
 """
@@ -32,18 +32,18 @@ def configuration_page() -> str:
         GENERATED,
         "# Configuration\n",
         (
-            "Names, types and defaults are Kafka's; settings that begin with `barnabas.` are ours. Give them in a\n"
-            "`server.properties` file (`barnabas serve --config FILE`) or one by one (`--set name=value`).\n"
-            "*Changes* says whether a running broker takes a new value through `kafka-configs` or\n"
-            "`barnabas configs`: never (read-only), for one broker, or for the whole cluster.\n"
+            "Put settings in a `server.properties` file (`barnabas serve --config FILE`) or on the command line\n"
+            "(`--set name=value`). Names, types and defaults are Kafka's; settings that begin with `barnabas.` exist\n"
+            "in Barnabas only. *Changes* is the scope in which `kafka-configs` or `barnabas configs` can change the\n"
+            "setting of a running broker: not at all (read-only), for one broker, or for the whole cluster.\n"
         ),
     ]
     for title, settings in sections.items():
         shown = [setting for name, setting in sorted(settings.items()) if not setting.internal]
         parts += [f"## {title}\n", "\n".join(_settings_table(shown, title.startswith("Broker"))) + "\n"]
     parts += [
-        "## Settings of Kafka that are accepted and mean nothing here\n",
-        "A `server.properties` written for Apache Kafka is not refused because of them; a warning names each.\n",
+        "## Kafka settings without effect\n",
+        "Accepted so that a `server.properties` of Apache Kafka works; the broker logs a warning for each.\n",
         ",\n".join(f"`{name}`" for name in sorted(definitions.UNUSED)) + "\n",
     ]
     return "\n".join(parts)

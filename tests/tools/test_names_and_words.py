@@ -35,6 +35,13 @@ def test_plain_words_are_no_finding(tree: Path) -> None:
     assert list(check_words.findings()) == []
 
 
+def test_the_glossary_may_quote_banned_phrases(tree: Path) -> None:
+    docs = tree.parents[1] / "docs"
+    docs.mkdir()
+    (docs / "page.md").write_text("# Page\n## Words\nnot `goes on`\n## Tests\nThe broker goes on.\n")
+    assert [where for _, where, _ in check_words.findings()] == ["docs/page.md:5"]
+
+
 def test_a_class_name_that_exists_twice_is_found(tree: Path) -> None:
     for name in ("log", "share"):
         (tree / f"{name}.py").write_text("class Plan: ...\nclass _Private: ...\n")
