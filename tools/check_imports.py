@@ -32,7 +32,7 @@ ONLY_IMPORTED_BY = {
     "gzip": (
         "barnabas.records.compression",
         "barnabas.services.ingest.files.contents",  # files that logrotate compresses
-        "barnabas.services.console.answers",  # what browsers get
+        "barnabas.services.console.responses",
         "barnabas.services.console.static_files",
     ),
     "jinja2": ("barnabas.services.console.rendering",),

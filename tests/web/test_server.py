@@ -13,21 +13,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.web.server import (
-    MAX_DISCARDED,
-    App,
-    BodyEndedError,
-    Receive,
-    Scope,
-    Send,
-    WebLimits,
-    WebServer,
-    bind,
-    headers_of,
-    parse_networks,
-    read_body,
-    send_answer,
-)
+from barnabas.web.bodies import BodyEndedError, Receive, Scope, headers_of, read_body
+from barnabas.web.responses import ResponseWriter, Send
+from barnabas.web.server import MAX_DISCARDED, App, WebLimits, WebServer, bind, parse_networks
 from tests.certificates import Authority
 
 DEADLINE = 30.0
@@ -35,7 +23,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_answer(send, 200, scope["scheme"].encode(), "text/plain")
+    await ResponseWriter(send).send(200, "text/plain", scope["scheme"].encode())
 
 
 @asynccontextmanager
@@ -124,12 +112,12 @@ def test_connections_that_never_shake_hands_count_and_those_beyond_the_limit_are
 async def echo_length(scope: Scope, receive: Receive, send: Send) -> None:
     with contextlib.suppress(BodyEndedError):
         body = await read_body(headers_of(scope), receive, 1 << 20)
-        await send_answer(send, 200, str(len(body)).encode(), "text/plain")
+        await ResponseWriter(send).send(200, "text/plain", str(len(body)).encode())
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """As an application that authenticates before it reads a body."""
-    await send_answer(send, 401, b"no", "text/plain")
+    await ResponseWriter(send).send(401, "text/plain", b"no")
 
 
 def head(length: int) -> bytes:

@@ -6,28 +6,25 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Any
+
+from barnabas.web.bodies import Receive, Scope, headers_of
+from barnabas.web.responses import Send
 
 if TYPE_CHECKING:
     import uvicorn
 
 KEEP_ALIVE = 75  # seconds; clients ask now and then, and a new connection takes longer than an answer
 BACKLOG = 128
-MAX_BODY_BEFORE_LOGIN = 16 * 1024
-"""A login form has a name, a password and a path."""
 MAX_DISCARDED = 64 * 1024
 """Bytes of a body that are read after its answer, so that the client sees the answer and can use the connection."""
 
-PIECE_BYTES = 1024 * 1024  # of a response per write: 20 MB at once would block the loop for 20 ms
 PEER_CERTIFICATE = "peer_certificate"
 """In the `state` of a request's scope: the certificate that the client has shown, in DER."""
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -71,55 +68,6 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         return ip_network(text, strict=False)
     except ValueError:
         raise ValueError(f"not a valid address or network: {text!r} (example: 10.1.0.0/16)") from None
-
-
-class BodyTooLargeError(Exception):
-    """The body exceeds the limit; the rest is not read."""
-
-
-class BodyEndedError(Exception):
-    """The client disconnected before the end of the body."""
-
-
-def headers_of(scope: Scope) -> dict[str, str]:
-    """Headers by lower-case name; the last of duplicates wins."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-async def read_body(
-    headers: Mapping[str, str], receive: Receive, most: int, arriving: Callable[[int], None] | None = None
-) -> bytes:
-    """Read at most so many bytes, whatever the headers claim. `arriving` is called before each piece is kept."""
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > most:
-        raise BodyTooLargeError
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise BodyEndedError
-        piece = message.get("body", b"")
-        if arriving is not None:
-            arriving(len(piece))
-        body += piece
-        if len(body) > most:
-            raise BodyTooLargeError
-        if not message.get("more_body"):
-            return bytes(body)
-
-
-async def send_answer(
-    send: Send, status: int, body: bytes, kind: str, more: Sequence[tuple[str, str]] = ()
-) -> None:
-    headers = [("content-type", kind), ("content-length", str(len(body))), *more]
-    encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    for start in range(0, len(body), PIECE_BYTES):
-        more_body = start + PIECE_BYTES < len(body)
-        piece = body[start : start + PIECE_BYTES]
-        await send({"type": "http.response.body", "body": piece, "more_body": more_body})
-    if not body:
-        await send({"type": "http.response.body", "body": b""})
 
 
 def bind(host: str, port: int) -> socket.socket:

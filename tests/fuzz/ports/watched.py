@@ -115,9 +115,9 @@ class Control:
 
 def mutate() -> None:
     """Bodies that do harm, by what they say: the fuzzer must notice."""
-    from barnabas.web import server as web
+    from barnabas.web import bodies
 
-    read = web.read_body
+    read = bodies.read_body
 
     async def harmful(*arguments: Any, **options: Any) -> bytes:
         body = await read(*arguments, **options)
@@ -130,7 +130,7 @@ def mutate() -> None:
             raise RuntimeError("as planned")
         return body
 
-    web.read_body = harmful
+    bodies.read_body = harmful
 
 
 def main() -> None:

@@ -13,9 +13,8 @@ import msgspec
 import pytest
 
 from barnabas.services.console.errors import BadInputError
-from barnabas.services.console.requests import FORM, MAX_BODY, read_fields, read_struct
+from barnabas.services.console.requests import FORM, MAX_BODY, MAX_BODY_BEFORE_LOGIN, read_fields, read_struct
 from barnabas.testing import EmbeddedBroker
-from barnabas.web.server import MAX_BODY_BEFORE_LOGIN
 from tests.network.extremes import Steps, sparing
 from tests.services.console.access.people import logged_in, with_roles
 from tests.services.console.web import JSON, RunningConsole, running_console

@@ -14,8 +14,6 @@ import msgspec
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.console import answers
-from barnabas.services.console.answers import ResponseWriter
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Auditing, Context, refusal
 from barnabas.services.console.errors import (
@@ -29,22 +27,21 @@ from barnabas.services.console.errors import (
     explain,
 )
 from barnabas.services.console.rendering import Renderer
-from barnabas.services.console.requests import MAX_BODY, as_struct, read_fields, read_struct
+from barnabas.services.console.requests import (
+    MAX_BODY,
+    MAX_BODY_BEFORE_LOGIN,
+    as_struct,
+    read_fields,
+    read_struct,
+)
+from barnabas.services.console.responses import HTML, JSON, ConsoleResponseWriter, encode
 from barnabas.services.console.routes import ConsoleMatch, Done, Kind, RouteTable
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
 from barnabas.services.console.visitor import Authenticator, Head, Nobody, Visitor
-from barnabas.web.server import (
-    MAX_BODY_BEFORE_LOGIN,
-    BodyEndedError,
-    BodyTooLargeError,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-)
+from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
+from barnabas.web.responses import Send
 
 _logger = safe_logger(__name__)
 
@@ -59,7 +56,7 @@ class _Request:
     head: Head
     query: bytes
     receive: Receive
-    answering: ResponseWriter
+    response: ConsoleResponseWriter
     match: ConsoleMatch | None = None
     context: Context | None = None
 
@@ -116,7 +113,7 @@ class ConsoleApp:
             await self._send_static(request)
             return
         if head.path == "/":
-            await request.answering.see(f"/c/{urllib.parse.quote(next(iter(self.clusters)), safe='')}")
+            await request.response.redirect(f"/c/{urllib.parse.quote(next(iter(self.clusters)), safe='')}")
             return
         request.match = match = self.table.find(head.method, head.path)
         visitor = await self.gate.visitor(head, match)
@@ -131,7 +128,7 @@ class ConsoleApp:
         if name is not None and name not in self.clusters:
             raise ResourceNotFoundError(f"The console knows no cluster {name!r}")
         current = None if name is None else self.clusters[name]
-        more = request.answering.more
+        more = request.response.extra_headers
         own = (request.head, self.gate, self.audit, more)
         return Context(self.settings, visitor, self.clusters, self.table, current, *own)
 
@@ -161,35 +158,35 @@ class ConsoleApp:
                 raise refusal(context.visitor, action)
 
     async def _serve(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
-        route, answering = match.route, request.answering
+        route, response = match.route, request.response
         if route.kind is Kind.PAGE:
             page = await route.endpoint(context, query)
             if match.is_api:
-                await answering.body(200, answers.JSON, answers.encode(page))
+                await response.page(200, JSON, encode(page))
                 return
             message = self._message(request, context)
             html = self._renderer.page(route, context, query, page, request.head.path, message)
-            await answering.body(200, answers.HTML, html)
+            await response.page(200, HTML, html)
         elif route.kind is Kind.ACTION:
             await self._act(request, match, context, query)
         elif route.kind is Kind.STREAM:
             await self._stream(request, match, context, query)
         else:
             with self._downloads.take(context.visitor.name):
-                await answering.download(await route.endpoint(context, query), request.receive)
+                await response.download(await route.endpoint(context, query), request.receive)
 
     async def _act(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         async with self.audit.act(request.head, context, match, query):
             done = await match.route.endpoint(context, query)
         if match.is_api:
-            await request.answering.body(200, answers.JSON, answers.encode(done))
+            await request.response.page(200, JSON, encode(done))
             return
         see: str = context.url(getattr(done, "see", Done.see))
         if done.message:
             seal = self._seal(context, urllib.parse.urlsplit(see).path, done.message)
             message = urllib.parse.urlencode({"message": done.message, "seal": seal})
             see = f"{see}{'&' if '?' in see else '?'}{message}"
-        await request.answering.see(see)
+        await request.response.redirect(see)
 
     def _message(self, request: _Request, context: Context) -> str:
         """Message of the action that redirected here. Links from other sites cannot set one."""
@@ -206,7 +203,7 @@ class ConsoleApp:
     async def _stream(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         with self._streams.take(context.visitor.name):
             refused = self._until_refused(request, match, query)
-            await request.answering.events(match.route.endpoint(context, query), request.receive, refused)
+            await request.response.events(match.route.endpoint(context, query), request.receive, refused)
 
     async def _until_refused(self, request: _Request, match: ConsoleMatch, query: Any) -> None:
         """Recheck periodically: a session or a right may end during a long stream."""
@@ -229,7 +226,7 @@ class ConsoleApp:
             body, headers = found.compressed, [*headers, ("content-encoding", "gzip")]
         else:
             body = found.plain
-        await request.answering.whole(200, found.kind, body, headers)
+        await request.response.file(200, found.kind, body, headers)
 
     async def _tell(self, request: _Request, error: Exception) -> None:
         """Answer with a status and a message, or redirect to the login."""
@@ -238,11 +235,11 @@ class ConsoleApp:
         except Exception:
             _logger.exception("%s %s could not be answered", request.head.method, request.head.path)
             known = ConsoleError("This is a defect of the console; its log says more")
-        if request.answering.started:
+        if request.response.started:
             _logger.info("%s ended early: %s", request.head.path, known.message)
             return
         if isinstance(known, ElsewhereError):
-            await request.answering.see(known.location)
+            await request.response.redirect(known.location)
             return
         if isinstance(known, UnauthorizedError) and request.can_log_in:
             wanted = (
@@ -250,13 +247,13 @@ class ConsoleApp:
                 if request.query
                 else request.head.path
             )
-            await request.answering.see(f"{LOGIN}?{urllib.parse.urlencode({'next': wanted})}")
+            await request.response.redirect(f"{LOGIN}?{urllib.parse.urlencode({'next': wanted})}")
         elif request.is_api:
             told = {"error": known.message, "field": known.field}
-            await request.answering.body(known.status, answers.JSON, answers.encode(told))
+            await request.response.page(known.status, JSON, encode(told))
         else:
             html = self._renderer.error(request.context, known.status, known.message, known.field)
-            await request.answering.body(known.status, answers.HTML, html)
+            await request.response.page(known.status, HTML, html)
 
 
 def _request_of(scope: Scope, receive: Receive, send: Send) -> _Request:
@@ -264,5 +261,7 @@ def _request_of(scope: Scope, receive: Receive, send: Send) -> _Request:
     path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
     host = (scope.get("client") or ("", 0))[0]
     head = Head(scope["method"], path, headers, host, scope.get("scheme") == "https")
-    answering = ResponseWriter(send, headers.get("accept-encoding", ""), is_head=scope["method"] == "HEAD")
-    return _Request(head, scope["query_string"], receive, answering)
+    response = ConsoleResponseWriter(
+        send, headers.get("accept-encoding", ""), is_head=scope["method"] == "HEAD"
+    )
+    return _Request(head, scope["query_string"], receive, response)

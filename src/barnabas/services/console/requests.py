@@ -20,6 +20,8 @@ from barnabas.services.console.errors import BadInputError
 T = TypeVar("T")
 
 MAX_BODY = 2 * 1024 * 1024
+MAX_BODY_BEFORE_LOGIN = 16 * 1024
+"""A login form has a name, a password and a path."""
 MAX_FIELDS = 10_000
 FORM = "application/x-www-form-urlencoded"
 _LISTS = (list, tuple, set, frozenset)

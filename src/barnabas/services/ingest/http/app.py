@@ -22,17 +22,9 @@ from barnabas.services.ingest.http.door import PublishQueue, Reservation
 from barnabas.services.ingest.http.errors import PublishError
 from barnabas.services.ingest.http.keys import digests
 from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
 from barnabas.web.credentials import CredentialFile
-from barnabas.web.server import (
-    BodyEndedError,
-    BodyTooLargeError,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-    send_answer,
-)
+from barnabas.web.responses import ResponseWriter, Send
 
 HEALTH = "/health"
 MAX_KEY = 255
@@ -76,7 +68,7 @@ class ProduceApp:
         counts.dropped += status == 429
         counts.refused += 400 <= status < 500
         counts.failed += status >= 500
-        await send_answer(send, status, msgspec.json.encode(document), "application/json", more)
+        await ResponseWriter(send).send(status, "application/json", msgspec.json.encode(document), more)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         path, method, headers = scope["path"], scope["method"], headers_of(scope)

@@ -17,18 +17,10 @@ from barnabas.services.registry.errors import RegistryError
 from barnabas.services.registry.formats.parsing import SchemaSyntaxError, count_values, load_json
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import NotLeadingError
+from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
+from barnabas.web.responses import ResponseWriter, Send
 from barnabas.web.router import Match, Route
-from barnabas.web.server import (
-    PEER_CERTIFICATE,
-    BodyEndedError,
-    BodyTooLargeError,
-    Receive,
-    Scope,
-    Send,
-    headers_of,
-    read_body,
-    send_answer,
-)
+from barnabas.web.server import PEER_CERTIFICATE
 
 logger = safe_logger(__name__)
 
@@ -152,4 +144,4 @@ def _error_body(error: RegistryError) -> bytes:
 
 async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
     challenge = [("www-authenticate", 'Basic realm="schema registry", Bearer')] if status == 401 else []
-    await send_answer(send, status, body, kind, challenge)
+    await ResponseWriter(send).send(status, kind, body, challenge)
