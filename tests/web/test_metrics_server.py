@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
+import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 
@@ -14,24 +16,25 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.catalogue import BYTES_IN
 from barnabas.metrics.registry import Registry, Sample
 from barnabas.web.metrics_server import (
+    CHUNK_BYTES,
     HEAD_BYTES,
-    PIECE_BYTES,
-    MonitoringLimits,
-    MonitoringServer,
-    monitoring_limits_from,
+    MetricsServer,
+    MetricsServerLimits,
+    metrics_server_limits,
+    run_in_thread,
 )
 from tests.network.harness import scenario, until
 
 
 @asynccontextmanager
 async def monitoring(
-    healthy: bool = True, *, samples: int = 2000, limits: MonitoringLimits | None = None
-) -> AsyncIterator[MonitoringServer]:
+    healthy: bool = True, *, samples: int = 2000, limits: MetricsServerLimits | None = None
+) -> AsyncIterator[MetricsServer]:
     registry = Registry()
     registry.computed(
         BYTES_IN, lambda: [Sample("", (("topic", str(number)),), number) for number in range(samples)]
     )
-    server = MonitoringServer(
+    server = MetricsServer(
         registry,
         lambda: (healthy, {"status": "up" if healthy else "down"}),
         limits,
@@ -43,7 +46,7 @@ async def monitoring(
         await server.stop()
 
 
-async def ask(server: MonitoringServer, request: bytes) -> tuple[int, str, str]:
+async def ask(server: MetricsServer, request: bytes) -> tuple[int, str, str]:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(request)
     head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
@@ -110,7 +113,7 @@ def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
 
 @scenario
 async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
-    async with monitoring(limits=MonitoringLimits(request_seconds=3600)) as server:
+    async with monitoring(limits=MetricsServerLimits(request_seconds=3600)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await until(lambda: bool(server._open))
         await server.stop()
@@ -123,7 +126,7 @@ async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
 MANY = 60_000  # samples: more than the kernel takes for a client that does not read
 
 
-def silent_client(server: MonitoringServer, request: bytes = b"") -> socket.socket:
+def silent_client(server: MetricsServer, request: bytes = b"") -> socket.socket:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", server.port))
@@ -133,7 +136,7 @@ def silent_client(server: MonitoringServer, request: bytes = b"") -> socket.sock
 
 @scenario
 async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
-    async with monitoring(samples=MANY, limits=MonitoringLimits(answer_seconds=0.2)) as server:
+    async with monitoring(samples=MANY, limits=MetricsServerLimits(answer_seconds=0.2)) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(4)]
         await until(lambda: len(server._sending) == 4)
         await until(lambda: not server._open)
@@ -146,7 +149,7 @@ async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
 @scenario
 async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
     async with monitoring(
-        samples=MANY, limits=MonitoringLimits(answer_seconds=3600, request_seconds=3600)
+        samples=MANY, limits=MetricsServerLimits(answer_seconds=3600, request_seconds=3600)
     ) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
         await until(lambda: len(server._sending) == 8)
@@ -164,11 +167,11 @@ async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
 
 @scenario
 async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
-    async with monitoring(samples=MANY, limits=MonitoringLimits(answer_seconds=3600)) as server:
+    async with monitoring(samples=MANY, limits=MetricsServerLimits(answer_seconds=3600)) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
         await until(lambda: len(server._sending) == 8 == len(server._open))
         buffered = [writer.transport.get_write_buffer_size() for writer in server._open]
-        assert max(buffered) <= 2 * PIECE_BYTES
+        assert max(buffered) <= 2 * CHUNK_BYTES
         for client in clients:
             client.close()
 
@@ -191,7 +194,7 @@ async def test_those_who_ask_together_share_an_answer(monkeypatch: pytest.Monkey
 
 
 def test_the_limits_are_settings() -> None:
-    limits = monitoring_limits_from(
+    limits = metrics_server_limits(
         BrokerConfig.load(
             {
                 "barnabas.metrics.max.connections": "3",
@@ -201,13 +204,13 @@ def test_the_limits_are_settings() -> None:
             }
         )
     )
-    assert limits == MonitoringLimits(3, 2, 1.5, 2.5)
-    assert monitoring_limits_from(BrokerConfig.load({})) == MonitoringLimits()
+    assert limits == MetricsServerLimits(3, 2, 1.5, 2.5)
+    assert metrics_server_limits(BrokerConfig.load({})) == MetricsServerLimits()
 
 
 @scenario
 async def test_fewer_connections_may_be_allowed() -> None:
-    async with monitoring(limits=MonitoringLimits(connections=2)) as server:
+    async with monitoring(limits=MetricsServerLimits(connections=2)) as server:
         clients = [silent_client(server) for _ in range(3)]
         await until(lambda: server._cut_off.value == 1)
         assert len(server._open) == 2
@@ -234,3 +237,34 @@ def test_pages_of_other_sites_and_foreign_names_are_refused_on_loopback(path: st
                 assert (await ask(server, f"GET {path} HTTP/1.1\r\n{good}\r\n\r\n".encode()))[0] == 200
 
     run()
+
+
+def test_a_program_without_a_loop_serves_metrics_from_a_thread() -> None:
+    registry = Registry()
+    registry.computed(BYTES_IN, lambda: [Sample("", (("topic", "a"),), 7)])
+    with closing(run_in_thread(registry, "127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as response:
+            assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            assert f'{BYTES_IN.name}{{topic="a"}} 7' in response.read().decode()
+        with urllib.request.urlopen(f"{url}/health", timeout=30) as response:
+            assert json.load(response) == {"status": "up"}
+        with pytest.raises(OSError, match="in use"):
+            run_in_thread(Registry(), "127.0.0.1", server.port)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"{url}/metrics", timeout=30)
+    assert "metrics" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_client_that_does_not_read_does_not_keep_the_thread_running() -> None:
+    registry = Registry()
+    registry.computed(
+        BYTES_IN, lambda: [Sample("", (("topic", str(number)),), number) for number in range(MANY)]
+    )
+    with closing(run_in_thread(registry, "127.0.0.1", 0)) as server:
+        client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        client.sendall(get("/metrics"))
+        assert client.recv(1) == b"H"
+    with client, suppress(ConnectionResetError):
+        while client.recv(1 << 20):
+            pass

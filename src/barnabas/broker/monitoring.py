@@ -39,7 +39,7 @@ from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
 from barnabas.web.credentials import credentials_from
-from barnabas.web.metrics_server import MonitoringServer, monitoring_limits_from
+from barnabas.web.metrics_server import MetricsServer, metrics_server_limits
 
 # -- What is measured of mirror topics, read when somebody looks ---------------------------------------
 
@@ -121,7 +121,7 @@ class Monitoring:
     def __init__(self, broker: Monitored) -> None:
         self._broker = broker
         self._loop_monitor = LoopMonitor(broker.metrics, broker.logs.loop_was_late)
-        self.http = MonitoringServer(broker.metrics, self.health, monitoring_limits_from(broker.config))
+        self.http = MetricsServer(broker.metrics, self.health, metrics_server_limits(broker.config))
         self.is_serving = False
         registry = broker.metrics
         declare_cluster_metrics(registry, broker)

@@ -119,11 +119,11 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
         return
     from barnabas.metrics.registry import Registry
     from barnabas.services.ingest.metrics import declare_agent_metrics
-    from barnabas.web.metrics_server import MonitoringServer
+    from barnabas.web.metrics_server import MetricsServer
 
     registry = Registry()
     declare_agent_metrics(registry, agent)
-    server = MonitoringServer(registry, lambda: (agent.state == "running", {"status": agent.state}))
+    server = MetricsServer(registry, lambda: (agent.state == "running", {"status": agent.state}))
     await server.start(*address)
     try:
         yield f" Metrics: http://{address[0] or '127.0.0.1'}:{server.port}/metrics."

@@ -201,13 +201,13 @@ async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str 
 async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
     from barnabas.client.addresses import parse_addresses
     from barnabas.services.mirror.reporting import mirror_metrics
-    from barnabas.web.metrics_server import MonitoringServer
+    from barnabas.web.metrics_server import MetricsServer
 
     try:
         where = parse_addresses(address)[0]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--metrics") from None
-    server = MonitoringServer(mirror_metrics(links), lambda: (True, {"links": [link.name for link in links]}))
+    server = MetricsServer(mirror_metrics(links), lambda: (True, {"links": [link.name for link in links]}))
     await server.start(where.host, where.port)
     say(f"Metrics are at http://{where.host}:{server.port}/metrics.")
     return server

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 
 import typer
@@ -20,7 +20,7 @@ from barnabas.client.status import Status as ReportedStatus
 from barnabas.metrics.registry import Registry
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.running.broker_checks import require_broker
-from barnabas.pipelines.running.metrics import MetricsServer, pipeline_registry
+from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.planning import storage_of
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
@@ -30,6 +30,7 @@ from barnabas.pipelines.running.status import StatusFile, as_reported, new_statu
 from barnabas.pipelines.running.status_reports import Reported, Reports
 from barnabas.pipelines.terminal import LiveScreen
 from barnabas.spark.errors import PipelineError
+from barnabas.web.metrics_server import run_in_thread
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
 
@@ -197,9 +198,6 @@ def served(registry: Registry, where: str | None) -> Iterator[None]:
         address = parse_address(where)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--metrics") from None
-    server = MetricsServer(registry, address.host, address.port)
-    say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
-    try:
+    with closing(run_in_thread(registry, address.host, address.port)) as server:
+        say(f"Metrics are at http://{address.host}:{server.port}/metrics.")
         yield
-    finally:
-        server.close()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from barnabas.metrics.registry import Metric, Registry, Sample
-from barnabas.metrics.text import render
 from barnabas.pipelines.running.progress import FlowProgress
 
 Read = Callable[[], Iterable[FlowProgress]]
@@ -102,34 +99,3 @@ def _broken_samples(pipelines: Mapping[str, Read]) -> Callable[[], list[Sample]]
         ]
 
     return samples
-
-
-class MetricsServer:
-    """`/metrics` on a port of this machine, while the pipeline runs."""
-
-    def __init__(self, registry: Registry, host: str, port: int) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                found = self.path.split("?")[0] == "/metrics"
-                body = render(registry).encode() if found else b"try /metrics\n"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class' name
-                """A scrape every few seconds is no news."""
-
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -21,7 +21,7 @@ from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.services.console.statuses import StatusBoard
 from barnabas.web.credentials import HttpCredentials
-from barnabas.web.metrics_server import MonitoringServer
+from barnabas.web.metrics_server import MetricsServer
 from barnabas.web.process import Server
 
 CLIENT_ID = "barnabas-exporter"
@@ -42,7 +42,7 @@ class ExporterServer(Server):
         self.exporter = Exporter(self.watch)
         self._listen = listen
         self._registry = Registry()
-        self._http = MonitoringServer(self._registry, self.health, lines=self._lines)
+        self._http = MetricsServer(self._registry, self.health, lines=self._lines)
         self._http.secure(HttpCredentials(tokens_file=tokens_file, tokens_setting="--tokens"), None)
         self._is_open = not tokens_file
         if publish_metrics:
