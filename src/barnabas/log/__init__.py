@@ -1,5 +1,5 @@
-"""The log of a partition on disk, in Kafka's own formats, and the folder of many such logs.
+"""The log of a partition on disk, in Kafka's file formats, and the log directories that hold many of them.
 
-Everything here is synchronous and owned by one loop. Files are reached through `barnabas.common.files.FileSystem`
-only, so that the whole package also runs on a file system that fails on demand.
+The package is synchronous and owned by one event loop. All file access goes through `barnabas.common.files.FileSystem`,
+so tests can run the whole package on a file system that injects failures.
 """

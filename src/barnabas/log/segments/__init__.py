@@ -1,1 +1,1 @@
-"""The segments of a log: files with their indexes, found by offset, time and transaction."""
+"""The segments of a log: files with indexes by offset, timestamp and aborted transaction."""

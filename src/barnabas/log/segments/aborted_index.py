@@ -1,8 +1,9 @@
-"""The aborted transactions of one segment, in memory: columns that bisect searches, as in the other indexes.
+"""The aborted transactions of one segment, and the `.txnindex` file that stores them.
 
-There may be a million, and every fetch of committed data asks for a few. Entries stand in the order of their markers,
-so those that end before a place are skipped by bisection. A transaction that was open for long lies behind many short
-ones that do not matter; blocks of entries that begin too late are skipped by the lowest first offset of each.
+A segment may have a million of them, and every read_committed fetch needs a few. The index is held in columns that
+bisect searches, like the other indexes. Entries are ordered by the offset of their marker, so bisection skips those
+that end before the fetch. A long transaction follows many short ones that do not overlap the fetch; for these, each
+block of entries records its lowest first offset, and blocks that start too late are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from barnabas.log.segments.indexes import big_endian
 
-# -- Aborted transactions and the file `.txnindex`: what a reader of committed data must skip ----------
+# -- Entries of the `.txnindex` file: transactions that read_committed consumers skip ------------------
 
 _ENTRY = Struct(">hqqqq")
 VERSION = 0
@@ -34,11 +35,11 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    last_stable_offset: int  # once it was over; lets a search stop early
+    last_stable_offset: int  # after the transaction ended; bounds a search
 
 
 class TransactionIndexError(ValueError):
-    """The file cannot be right; it is built again from the segment."""
+    """The file is invalid and has to be rebuilt from the segment."""
 
 
 def encode_aborted(entries: list[AbortedTransaction]) -> bytes:
@@ -51,20 +52,20 @@ def decode_aborted(data: bytes) -> list[AbortedTransaction]:
     entries = []
     for version, *fields in _ENTRY.iter_unpack(data):
         if version != VERSION:
-            raise TransactionIndexError(f"an entry of version {version}")
+            raise TransactionIndexError(f"unsupported entry version {version}")
         entries.append(AbortedTransaction._make(fields))
     return entries
 
 
 BLOCK = 512
-_PIECE = 16_384
+_CHUNK = 16_384
 _LONG = "q"
 _LONG_SIZE = 8
-_FIRST_COLUMN = 2  # behind the version
+_FIRST_COLUMN = 2  # after the version
 
 
 class AbortedIndex:
-    """`last_offsets` ascend; so does `last_stable_offset`, behind which a search need not go."""
+    """Columns of the entries, in ascending order of both `last_offsets` and `stable_offsets`."""
 
     __slots__ = ("_lowest", "first_offsets", "last_offsets", "producer_ids", "stable_offsets")
 
@@ -76,7 +77,7 @@ class AbortedIndex:
         self._settle()
 
     def _settle(self) -> None:
-        """Make true what searches rely on. Compaction and old files may have another order."""
+        """Establish the order that searches rely on; compaction and old files may produce a different one."""
         if not _never_descends(self.last_offsets):
             entries = sorted(self, key=lambda entry: entry.last_offset)
             columns = [array(_LONG, column) for column in zip(*entries, strict=True)]
@@ -105,7 +106,7 @@ class AbortedIndex:
         self.stable_offsets.append(entry.last_stable_offset)
 
     def ended_by(self, last_offset: int) -> AbortedIndex:
-        """Only those whose markers are not behind `last_offset`."""
+        """Return an index of the transactions whose marker is at `last_offset` or before."""
         keep = bisect_right(self.last_offsets, last_offset)
         kept = AbortedIndex()
         kept.producer_ids, kept.first_offsets = self.producer_ids[:keep], self.first_offsets[:keep]
@@ -114,7 +115,7 @@ class AbortedIndex:
         return kept
 
     def between(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(producer id, first offset) of those with a part in [start, end), in the order of their markers."""
+        """Yield (producer id, first offset) of transactions that overlap [start, end), ordered by marker."""
         at = bisect_left(self.last_offsets, start)
         stop = min(bisect_left(self.stable_offsets, end) + 1, len(self))
         firsts, producers = self.first_offsets, self.producer_ids
@@ -128,7 +129,7 @@ class AbortedIndex:
             at = until
 
     def is_last_needed_for(self, end: int) -> bool:
-        """Is there nothing below `end` in the segments that follow?"""
+        """True if no later segment has an aborted transaction with records below `end`."""
         return bool(self.stable_offsets) and self.stable_offsets[-1] >= end
 
     # -- the file -----------------------------------------------------------------------------------
@@ -144,11 +145,11 @@ class AbortedIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> AbortedIndex:
-        """TransactionIndexError if it cannot be right."""
+        """Decode the file; raise TransactionIndexError if it is invalid."""
         if len(data) % ENTRY_SIZE:
             raise TransactionIndexError(f"{len(data)} bytes are not a whole number of entries")
         if any(data[0::ENTRY_SIZE]) or any(data[1::ENTRY_SIZE]):
-            raise TransactionIndexError(f"an entry of another version than {VERSION}")
+            raise TransactionIndexError(f"unsupported entry version; expected {VERSION}")
         index = cls()
         index.producer_ids, index.first_offsets, index.last_offsets, index.stable_offsets = (
             _column(data, number) for number in range(4)
@@ -158,7 +159,7 @@ class AbortedIndex:
 
 
 def _column(data: bytes, number: int) -> array[int]:
-    """Entries have 34 bytes, so each of the eight bytes of a number is copied for all entries at once."""
+    """Decode one column. Entries have 34 bytes, so each of a number's eight bytes is copied for all entries at once."""
     raw = bytearray(len(data) // ENTRY_SIZE * _LONG_SIZE)
     for byte in range(_LONG_SIZE):
         raw[byte::_LONG_SIZE] = data[_FIRST_COLUMN + _LONG_SIZE * number + byte :: ENTRY_SIZE]
@@ -166,13 +167,13 @@ def _column(data: bytes, number: int) -> array[int]:
 
 
 def _never_descends(numbers: array[int]) -> bool:
-    """In pieces: in a thread, each of them lets the loop go on."""
-    for start in range(0, len(numbers), _PIECE):
-        values = numbers[start : start + _PIECE + 1].tolist()
+    """True if the numbers are sorted. Checked in chunks: in a thread, the event loop runs between them."""
+    for start in range(0, len(numbers), _CHUNK):
+        values = numbers[start : start + _CHUNK + 1].tolist()
         if values != sorted(values):
             return False
     return True
 
 
 NOTHING_ABORTED = AbortedIndex()
-"""Of most segments, so they share it. An append makes one of its own."""
+"""Shared by the segments without aborted transactions, which are most of them. Never appended to."""

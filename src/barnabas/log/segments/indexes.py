@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset -> position and timestamp -> offset.
 
-They live in arrays, which bisect searches at C speed, and are written to their files when the segment is
-sealed or closed (docs/decisions/0010). They hold nothing that the segment does not, so a file that is missing
-or looks wrong is simply built again.
+Entries are kept in arrays, which bisect searches at C speed, and written to the index files when the segment is
+sealed or closed (docs/decisions/0010). Everything in them can be derived from the segment, so a missing or
+invalid file is rebuilt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONG = "q"
 
 
 class IndexFileError(ValueError):
-    """An index file that cannot be right; it is built again from the segment."""
+    """The index file is invalid and has to be rebuilt from the segment."""
 
 
 class OffsetIndex:
@@ -42,12 +42,12 @@ class OffsetIndex:
         self.positions.append(position)
 
     def lookup(self, relative_offset: int) -> int:
-        """A position at or before the batch that holds the offset: where to start walking."""
+        """Return a position at or before the batch that contains the offset, to start a scan from."""
         entry = bisect_right(self.offsets, relative_offset) - 1
         return self.positions[entry] if entry >= 0 else 0
 
     def truncate(self, position: int) -> None:
-        """Forget the batches that start at `position` or later."""
+        """Remove the entries of batches that start at `position` or later."""
         keep = bisect_left(self.positions, position)
         del self.offsets[keep:]
         del self.positions[keep:]
@@ -70,7 +70,7 @@ class OffsetIndex:
         if not (_ascends(index.offsets) and _ascends(index.positions)):
             raise IndexFileError("entries are out of order")
         if index.positions and index.positions[-1] >= segment_size:
-            raise IndexFileError("an entry points behind the end of the segment")
+            raise IndexFileError("an entry points past the end of the segment")
         return index
 
 
@@ -87,18 +87,18 @@ class TimeIndex:
         return len(self.timestamps)
 
     def append(self, timestamp: int, relative_offset: int) -> None:
-        """Add an entry if it says something new."""
+        """Add an entry if its timestamp is larger than the last one."""
         if not self.timestamps or timestamp > self.timestamps[-1]:
             self.timestamps.append(timestamp)
             self.offsets.append(relative_offset)
 
     def lookup(self, timestamp: int) -> int:
-        """A relative offset such that no earlier record is as late as `timestamp`."""
+        """Return a relative offset to start a scan from: all earlier records have smaller timestamps."""
         entry = bisect_left(self.timestamps, timestamp) - 1
         return self.offsets[entry] if entry >= 0 else 0
 
     def truncate(self, relative_offset: int) -> None:
-        """Forget the entries at `relative_offset` or later."""
+        """Remove the entries at `relative_offset` or later."""
         keep = bisect_left(self.offsets, relative_offset)
         del self.timestamps[keep:]
         del self.offsets[keep:]
@@ -120,7 +120,7 @@ class TimeIndex:
 
 
 def read_last_time_entry(fs: FileSystem, path: str) -> tuple[int, int] | None:
-    """(timestamp, relative offset) that a file ends with; None when it is missing or looks wrong."""
+    """Return the last entry, (timestamp, relative offset), of a file; None if it is missing or invalid."""
     try:
         file = fs.open(path)
     except FileNotFoundError:
@@ -136,9 +136,9 @@ def read_last_time_entry(fs: FileSystem, path: str) -> tuple[int, int] | None:
 
 
 def _last_time_entry(end: bytes, file_size: int) -> tuple[int, int]:
-    """(timestamp, relative offset) from the last two entries of a file; IndexFileError if they look wrong."""
+    """Return the last of the one or two entries in `end`; raise IndexFileError if they are invalid."""
     if not end or file_size % _TIME_ENTRY.size:
-        raise IndexFileError("there is no whole entry")
+        raise IndexFileError(f"{file_size} bytes are not a whole number of entries")
     entries = list(_TIME_ENTRY.iter_unpack(end))
     timestamp, offset = entries[-1]
     if timestamp <= 0 or (len(entries) > 1 and entries[0][0] >= timestamp):
@@ -147,7 +147,7 @@ def _last_time_entry(end: bytes, file_size: int) -> tuple[int, int]:
 
 
 def big_endian(numbers: array[int]) -> array[int]:
-    """To the order of bytes in the files, and back; in place."""
+    """Convert between native and big-endian byte order, in place."""
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers

@@ -1,4 +1,4 @@
-"""Walking through the batches of a segment's file, header by header or byte by byte."""
+"""Iterators over the batches of a segment's file: headers only, or whole batches with their CRC checked."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from barnabas.records.batch import (
     read_header,
 )
 
-LOOKUP_CHUNK = (
-    4096  # an index entry stands about every 4 KB (index.interval.bytes), so one read finds the batch
-)
+LOOKUP_CHUNK = 4096  # the distance of index entries (index.interval.bytes): one read usually finds the batch
 SCAN_CHUNK = 1 << 20
 
 
@@ -33,7 +31,7 @@ class BadBatch(Exception):  # noqa: N818 - the end of a walk, not always an erro
 def walk_headers(
     file: ReadableFile, position: int, end: int, chunk_size: int = LOOKUP_CHUNK
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch in [position, end). BadBatch where the bytes make no sense."""
+    """Yield (position, header) of every batch in [position, end). Raise BadBatch at an invalid header."""
     chunk, start = b"", position
     while position < end:
         if position + HEADER_SIZE > start + len(chunk):
@@ -45,29 +43,29 @@ def walk_headers(
 
 def plausible_header(chunk: Bytes, at: int, position: int, end: int) -> BatchHeader:
     if len(chunk) - at < HEADER_SIZE:
-        raise BadBatch(position, f"a batch of which only {len(chunk) - at} bytes are there")
+        raise BadBatch(position, f"a batch header truncated to {len(chunk) - at} bytes")
     header = read_header(chunk, at)
     if header.magic != MAGIC:
-        raise BadBatch(position, f"a batch of magic {header.magic}")
+        raise BadBatch(position, f"a batch with unsupported magic {header.magic}")
     if header.length < SMALLEST_LENGTH or header.last_offset_delta < 0 or header.base_offset < 0:
-        raise BadBatch(position, "a batch with an impossible header")
+        raise BadBatch(position, "a batch with an invalid header")
     if position + header.size > end:
-        raise BadBatch(position, f"a batch of which only {end - position} of {header.size} bytes are there")
+        raise BadBatch(position, f"a batch of {header.size} bytes truncated to {end - position}")
     return header
 
 
 def walk_batches(
     file: ReadableFile, position: int, end: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every batch, each with its CRC checked. BadBatch at the first wrong one."""
+    """Yield (position, header, bytes) of every batch, with its CRC checked. Raise BadBatch at the first invalid one."""
     chunk, start = memoryview(b""), position
     while position < end:
         if position + HEADER_SIZE > start + len(chunk):
             start, chunk = position, memoryview(file.read(min(SCAN_CHUNK, end - position), position))
         header = plausible_header(chunk, position - start, position, end)
         if position + header.size > start + len(chunk):
-            wanted = min(max(SCAN_CHUNK, header.size), end - position)
-            start, chunk = position, memoryview(file.read(wanted, position))
+            size = min(max(SCAN_CHUNK, header.size), end - position)
+            start, chunk = position, memoryview(file.read(size, position))
         at = position - start
         if not crc_is_right(chunk, at, header.size):
             raise BadBatch(position, "a batch with a wrong checksum")

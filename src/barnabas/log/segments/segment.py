@@ -1,7 +1,7 @@
-"""A segment: one `.log` file with its indexes, named by the offset it starts at.
+"""A segment: one `.log` file with its indexes, named after its base offset.
 
-The last segment of a log is active: it grows, and its indexes are in memory. All others are sealed: their
-files and indexes are opened when somebody asks, and given back when many others are open.
+The last segment of a log is active: batches are appended to it, and its indexes are in memory. All others are
+sealed: their files and indexes are opened on demand, and released when too many segments are open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_SEGMENT_BYTES = 0x7FFFFFFF
 
 
 class Segment(SegmentFile):
-    """Positions are bytes in the `.log` file."""
+    """One segment. Positions are byte offsets in the `.log` file."""
 
     __slots__ = (
         "_aborted",
@@ -50,7 +50,7 @@ class Segment(SegmentFile):
     def create(
         cls, fs: FileSystem, folder: str, base_offset: int, open_segments: OpenSegments, now_ms: int
     ) -> Segment:
-        """A new, empty segment; a file of that name that an interrupted roll left behind is emptied."""
+        """Create an empty segment; truncate the file if an interrupted roll left one of that name."""
         segment = cls.planned(fs, folder, base_offset, open_segments, now_ms)
         file = fs.open(segment.path(names.LOG), create=True)
         if file.size:
@@ -62,7 +62,7 @@ class Segment(SegmentFile):
     def planned(
         cls, fs: FileSystem, folder: str, base_offset: int, open_segments: OpenSegments, now_ms: int
     ) -> Segment:
-        """As `create`, without a file; `use_file` follows."""
+        """Like `create`, but without a file: the caller passes it to `use_file`."""
         segment = cls(fs, folder, base_offset, open_segments, 0)
         segment.created_ms = now_ms
         segment.start_indexes()
@@ -75,7 +75,7 @@ class Segment(SegmentFile):
     # -- indexes ------------------------------------------------------------------------------------
 
     def start_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Begin with empty indexes: a new segment, or one that is about to be walked through."""
+        """Start with empty indexes, for a new segment or before a scan."""
         indexes = self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
         self._aborted = NOTHING_ABORTED
         self._unsaved = True
@@ -96,7 +96,7 @@ class Segment(SegmentFile):
 
     @property
     def aborted(self) -> AbortedIndex:
-        """The transactions that ended here with an abort. There is no file as long as there are none."""
+        """Transactions with an abort marker in this segment. If there are none, the index file is absent."""
         aborted = self._aborted
         if aborted is None:
             path = self.path(names.TRANSACTION_INDEX)
@@ -107,7 +107,7 @@ class Segment(SegmentFile):
 
     @property
     def aborts_nothing(self) -> bool:
-        """Known to have no aborted transaction, without asking the disk."""
+        """True if the segment is known to have no aborted transactions, without reading the file."""
         return self._aborted is NOTHING_ABORTED
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
@@ -117,7 +117,7 @@ class Segment(SegmentFile):
         self._unsaved = True
 
     def replace_aborted(self, transactions: AbortedIndex) -> None:
-        """Build the transaction index again; the other two stay as they are."""
+        """Replace the transaction index, in memory and on disk; the other two are unchanged."""
         self._aborted = transactions
         self._save_aborted()
 
@@ -136,29 +136,29 @@ class Segment(SegmentFile):
             offsets = OffsetIndex.from_bytes(self._fs.read_bytes(self.path(names.OFFSET_INDEX)), self.size)
             times = TimeIndex.from_bytes(self._fs.read_bytes(self.path(names.TIME_INDEX)))
             if not times and self.size and self._largest is None:
-                raise IndexFileError("a segment with records has a largest timestamp")
+                raise IndexFileError("the time index of a segment with records is empty")
         except (IndexFileError, FileNotFoundError):
             return self.rebuild_indexes()
-        _ = self.file  # so that the indexes are given back when the file is
+        _ = self.file  # opened, so that eviction releases the indexes with it
         indexes = self._offset_index, self._time_index = offsets, times
         return indexes
 
     def rebuild_indexes(self, interval: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
-        """Walk the whole segment. What lies behind a bad batch stays out of the indexes."""
+        """Rebuild the indexes from the whole segment, up to the first invalid batch."""
         aborted = self.aborted
         indexes = self.start_indexes()
-        self._aborted = aborted  # found by replaying the producers, not by walking
+        self._aborted = aborted  # headers do not have them; replaying the producer state does
         try:
             for position, header in walk_headers(self.file, 0, self.size, SCAN_CHUNK):
                 self.note_batch(position, header, interval)
         except BadBatch:
-            pass  # a read at that place fails; the recovery and `verify` say more
+            pass  # a read of that batch fails; recovery and `verify` report it
         self._note_largest_timestamp()
-        self.save_indexes(sync=True)  # nothing will tell the next flush about these files
+        self.save_indexes(sync=True)  # the next flush does not cover these files
         return indexes
 
     def note_batch(self, position: int, header: BatchHeader, interval: int) -> None:
-        """What an append does to the indexes, for a batch that is already in the file."""
+        """Add a batch that is already in the file to the indexes, as an append does."""
         self._index(position, header.size, header.last_offset, header.max_timestamp, interval)
 
     def _index(self, position: int, size: int, last_offset: int, timestamp: int, interval: int) -> None:
@@ -183,7 +183,7 @@ class Segment(SegmentFile):
             self._unsaved = True
 
     def save_indexes(self, *, sync: bool = False) -> None:
-        """Write the index files if they lack something."""
+        """Write the index files if the indexes have changed since the last save."""
         if self._unsaved:
             self._fs.write_atomic(self.path(names.OFFSET_INDEX), self.offset_index.to_bytes(), sync=sync)
             self._fs.write_atomic(self.path(names.TIME_INDEX), self.time_index.to_bytes(), sync=sync)
@@ -191,18 +191,18 @@ class Segment(SegmentFile):
             self._unsaved = False
 
     def seal_if_unsaved(self) -> bool:
-        """Keep what recovery found when it walked through, or what was appended since; False if that was nothing."""
+        """Save indexes that recovery rebuilt or that appends extended; False if they had not changed."""
         if is_unsaved := self._unsaved:
             self.seal()
         return is_unsaved
 
     def seal(self) -> None:
-        """Nothing will be appended any more. Kafka ends a time index with the largest timestamp."""
+        """Save the indexes after the last append. As in Kafka, the time index ends with the largest timestamp."""
         self._note_largest_timestamp()
         self.save_indexes()
 
     def sealed_files(self) -> list[tuple[str, bytes]]:
-        """(path, contents) of what `seal` would write; `files_were_saved` follows."""
+        """(path, contents) of the files that `seal` writes. The caller writes them and calls `files_were_saved`."""
         self._note_largest_timestamp()
         if not self._unsaved:
             return []
@@ -213,26 +213,26 @@ class Segment(SegmentFile):
         if self._aborted:
             files.append((self.path(names.TRANSACTION_INDEX), self._aborted.to_bytes()))
         else:
-            self._save_aborted()  # removes the file of transactions that were cut
+            self._save_aborted()  # removes the file if truncation removed all its transactions
         return files
 
     def files_were_saved(self) -> None:
         self._unsaved = False
 
     def indexes_are_full(self, index_bytes: int) -> bool:
-        # The last place of a time index is kept for the entry that seals it.
+        # One entry of the time index is reserved for the largest timestamp, added by `seal`.
         return len(self.offset_index) >= index_bytes // 8 or len(self.time_index) >= index_bytes // 12 - 1
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:
-        """(largest timestamp, last offset of its batch); a timestamp of -1 when no record has one."""
+        """(largest timestamp, last offset of its batch); the timestamp is -1 if no record has one."""
         largest = self._largest
         if largest is None:
             largest = self._largest = self._last_time_entry()
         return largest
 
     def knows_largest_timestamp(self) -> bool:
-        """False when only walking through the segment tells it: its index is missing, or has nothing to say."""
+        """False if finding it needs a scan, because the time index file is missing, empty or invalid."""
         if self._largest is not None or self._time_index is not None or not self.size:
             return True
         self._largest = self._entry_on_disk()
@@ -247,7 +247,7 @@ class Segment(SegmentFile):
         return times.timestamps[-1], self.base_offset + times.offsets[-1]
 
     def _entry_on_disk(self) -> tuple[int, int] | None:
-        """Without loading the indexes: retention asks this of every sealed segment."""
+        """Read the last time index entry without loading the indexes, as retention needs it of every segment."""
         entry = read_last_time_entry(self._fs, self.path(names.TIME_INDEX))
         return (entry[0], self.base_offset + entry[1]) if entry else None
 
@@ -256,7 +256,7 @@ class Segment(SegmentFile):
         return self._largest or (NO_TIMESTAMP, self.base_offset)
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """How long the segment has been filled, by the records' own clock if they have one (segment.ms)."""
+        """Age of the segment for segment.ms: by record timestamps if they have them, else by the clock."""
         first = self.first_timestamp
         if first is None:
             first = self._load_first_timestamp()
@@ -264,7 +264,7 @@ class Segment(SegmentFile):
 
     @property
     def earliest_timestamp(self) -> int:
-        """The largest timestamp of the first batch, as Kafka reckons it; -1 when there is none."""
+        """Largest timestamp of the first batch, as in Kafka; -1 if there is none."""
         first = self.first_timestamp
         return first if first is not None else self._load_first_timestamp()
 
@@ -278,7 +278,7 @@ class Segment(SegmentFile):
     def append(
         self, batch: Bytes, size: int, last_offset: int, max_timestamp: int, index_interval: int
     ) -> None:
-        """One write; after an error the segment is as it was."""
+        """Append a batch in one write; after an error the segment is unchanged."""
         file = self._file
         if file is None:
             file = self.file
@@ -290,7 +290,7 @@ class Segment(SegmentFile):
         self._index(position, size, last_offset, max_timestamp, index_interval)
 
     def append_run(self, batches: Bytes, headers: Iterable[BatchHeader], index_interval: int) -> None:
-        """The same for several, one behind the other."""
+        """Append several consecutive batches in one write."""
         position = self.size
         self.file.append(batches)
         self.size = position + len(batches)
@@ -299,7 +299,7 @@ class Segment(SegmentFile):
             position += header.size
 
     def note_write(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """A thread has appended a batch to the file."""
+        """Record a batch that another thread appended to the file."""
         position = self.size
         self.size = position + size
         if self._file is not None:
@@ -307,17 +307,17 @@ class Segment(SegmentFile):
         self._index(position, size, last_offset, max_timestamp, index_interval)
 
     def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Position and header of the first batch that ends at `offset` or later. BadBatch on damage."""
+        """Return position and header of the first batch that ends at `offset` or later. Raise BadBatch on damage."""
         start = self.offset_index.lookup(offset - self.base_offset) if offset > self.base_offset else 0
         try:
             return self._first_ending_at(offset, start)
         except BadBatch:
             if not start:
                 raise
-        # The index may have led astray; without it only damage of the segment itself is left.
-        found = self._first_ending_at(offset, 0)
+        # The index may be wrong. A scan from the start fails only if the segment itself is damaged.
+        match = self._first_ending_at(offset, 0)
         self.rebuild_indexes()
-        return found
+        return match
 
     def _first_ending_at(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
         for position, header in walk_headers(self.file, start, self.size):
@@ -326,7 +326,7 @@ class Segment(SegmentFile):
         return None
 
     def truncate(self, position: int) -> None:
-        """Cut everything from `position` on, in the file and in the indexes."""
+        """Truncate the file at `position`, and the indexes with it."""
         kept_last = self._last_offset_before(position)
         offsets, times = self.offset_index, self.time_index
         self.file.truncate(position)
@@ -360,34 +360,34 @@ class Segment(SegmentFile):
     # -- files --------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Give back the file and the indexes; they are opened again when needed."""
+        """Drop the file and the saved indexes; they are reloaded on demand."""
         super().release()
         if not self._unsaved:
             self._offset_index = self._time_index = None
-            if self._aborted is not NOTHING_ABORTED:  # or every fetch would ask the disk for some
+            if self._aborted is not NOTHING_ABORTED:  # kept, or every fetch would check for the file
                 self._aborted = None
 
     def close(self) -> None:
-        """Save the indexes, as for a seal, and give everything back."""
+        """Save the indexes, as `seal` does, and release file and indexes."""
         self.seal_if_unsaved()
         self._open_segments.discard(self)
         self.release()
 
     def forget(self) -> None:
-        """Give everything back and save nothing: the files are removed or lost."""
+        """Release file and indexes without saving: the files are deleted or lost."""
         self._unsaved = False
         self._open_segments.discard(self)
         self.release()
 
     def retire(self) -> list[str]:
-        """The log goes on without this segment: its files, which readers still find as `.deleted`."""
+        """Take the segment out of the log. Return its files, which the caller renames to `.deleted` for readers."""
         paths = self.existing_paths()
         self._retired = names.DELETED
         self.forget()
         return paths
 
     def replacement(self, size: int) -> Segment:
-        """The segment that takes the place of this one, from files under the same names."""
+        """Return the segment that replaces this one, with files of the same names."""
         return Segment(self._fs, self.folder, self.base_offset, self._open_segments, size)
 
     def __repr__(self) -> str:

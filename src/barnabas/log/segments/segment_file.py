@@ -1,4 +1,4 @@
-"""The `.log` file of a segment: where it is, and when it is open."""
+"""The `.log` file of a segment, opened on demand, and the limit on open segments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 
-# -- A bound on the number of segments whose files and indexes are held open ---------------------------
+# -- Limit on the number of segments whose files and indexes are open ----------------------------------
 
 DEFAULT_LIMIT = 512
-"""Half of 1,024, the usual limit of open files of a process; the rest is for connections."""
+"""Half of 1,024, the usual limit of open files per process; the other half is for connections."""
 
 
 class Evictable(Protocol):
@@ -21,6 +21,8 @@ class Evictable(Protocol):
 
 
 class OpenSegments:
+    """Open segments, evicted with the CLOCK algorithm: `used` is the reference bit."""
+
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self._ring: deque[Evictable] = deque()
@@ -29,7 +31,7 @@ class OpenSegments:
         return len(self._ring)
 
     def add(self, segment: Evictable) -> None:
-        """Count a segment that has just been opened; another one may have to give way."""
+        """Add a segment that was just opened; at the limit, release one that was not used recently."""
         while len(self._ring) >= self.limit:
             candidate = self._ring.popleft()
             if candidate.used:
@@ -47,11 +49,11 @@ class OpenSegments:
             return
 
 
-MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF  # an index entry holds it in a signed int of Java
+MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF  # Kafka reads it from an index entry as a signed 32-bit integer
 
 
 class SegmentFile:
-    """`size` is what is written, known without asking the disk. The file is opened when it is asked for."""
+    """A `.log` file, opened on first use. `size` counts the bytes written, so no stat call is needed."""
 
     __slots__ = ("_file", "_fs", "_open_segments", "_retired", "base_offset", "folder", "size", "used")
 
@@ -72,24 +74,27 @@ class SegmentFile:
 
     @property
     def end_of_range(self) -> int:
-        """An offset that no batch of this segment reaches: index entries could not name it."""
+        """First offset that is too far from the base offset for an index entry of this segment."""
         return self.base_offset + MAX_RELATIVE_OFFSET + 1
 
     @property
     def file(self) -> File:
-        # A look-up in another thread may be here too: what was found once is returned, whatever comes.
+        # Another thread may release the file meanwhile, so `_file` is read only once.
         self.used = True
         file = self._file
         return file if file is not None else self.use_file(self._fs.open(self.path(names.LOG)))
 
     def use_file(self, file: File) -> File:
-        """It was opened, or created."""
+        """Adopt a file that was just opened or created."""
         self._file = file
         self._open_segments.add(self)
         return file
 
     def file_to_append(self) -> File:
-        """For a thread that appends to it. It may have been opened while the last such append was under way."""
+        """Return the file for an append in another thread.
+
+        Its size is reset to the recorded size: it may have been opened while the previous append was in progress.
+        """
         file = self.file
         file.size = self.size
         return file
@@ -98,13 +103,13 @@ class SegmentFile:
         return self._fs.modified_ms(self.path(names.LOG))
 
     def existing_paths(self) -> list[str]:
-        """The segment's files, the log itself first: without it the others mean nothing."""
+        """Paths of the segment's files; the `.log` file comes first, as the others depend on it."""
         paths = [self.path(suffix) for suffix in names.SEGMENT_SUFFIXES]
         return [path for path in paths if self._fs.exists(path)]
 
     def release(self) -> None:
-        """Give back the file; it is opened again when needed.
+        """Drop the file; it is reopened on demand.
 
-        It is dropped, not closed: a fetch may still be sending a slice of it.
+        It is not closed explicitly: a fetch may still be sending a slice of it.
         """
         self._file = None

@@ -1,7 +1,7 @@
-"""The segments of a log, and what is known of its tail.
+"""The local segments of a log, and the positions of its last batches.
 
-The seam where remote segments come in (tiered storage): here are the segments on this disk. What lies between the log
-start and `base_offset` is elsewhere.
+With tiered storage, offsets between the log start offset and `base_offset` are only in remote segments, which are
+not in this list.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, NamedTuple, overload
 from barnabas.common.files import FileSystem
 from barnabas.log.segments.segment import Segment
 
-# -- Where the last few batches of the active segment start, so that readers at the tail need no index -
+# -- Positions of the last batches of the active segment: reads at the tail need no index lookup -------
 
 KEPT: Final = 64
-"""A consumer that follows the end asks for one of the very last batches; this many cover a short pause."""
+"""A consumer at the tail fetches one of the very last batches; this many cover a short pause."""
 
 
 class Tail:
-    """Batches of the active segment from offset `start` on, without a gap up to the log end."""
+    """The batches of the active segment between offset `start` and the log end offset, without gaps."""
 
     __slots__ = ("_last_offsets", "_positions", "start")
 
@@ -39,13 +39,13 @@ class Tail:
             del offsets[:KEPT], self._positions[:KEPT]
 
     def restart(self, start: int) -> None:
-        """Another segment is active now, or the old one was cut."""
+        """Clear the list after a roll or a truncation."""
         self.start = start
         self._last_offsets.clear()
         self._positions.clear()
 
     def find(self, offset: int, segment_size: int) -> tuple[int, int]:
-        """(position, size) of the batch that ends at `offset` or later; `start` <= `offset` < log end."""
+        """(position, size) of the first batch that ends at `offset` or later; `start` <= `offset` < log end offset."""
         entry = bisect_left(self._last_offsets, offset)
         position = self._positions[entry]
         following = entry + 1
@@ -57,7 +57,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class EndCut(NamedTuple):
-    """Where a log is going to end: at `position` of the segment that starts at `base_offset`."""
+    """New end of a log to be truncated: `position` in the segment with this `base_offset`."""
 
     base_offset: int
     position: int
@@ -65,7 +65,7 @@ class EndCut(NamedTuple):
 
 
 class Segments:
-    """Oldest first. The last one is `active` and grows; `tail` knows where the last batches of it begin."""
+    """Segments, oldest first. Appends go to the last one, `active`; `tail` has the positions of its last batches."""
 
     __slots__ = ("_sealed_bytes", "_segments", "active", "tail")
 
@@ -74,7 +74,7 @@ class Segments:
         self.tail = Tail(log_end)
         self._settle(log_end)
 
-    # -- looking ------------------------------------------------------------------------------------
+    # -- lookup -------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -83,39 +83,39 @@ class Segments:
         return len(self._segments)
 
     @overload
-    def __getitem__(self, place: int) -> Segment: ...
+    def __getitem__(self, index: int) -> Segment: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Segment]: ...
-    def __getitem__(self, place: int | slice) -> Segment | list[Segment]:
-        return self._segments[place]
+    def __getitem__(self, index: slice) -> list[Segment]: ...
+    def __getitem__(self, index: int | slice) -> Segment | list[Segment]:
+        return self._segments[index]
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Total bytes of the `.log` files."""
         return self._sealed_bytes + self.active.size
 
     @property
     def base_offset(self) -> int:
-        """The first offset that is on this disk."""
+        """Base offset of the oldest local segment."""
         return self._segments[0].base_offset
 
     def number_of(self, offset: int) -> int:
-        """The index of the segment that `offset` belongs to."""
+        """Index of the segment that `offset` belongs to."""
         return number_in(self._segments, offset)
 
     def since(self, offset: int) -> list[Segment]:
         """The segment that `offset` belongs to, and those after it."""
         return self._segments[number_in(self._segments, offset) :]
 
-    # -- growing ------------------------------------------------------------------------------------
+    # -- append -------------------------------------------------------------------------------------
 
     def roll(self, fresh: Segment) -> None:
-        """A new segment, which starts at the log end, is active from now on."""
+        """Make a new segment, whose base offset is the log end offset, the active one."""
         self._segments.append(fresh)
         self._settle(fresh.base_offset)
 
     def note_append(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """A thread has written a batch at the end of the active segment."""
+        """Record a batch that another thread appended to the active segment."""
         self.tail.add(last_offset, self.active.size)
         self.active.note_write(size, last_offset, max_timestamp, index_interval)
 
@@ -126,23 +126,23 @@ class Segments:
         self._sealed_bytes -= segment.size
 
     def insert(self, segment: Segment) -> None:
-        """A compacted segment takes the place of those that were removed."""
+        """Insert the compacted segment that replaces the removed ones."""
         self._segments.insert(bisect_right(self._segments, segment.base_offset, key=_base_offset), segment)
         self._sealed_bytes += segment.size
 
     # -- truncation ---------------------------------------------------------------------------------
 
     def find_cut(self, offset: int) -> EndCut:
-        """The place of the first batch that ends at `offset` or later."""
+        """Return the position of the first batch that ends at `offset` or later: the log is truncated there."""
         last = self._segments[self.number_of(offset)]
-        found = last.locate(offset)
-        if found is None:
+        batch = last.locate(offset)
+        if batch is None:
             return EndCut(last.base_offset, last.size, offset)
-        position, header = found
+        position, header = batch
         return EndCut(last.base_offset, position, header.base_offset if position else last.base_offset)
 
     def cut(self, cut: EndCut, fs: FileSystem) -> None:
-        """Remove what lies behind the cut: from the back to the front, so that a crash leaves no gap."""
+        """Remove everything after the cut, last segment first, so that a crash leaves no gap."""
         while self._segments[-1].base_offset > cut.base_offset:
             _remove_files(self._segments.pop(), fs)
         last = self._segments[-1]
@@ -151,7 +151,7 @@ class Segments:
         self._settle(cut.log_end)
 
     def replace_all(self, fresh: Segment) -> list[Segment]:
-        """The log starts over with one segment; those that it had, whose files are the caller's business."""
+        """Start over with one segment. Return the previous ones, whose files the caller deletes."""
         before, self._segments = self._segments, []
         for segment in before:
             segment.forget()
@@ -163,21 +163,21 @@ class Segments:
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self.tail.restart(log_end)
 
-    # -- another folder -----------------------------------------------------------------------------
+    # -- moving and closing -------------------------------------------------------------------------
 
     def move_to(self, folder: str) -> None:
-        """Their files are in this folder by now."""
+        """Set the folder after the files were moved there."""
         for segment in self._segments:
             segment.folder = folder
 
     def forget(self) -> None:
-        """Give back the files and save nothing: they are removed, lost, or not ours any more."""
+        """Release the files without saving: they are deleted, lost, or owned by another log."""
         for segment in self._segments:
             segment.forget()
 
 
 def number_in(segments: list[Segment], offset: int) -> int:
-    """The index of the segment that `offset` belongs to."""
+    """Index of the segment that `offset` belongs to."""
     return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
 
 
