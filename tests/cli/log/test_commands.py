@@ -122,7 +122,7 @@ def test_a_file_that_lost_its_end_is_found_and_accepted_after_repair(cli: Cli, d
     path.write_bytes(path.read_bytes()[:position])
     found = cli("log", "verify", str(data))
     assert found.code == 1
-    assert "ends at offset 40, but was on the disk up to 60" in found.out
+    assert "ends at offset 40, but was flushed up to 60" in found.out
     assert "records from offset 40 to 59 may be missing" in cli.ok("log", "repair", str(data), "--yes").out
     assert served_values(data) == orders(0, 1, 2, 3)
 

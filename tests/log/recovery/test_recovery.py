@@ -133,7 +133,7 @@ def test_a_log_shorter_than_its_recovery_point_is_damaged(boot: str) -> None:
     fs = written(5, flushed=5)
     fs.overwrite(FIRST_LOG, fs.read_bytes(FIRST_LOG)[: batch_starts(fs)[4]])
     _, report = loaded(fs, boot=boot)
-    assert "sound up to offset 8 only" in str(report.damaged[PARTITION])
+    assert "intact up to offset 8 only" in str(report.damaged[PARTITION])
 
 
 def test_a_log_without_segments_is_damaged_if_there_were_some() -> None:

@@ -1,1 +1,1 @@
-"""Opening logs after a stop: what is believed, checked, cut, replayed; `barnabas log verify` and `repair`."""
+"""Recovery of logs at startup, and the functions behind `barnabas log verify` and `barnabas log repair`."""

@@ -1,4 +1,4 @@
-"""What lies in the folder of a partition when it is opened."""
+"""Read a partition's folder at startup, after finishing or undoing interrupted operations in it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_file import OpenSegments
 
-# -- Files that an interrupted step left in a partition's folder, resolved before anything is read -----
+# -- Leftover files of interrupted operations, resolved before anything is read ------------------------
 
 _DROPPED = (names.TEMPORARY, names.DELETED)
 _FINISHED = names.LOG + names.SWAP
 
 
 def resolve_unfinished(fs: FileSystem, folder: str) -> list[str]:
-    """Bring the folder into one of its regular states; the names that are in it then."""
+    """Finish or undo interrupted operations; return the names of the files that the folder has then."""
     present = fs.list(folder)
     unfinished = (*_DROPPED, names.CLEANED, names.SWAP)
     if not any(name.endswith(unfinished) for name in present):
@@ -32,13 +32,13 @@ def resolve_unfinished(fs: FileSystem, folder: str) -> list[str]:
         if offset is not None:
             _finish_swap(fs, folder, offset)
     for name in fs.list(folder):
-        if name.endswith(names.SWAP):  # the indexes of a segment whose own file was in place already
+        if name.endswith(names.SWAP):  # indexes of a segment whose `.log` file is already renamed
             fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
     return fs.list(folder)
 
 
 def _finish_swap(fs: FileSystem, folder: str, first: int) -> None:
-    """Go through the steps of log/compaction/swap.py again; those that were done find nothing to do."""
+    """Repeat the steps of log/compaction/swap.py, which are idempotent."""
     path = names.path_of(folder, first, "")
     for suffix in names.SEGMENT_SUFFIXES:
         if fs.exists(path + suffix + names.CLEANED):
@@ -50,7 +50,7 @@ def _finish_swap(fs: FileSystem, folder: str, first: int) -> None:
 
 
 def _remove_replaced(fs: FileSystem, folder: str, first: int, end: int) -> None:
-    """Remove the segments whose batches the finished one holds."""
+    """Remove the segments that the compacted one replaces."""
     for name in fs.list(folder):
         offset = names.offset_in_name(name)
         if offset is not None and first <= offset < end and name.endswith(names.SEGMENT_SUFFIXES):
@@ -64,14 +64,14 @@ def _next_offset(fs: FileSystem, path: str, first: int) -> int:
         for _, header in walk_headers(file, 0, file.size, SCAN_CHUNK):
             end = header.next_offset
     except BadBatch:
-        pass  # what follows is decided when the segment itself is recovered
+        pass  # recovery of the segment handles the damage
     finally:
         file.close()
     return end
 
 
 def offsets_of(present: list[str], suffix: str) -> list[int]:
-    """The offsets in the names of all files of one kind."""
+    """Offsets in the names of all files with this suffix."""
     offsets = (names.offset_in_name(name) for name in present if name.endswith(suffix))
     return [offset for offset in offsets if offset is not None]
 
@@ -89,7 +89,7 @@ def find_segments(
 
 
 def remove_orphans(fs: FileSystem, folder: str, present: list[str], segments: list[Segment]) -> None:
-    """Index files whose segment is gone: a removal was interrupted."""
+    """Remove index files without a segment, left by an interrupted removal."""
     known = {segment.base_offset for segment in segments}
     for name in present:
         if name.endswith(names.SEGMENT_SUFFIXES) and names.offset_in_name(name) not in known:
@@ -107,13 +107,13 @@ def read_epochs(fs: FileSystem, folder: str, present: list[str], segments: list[
 
 
 def _epochs_from_batches(segments: list[Segment]) -> LeaderEpochs:
-    """The checkpoint is unreadable, but every batch carries its epoch."""
+    """Rebuild an unreadable checkpoint from the batch headers, which have the leader epoch."""
     epochs = LeaderEpochs()
     try:
         for segment in segments:
             for _, header in walk_headers(segment.file, 0, segment.size, SCAN_CHUNK):
                 epochs.assign(header.leader_epoch, header.base_offset)
     except BadBatch:
-        pass  # the scan of the segments decides what that means
+        pass  # the recovery scan handles the damage
     epochs.dirty = True
     return epochs

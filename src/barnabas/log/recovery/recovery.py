@@ -1,14 +1,14 @@
-"""Opening the log of a partition that exists: what is believed, what is checked, what is cut.
+"""Recovery of an existing log at startup.
 
-How the broker stopped decides how much is looked at:
+The kind of the last shutdown decides how much is checked:
 
-    CLEAN     it said good-bye: files, indexes and snapshot are complete; only the log end is found again
-    KILLED    the process died, the machine did not: the page cache kept every write, so the headers from the
-              recovery point on are walked, and the last batch, which may be half written, is checked
-    CRASHED   power was lost or the kernel died: every batch from the recovery point on is checked, CRC and all
+    CLEAN     files, indexes and snapshot are complete; only the log end offset has to be found
+    KILLED    the process died, but not the host: the page cache kept every write. Batch headers are read from the
+              recovery point on, and the CRC of the last batch, which may be incomplete, is checked
+    CRASHED   power failure or kernel panic: every batch from the recovery point on is checked, including its CRC
 
-What is wrong above the recovery point is a tail that never reached the disk: it is cut, and counted in the
-report. What is wrong below it was on the disk once, so it is damage: DamagedLog, and nothing is changed.
+An invalid batch above the recovery point belongs to a tail that was never flushed: the log is truncated there, and
+the report counts the lost bytes. Below the recovery point it is damage: recovery raises DamagedLog and changes nothing.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from barnabas.log.truncation import rebuild_producers, replay_segment
 from barnabas.records.batch import BatchHeader, crc_is_right
 
 WALKED_WITHOUT_INDEX = 16 * 1024
-"""A shorter segment is read as fast as its indexes would be; among thousands of partitions most are short."""
+"""Reading a shorter segment is as fast as reading its indexes; with thousands of partitions, most are short."""
 
 
 class Cut(NamedTuple):
-    """The log is sound up to `position` of `segment`; what follows must go."""
+    """Truncation point: the log is valid up to `position` of `segment`."""
 
     segment: Segment
     position: int
@@ -56,7 +56,7 @@ class Cut(NamedTuple):
 
 
 class Recovery:
-    """One use: the parts of one log from its folder."""
+    """Recovers the state of one log from its folder. Single use."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Recovery:
         self._producers = ProducerStates()
         self._next_offset = 0
         self._scanned_from = 0
-        self._written_ms = 0  # no later than this was written what is being scanned
+        self._written_ms = 0  # modification time of the segment being scanned
         self._fresh_snapshots: dict[int, bytes] = {}
         self.report = RecoveryReport()
 
     def run(self) -> LogState:
-        """Raises DamagedLog when the log must not be served; OSError when the disk fails."""
+        """Recover the log. Raise DamagedLog if it must not be served, OSError if the disk fails."""
         fs, folder = self._fs, self._folder
         present = resolve_unfinished(fs, folder)
         self._segments = find_segments(fs, folder, present, self._open_segments, self._now_ms)
@@ -105,7 +105,7 @@ class Recovery:
         return self._finish()
 
     def _read_tiered(self, present: list[str]) -> TieredPart | None:
-        """What is known of the remote part. A cut below all segments that was interrupted is finished."""
+        """Read the tiered checkpoint, and finish an interrupted truncation below all segments."""
         tiered = read_tiered(self._fs, self._folder, present)
         if tiered is None:
             return None
@@ -113,7 +113,7 @@ class Recovery:
         self._epochs = all_epochs(tiered, self._epochs)
         if self._segments and self._segments[0].base_offset > max(self._log_start, tiered.end):
             self._check_empty_from(max(self._log_start, tiered.end))
-            self.report.cut_reason = "the log was going to be cut below all of it"
+            self.report.cut_reason = "a truncation below all segments was interrupted"
             self._remove_segments()
             self._segments.clear()
         return tiered
@@ -126,11 +126,11 @@ class Recovery:
     def _check_empty_from(self, start: int) -> None:
         if self._recovery_point > start:
             raise DamagedLog(
-                self._folder, f"it has no segments, but was on the disk up to offset {self._recovery_point}"
+                self._folder, f"it has no segments, but was flushed up to offset {self._recovery_point}"
             )
 
     def _start_at(self, offset: int) -> LogState:
-        """An empty log, whose first offset survives a crash: it is in the name of the segment only."""
+        """Create an empty log. The folder is synced: only the segment's name has the base offset."""
         segment = Segment.create(self._fs, self._folder, offset, self._open_segments, self._now_ms)
         self._fs.sync_folder(self._folder)
         self._recovery_point = offset
@@ -144,15 +144,15 @@ class Recovery:
         return self._parts([segment], self._log_start, offset, self._epochs)
 
     def _first_to_scan(self) -> int:
-        """The number of the segment with the last record below the recovery point.
+        """Index of the segment with the last offset below the recovery point.
 
-        If that is the end of a segment, the segment may have been sealed since, and its indexes be unsynced.
+        If the recovery point is the end of a segment, its indexes may have been written later and be unsynced.
         """
         last = self._recovery_point - 1
         below = [number for number, segment in enumerate(self._segments) if segment.base_offset <= last]
         return below[-1] if below else 0
 
-    # -- after a clean stop -------------------------------------------------------------------------
+    # -- after a clean shutdown ---------------------------------------------------------------------
 
     def _open_clean(self) -> None:
         try:
@@ -163,12 +163,12 @@ class Recovery:
             if self._next_offset not in self._snapshots.offsets:
                 self._rebuild_producers()
         except BadBatch:
-            # Not what a clean stop leaves behind: look at everything since the recovery point.
+            # A clean shutdown leaves no invalid batch: check everything since the recovery point.
             self._stop = Stop.CRASHED
             self._scan(self._first_to_scan())
 
     def _find_end(self, segment: Segment) -> int:
-        """The log end: the index leads to the last few batches."""
+        """Return the log end offset; the index skips all but the last few batches."""
         end = segment.base_offset
         if not segment.size:
             return end
@@ -192,17 +192,17 @@ class Recovery:
                 self._rebuild_transaction_index(segment)
 
     def _rebuild_transaction_index(self, segment: Segment) -> None:
-        """Replay up to the segment, then through it: markers say what was aborted, the replay says since when."""
+        """Rebuild the index: replay up to the segment for the open transactions, then the segment for its markers."""
         producers = ProducerStates()
         segment.replace_aborted(NOTHING_ABORTED)
         rebuild_producers(producers, self._snapshots, self._segments, segment.base_offset)
         replay_segment(producers, segment, segment.base_offset, segment.end_of_range, note_aborted=True)
         segment.replace_aborted(segment.aborted)
 
-    # -- after an unclean stop ----------------------------------------------------------------------
+    # -- after an unclean shutdown ------------------------------------------------------------------
 
     def _scan(self, first: int) -> None:
-        """Check the segments from number `first` on; cut at the first batch that is wrong."""
+        """Check the segments from index `first` on; truncate at the first invalid batch."""
         start = self._segments[first]
         self._scanned_from = self._next_offset = start.base_offset
         self._check_transaction_indexes_below(first)
@@ -214,12 +214,12 @@ class Recovery:
             if cut is not None:
                 self._cut(cut)
                 return
-        self._check_nothing_is_missing("the file ends too early")
+        self._check_nothing_is_missing("the end of the log is missing")
 
     def _check_transaction_indexes_below(self, first: int) -> None:
-        everything, self._segments = self._segments, self._segments[:first]
+        all_segments, self._segments = self._segments, self._segments[:first]
         self._check_transaction_indexes()
-        self._segments = everything
+        self._segments = all_segments
 
     def _prepare_producers(self, start: Segment) -> None:
         try:
@@ -228,9 +228,9 @@ class Recovery:
             raise DamagedLog(self._folder, str(damage)) from damage
 
     def _gap_before(self, segment: Segment, previous: Segment) -> Cut | None:
-        """A segment starts where the one before ends, unless the end of that one never reached the disk.
+        """Return a cut if batches before the segment are missing: the end of the previous one was never flushed.
 
-        Below the recovery point a gap is the work of compaction.
+        Below the recovery point, gaps come from compaction.
         """
         if segment.base_offset > self._next_offset >= self._recovery_point and segment is not previous:
             return Cut(
@@ -257,7 +257,7 @@ class Recovery:
         return None
 
     def _keep_snapshot(self, offset: int) -> None:
-        """A segment without a snapshot at its start could not be recovered once those before it are deleted."""
+        """Take a missing snapshot at a segment's start: retention may delete the segments that could rebuild it."""
         if offset not in self._snapshots.offsets and offset > self._segments[0].base_offset:
             self._fresh_snapshots[offset] = encode_snapshot(self._producers)
 
@@ -276,10 +276,10 @@ class Recovery:
 
     def _check_order(self, position: int, header: BatchHeader) -> None:
         expected = self._next_offset
-        # Only compaction leaves gaps, and never in what was appended a moment ago.
+        # Gaps come from compaction; below the recovery point also from `repair` or an earlier cleanup.policy.
         gap = header.base_offset > expected >= self._recovery_point and not self._config.compacted
         if header.base_offset < expected or gap:
-            raise BadBatch(position, f"offset {header.base_offset} where {expected} must follow")
+            raise BadBatch(position, f"offset {header.base_offset} instead of {expected}")
 
     def _note(self, segment: Segment, position: int, header: BatchHeader, batch: memoryview | None) -> None:
         segment.note_batch(position, header, self._config.index_interval_bytes)
@@ -290,7 +290,7 @@ class Recovery:
         self._next_offset = header.next_offset
 
     def _cut(self, cut: Cut) -> None:
-        """Remove what follows the sound part; the last segments first, so that no crash leaves a gap."""
+        """Truncate the log at the cut; the last segment is removed first, so that a crash leaves no gap."""
         where = f"{cut.reason} at position {cut.position} of {cut.segment.path(names.LOG)}"
         self._check_nothing_is_missing(where)
         keep = self._segments.index(cut.segment)
@@ -304,7 +304,7 @@ class Recovery:
         del self._segments[keep + 1 :]
         cut.segment.file.truncate(cut.position)
         cut.segment.size = cut.position
-        # What was cut must not come back with the next crash: others may have been told that it is gone.
+        # Synced, as the removed batches must not reappear after a crash: replicas may have seen the lower log end.
         cut.segment.file.sync()
         self._fs.sync_folder(self._folder)
 
@@ -312,8 +312,8 @@ class Recovery:
         if self._next_offset < self._recovery_point:
             raise DamagedLog(
                 self._folder,
-                f"{what}; the log is sound up to offset {self._next_offset} only, "
-                f"but was on the disk up to {self._recovery_point}",
+                f"{what}; the log is intact up to offset {self._next_offset} only, "
+                f"but was flushed up to {self._recovery_point}",
             )
 
     def _count(self, segment: Segment, position: int) -> None:
@@ -328,12 +328,12 @@ class Recovery:
 
     def _finish(self) -> LogState:
         self._producers.loaded_ms = self._now_ms
-        self._check_nothing_is_missing("the file ends too early")
+        self._check_nothing_is_missing("the end of the log is missing")
         log_end = self._next_offset
         log_start = self._log_start
         if self._tiered is None:
             log_start = max(log_start, self._segments[0].base_offset)
-        elif self._tiered.end > log_end:  # what is appended there from now on is not what was copied
+        elif self._tiered.end > log_end:  # offsets above will be reused for other records
             self._tiered = self._tiered.cut(log_end)
             TieredCheckpoint(self._fs).write(self._folder, self._tiered)
         if log_start > log_end:
@@ -366,7 +366,7 @@ class Recovery:
         )
 
     def _possibly_unsynced(self, segments: list[Segment]) -> Unsynced:
-        """After an unclean stop nobody knows what has reached the disk; the next flush makes sure of it."""
+        """Files that may not have been synced before an unclean shutdown; the next flush syncs them."""
         scanned = [segment for segment in segments if segment.base_offset >= self._scanned_from]
         files = [path for segment in scanned for path in segment.existing_paths()[1:]]
         files += [self._snapshots.path(offset) for offset in self._snapshots.offsets]
@@ -374,7 +374,7 @@ class Recovery:
         return Unsynced([self._folder, os.path.dirname(self._folder)], files)
 
     def _restart_at(self, log_start: int) -> LogState:
-        """Records were deleted up to here, and nothing above reached the disk: go on, empty."""
+        """Start an empty log at the log start offset: all that was flushed is below it."""
         self._producers.clear()
         parts = self._start_at(log_start)
         self._remove_segments()
@@ -386,4 +386,4 @@ class Recovery:
             segment.forget()
             for path in segment.existing_paths():
                 self._fs.remove(path)
-        self._fs.sync_folder(self._folder)  # or they would come back, and be believed
+        self._fs.sync_folder(self._folder)  # or they could reappear after a crash and be taken as valid

@@ -1,7 +1,7 @@
-"""Cutting damage out of a partition's files: the explicit way out for a log that a broker refuses to serve.
+"""Remove damaged bytes from a partition's files, on request, for a log that the broker refuses to serve.
 
-Only what is damaged goes; sound batches before and after it stay and keep their offsets, so that consumers see a
-gap, as compaction leaves one. What was cut out is kept in a folder `damaged` beside the segments.
+Intact batches before and after the damage keep their offsets, so consumers see a gap like that of compaction. The
+removed bytes are kept in a folder `damaged` next to the segments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COPY_CHUNK = 1 << 20
 
 
 class Lost(NamedTuple):
-    """One place that was cut out. Offsets [first, next) may be missing now; `next` None: everything after."""
+    """A removed range. Offsets [first, next) may be missing; all from `first` on if `next` is None."""
 
     damage: Damage
     first: int
@@ -33,44 +33,44 @@ class Lost(NamedTuple):
 
 
 def repair_partition(fs: FileSystem, folder: str) -> list[Lost]:
-    """What had to go. Nothing else may work in the folder meanwhile (hold the lock of its log dir)."""
+    """Repair the partition and return the removed ranges. The caller holds the lock of the log dir."""
     lost: list[Lost] = []
     next_offset = 0
     for base_offset in segment_offsets(fs, folder):
         next_offset = max(next_offset, base_offset)
-        found, next_offset = _examine(fs, folder, base_offset, next_offset)
-        if found:
-            _cut_out(fs, folder, base_offset, [one.damage for one in found])
-            lost += found
+        ranges, next_offset = _examine(fs, folder, base_offset, next_offset)
+        if ranges:
+            _cut_out(fs, folder, base_offset, [each.damage for each in ranges])
+            lost += ranges
     if lost:
         _forget_producers(fs, folder, lost[0].first)
         fs.sync_folder(folder)
     if next_offset < (expected := recovery_point(fs, folder)):
         if not lost or lost[-1].next is not None:
-            lost.append(Lost(Damage(folder, 0, 0, "its end is missing"), next_offset, expected))
+            lost.append(Lost(Damage(folder, 0, 0, "the end of the log is missing"), next_offset, expected))
         _lower_checkpoints(fs, folder, next_offset)
     return lost
 
 
 def _lower_checkpoints(fs: FileSystem, folder: str, end: int) -> None:
-    """The broker must no longer expect what is not there."""
-    place = names.partition_of_folder(os.path.basename(folder))
+    """Lower the checkpoints to the new log end offset, or the broker would report missing records."""
+    tp = names.partition_of_folder(os.path.basename(folder))
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         path = f"{os.path.dirname(folder)}/{name}"
-        noted = decode_offsets(read_if_there(fs, path) or encode_offsets({}))
-        if place is not None and noted.get(place, 0) > end:
-            fs.write_atomic(path, encode_offsets({**noted, place: end}))
+        offsets = decode_offsets(read_if_there(fs, path) or encode_offsets({}))
+        if tp is not None and offsets.get(tp, 0) > end:
+            fs.write_atomic(path, encode_offsets({**offsets, tp: end}))
 
 
 def _examine(fs: FileSystem, folder: str, base_offset: int, next_offset: int) -> tuple[list[Lost], int]:
     lost: list[Lost] = []
     file = fs.open(names.path_of(folder, base_offset, names.LOG))
     try:
-        for found in sound_batches(file, base_offset, next_offset):
-            if isinstance(found, Damage):
-                lost.append(Lost(found, next_offset, None))
+        for item in sound_batches(file, base_offset, next_offset):
+            if isinstance(item, Damage):
+                lost.append(Lost(item, next_offset, None))
                 continue
-            _, header = found
+            _, header = item
             if lost and lost[-1].next is None:
                 lost[-1] = lost[-1]._replace(next=header.base_offset)
             next_offset = header.next_offset
@@ -80,16 +80,16 @@ def _examine(fs: FileSystem, folder: str, base_offset: int, next_offset: int) ->
 
 
 def _cut_out(fs: FileSystem, folder: str, base_offset: int, damage: list[Damage]) -> None:
-    """Write the segment again without the damaged bytes; its indexes are built again from it."""
+    """Rewrite the segment without the damaged bytes; remove its indexes, which the broker rebuilds."""
     path = names.path_of(folder, base_offset, names.LOG)
     fs.make_folders(f"{folder}/{KEPT_FOLDER}")
     source = fs.open(path)
     try:
-        for place in damage:
-            kept = fs.open(f"{folder}/{KEPT_FOLDER}/{base_offset:020d}.{place.position}.bytes", create=True)
-            _replace_contents(kept, source, [(place.position, place.end)])
-        fresh = fs.open(path + names.TEMPORARY, create=True)
-        _replace_contents(fresh, source, _around(damage, source.size))
+        for each in damage:
+            kept = fs.open(f"{folder}/{KEPT_FOLDER}/{base_offset:020d}.{each.position}.bytes", create=True)
+            _replace_contents(kept, source, [(each.position, each.end)])
+        repaired = fs.open(path + names.TEMPORARY, create=True)
+        _replace_contents(repaired, source, _intact_ranges(damage, source.size))
     finally:
         source.close()
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
@@ -97,10 +97,10 @@ def _cut_out(fs: FileSystem, folder: str, base_offset: int, damage: list[Damage]
     fs.rename(path + names.TEMPORARY, path)
 
 
-def _around(damage: list[Damage], size: int) -> list[tuple[int, int]]:
-    """The ranges of bytes that are sound."""
-    ends = [0, *(place.end for place in damage)]
-    starts = [*(place.position for place in damage), size]
+def _intact_ranges(damage: list[Damage], size: int) -> list[tuple[int, int]]:
+    """Byte ranges around the damage."""
+    ends = [0, *(each.end for each in damage)]
+    starts = [*(each.position for each in damage), size]
     return [(start, end) for start, end in zip(ends, starts, strict=True) if start < end]
 
 
@@ -114,7 +114,7 @@ def _replace_contents(target: File, source: File, ranges: list[tuple[int, int]])
 
 
 def _forget_producers(fs: FileSystem, folder: str, first_lost: int) -> None:
-    """Snapshots from then on may know of batches that are gone; they are taken again from the log."""
+    """Remove snapshots that may refer to removed batches; the broker rebuilds them from the log."""
     for name in fs.list(folder):
         offset = names.offset_in_name(name)
         if name.endswith(names.PRODUCER_SNAPSHOT) and offset is not None and offset > first_lost:

@@ -1,9 +1,8 @@
-"""Producer snapshots: the file `<offset>.snapshot`, what was known of the producers at that offset.
+"""Producer snapshots: the file `<offset>.snapshot` with the producer states at that offset.
 
-One is written when a segment is rolled (so that recovery need not go further back than that segment) and one
-at a clean stop. As in Kafka only the last batch of each producer is in it. The timestamp of an entry is when the broker
-appended that batch: both Kafka and we take it to know for how long a producer has been silent, and in Kafka's own
-files it is the client's (producers.GRACE_MS).
+One is written when a segment is rolled, so that recovery never replays more than that segment, and one at a clean
+shutdown. As in Kafka, it has only the last batch of each producer. The timestamp of an entry is used to expire idle
+producers; here it is the time of the append, in files written by Kafka the client's timestamp (producers.GRACE_MS).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from barnabas.log.producer import Producer, RememberedBatch
 from barnabas.log.producers import ProducerStates
 from barnabas.records.batch import NO_SEQUENCE
 
-_HEAD = Struct(">hIi")  # version, CRC of all that follows the CRC, number of entries
+_HEAD = Struct(">hIi")  # version, CRC of everything after the CRC, number of entries
 _ENTRY = Struct(">qhiqiqiq")
 _VERSION = 1
 _CRC_END = 6
@@ -31,7 +30,7 @@ logger = safe_logger(__name__)
 
 
 class SnapshotError(ValueError):
-    """The file cannot be right; an older one serves, and more of the log is replayed."""
+    """The file is invalid; recovery falls back to an older one and replays more of the log."""
 
 
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
@@ -58,15 +57,15 @@ def _encode_entry(producer: Producer) -> bytes:
 
 
 def decode_snapshot(data: bytes, written_ms: int) -> list[Producer]:
-    """`written_ms`: when the file was; nothing in it was appended later, whatever it says."""
+    """Decode the file; timestamps of entries are capped at `written_ms`, when the file was written."""
     try:
         version, crc, count = _HEAD.unpack_from(data)
     except struct_error:
-        raise SnapshotError(f"{len(data)} bytes are too few") from None
+        raise SnapshotError(f"truncated to {len(data)} bytes") from None
     if version != _VERSION:
-        raise SnapshotError(f"version {version} is unknown")
+        raise SnapshotError(f"unsupported version {version}")
     if crc32c(memoryview(data)[_CRC_END:]) != crc or len(data) != _HEAD.size + count * _ENTRY.size:
-        raise SnapshotError("the checksum is wrong")
+        raise SnapshotError("wrong checksum or length")
     return [_decode_entry(fields, written_ms) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
 
 
@@ -83,7 +82,7 @@ def _decode_entry(fields: tuple[int, ...], written_ms: int) -> Producer:
 
 
 class SnapshotFiles:
-    """The snapshots in one partition's folder, by offset."""
+    """The snapshot files of one partition, by offset."""
 
     __slots__ = ("_fs", "_unsynced", "folder", "offsets")
 
@@ -97,7 +96,7 @@ class SnapshotFiles:
         return names.path_of(self.folder, offset, names.PRODUCER_SNAPSHOT)
 
     def take(self, producers: ProducerStates, offset: int) -> None:
-        """Write what is known now, at the log end `offset`. It is synced with the next flush."""
+        """Write a snapshot at the log end offset `offset`; the next flush syncs it."""
         self.put(offset, encode_snapshot(producers))
 
     def put(self, offset: int, data: bytes, *, sync: bool = False) -> None:
@@ -105,24 +104,24 @@ class SnapshotFiles:
         self.note(offset)
 
     def note(self, offset: int) -> None:
-        """One was written."""
+        """Register a snapshot that was written."""
         self._unsynced.add(offset)
         if offset not in self.offsets:
             self.offsets.append(offset)
             self.offsets.sort()
 
     def at(self, offset: int) -> bytes:
-        """The one at `offset`; an empty one if there is none."""
+        """Return the snapshot at `offset`; an empty one if there is none."""
         return self._fs.read_bytes(self.path(offset)) if offset in self.offsets else encode_snapshot(())
 
     def load_latest(self, producers: ProducerStates, upto: int) -> int:
-        """Restore the newest sound snapshot at or below `upto`; its offset, or -1 if there is none."""
+        """Restore the newest valid snapshot at or below `upto`; return its offset, or -1 if there is none."""
         for offset in [offset for offset in reversed(self.offsets) if offset <= upto]:
             path = self.path(offset)
             try:
                 producers.restore(decode_snapshot(self._fs.read_bytes(path), self._fs.modified_ms(path)))
             except SnapshotError as damage:
-                logger.warning("%s is dropped: %s", path, damage)
+                logger.warning("removed the invalid producer snapshot %s: %s", path, damage)
                 self._remove(offset)
             else:
                 producers.known_since = offset
@@ -131,21 +130,21 @@ class SnapshotFiles:
         producers.known_since = 0
         return -1
 
-    def keep_only(self, wanted: Iterable[int]) -> None:
+    def keep_only(self, offsets: Iterable[int]) -> None:
         """Remove the snapshots at all other offsets."""
-        keep = set(wanted)
-        for offset in [offset for offset in self.offsets if offset not in keep]:
+        kept = set(offsets)
+        for offset in [offset for offset in self.offsets if offset not in kept]:
             self._remove(offset)
 
     def forget_all(self) -> list[str]:
-        """Their paths, which are the caller's business."""
+        """Clear the list; return the paths, which the caller deletes."""
         paths = [self.path(offset) for offset in self.offsets]
         self.offsets.clear()
         self._unsynced.clear()
         return paths
 
     def remove_from(self, offset: int) -> None:
-        """Remove the snapshots above `offset`, of a part of the log that was cut."""
+        """Remove the snapshots above `offset`, after a truncation."""
         self.keep_only(known for known in self.offsets if known <= offset)
 
     def _remove(self, offset: int) -> None:
@@ -154,7 +153,7 @@ class SnapshotFiles:
         self._unsynced.discard(offset)
 
     def take_unsynced(self) -> list[str]:
-        """Paths that the next flush has to sync."""
+        """Return and clear the paths that the flush has to sync."""
         paths = [self.path(offset) for offset in self._unsynced]
         self._unsynced.clear()
         return paths

@@ -1,7 +1,7 @@
-"""Looking a partition's files through without changing them: every batch, every record, every index entry.
+"""Verify a partition's files without changing them: every batch, every record, every index entry.
 
-Damage is what a broker must not serve: a batch that is not what was written. A remark is something that a
-broker puts right by itself at its next start, such as an index that does not fit.
+Damage is a batch that differs from what was written; a broker must not serve it. A remark is a defect that the
+broker corrects automatically, such as an index that does not match its segment.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from barnabas.log.segments.scan import BadBatch, plausible_header, walk_batches
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, crc_is_right
 from barnabas.records.record import InvalidRecords, iterate_records
 
-# -- How a broker stopped, and what the recovery of a log did about it ---------------------------------
+# -- Kind of the last shutdown, and the result of recovery ---------------------------------------------
 
 
 class Stop(Enum):
-    """How the broker stopped the last time."""
+    """Kind of the broker's last shutdown."""
 
     CLEAN = "clean"
     KILLED = "killed"
@@ -33,11 +33,11 @@ class Stop(Enum):
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What recovery did to one log."""
+    """Result of recovering one log."""
 
     scanned_bytes: int = 0
     cut_bytes: int = 0
-    cut_batches: int = 0  # those that could still be told apart
+    cut_batches: int = 0  # with a readable header
     cut_reason: str = ""
 
 
@@ -46,7 +46,7 @@ _MAGIC_BYTE = bytes([MAGIC])
 
 
 class Damage(NamedTuple):
-    """Bytes [position, end) of a segment are not batches that continue the log; none are: they are missing."""
+    """Bytes [position, end) of a segment that are not valid batches of the log; an empty range if bytes are missing."""
 
     file: str
     position: int
@@ -56,7 +56,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What was found in one folder."""
+    """Result of verifying one partition."""
 
     folder: str
     segments: int = 0
@@ -74,7 +74,7 @@ class PartitionReport:
 
 
 def verify_partition(fs: FileSystem, folder: str) -> PartitionReport:
-    """Read everything. OSError when the folder cannot be read."""
+    """Read all files of the partition. Raise OSError if the folder cannot be read."""
     report = PartitionReport(folder)
     for base_offset in segment_offsets(fs, folder):
         path = names.path_of(folder, base_offset, names.LOG)
@@ -88,24 +88,24 @@ def verify_partition(fs: FileSystem, folder: str) -> PartitionReport:
 
 
 def recovery_point(fs: FileSystem, folder: str) -> int:
-    """Up to which offset the broker knew the partition to be on the disk; 0 if nothing says so."""
-    place = names.partition_of_folder(os.path.basename(folder))
+    """Recovery point of the partition: the offset up to which it was flushed; 0 if unknown."""
+    tp = names.partition_of_folder(os.path.basename(folder))
     try:
-        noted = decode_offsets(read_if_there(fs, f"{os.path.dirname(folder)}/{RECOVERY_POINTS}") or b"")
+        offsets = decode_offsets(read_if_there(fs, f"{os.path.dirname(folder)}/{RECOVERY_POINTS}") or b"")
     except CheckpointError:
         return 0
-    return noted.get(place, 0) if place is not None else 0
+    return offsets.get(tp, 0) if tp is not None else 0
 
 
 def _verify_end(fs: FileSystem, report: PartitionReport) -> None:
     expected, end = recovery_point(fs, report.folder), report.end or 0
     if end < expected:
-        what = f"it ends at offset {end}, but was on the disk up to {expected}"
+        what = f"the log ends at offset {end}, but was flushed up to {expected}"
         report.damage.append(Damage(report.folder, 0, 0, what))
 
 
 def segment_offsets(fs: FileSystem, folder: str) -> list[int]:
-    """Where the segments of a partition begin, in order."""
+    """Base offsets of the partition's segments, in order."""
     offsets = (names.offset_in_name(name) for name in fs.list(folder) if name.endswith(names.LOG))
     return sorted(offset for offset in offsets if offset is not None)
 
@@ -113,7 +113,7 @@ def segment_offsets(fs: FileSystem, folder: str) -> list[int]:
 def sound_batches(
     file: File, base_offset: int, first_allowed: int
 ) -> Iterator[tuple[int, BatchHeader] | Damage]:
-    """The good batches of a segment in order, and the damage between them: one damaged place hides no other."""
+    """Yield the intact batches of a segment and the damage between them; reading continues after damage."""
     start, next_offset = 0, max(base_offset, first_allowed)
     while start < file.size:
         try:
@@ -128,7 +128,7 @@ def sound_batches(
 
 
 def find_batch(file: File, position: int, next_offset: int) -> int:
-    """The position of the next whole batch with a right checksum that could follow; the end if there is none."""
+    """Position of the next complete batch with a valid CRC and a plausible offset; the file size if there is none."""
     while position + HEADER_SIZE <= file.size:
         chunk = file.read(SEARCH_CHUNK + HEADER_SIZE, position)
         at = chunk.find(_MAGIC_BYTE, MAGIC_POSITION)
@@ -153,7 +153,7 @@ def _is_batch(file: File, position: int, next_offset: int) -> bool:
 
 def _check_batch(position: int, header: BatchHeader, batch: memoryview, next_offset: int) -> None:
     if header.base_offset < next_offset:
-        raise BadBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
+        raise BadBatch(position, f"offset {header.base_offset}; expected {next_offset} or higher")
     try:
         last = -1
         for record in iterate_records(batch, header):
@@ -168,11 +168,11 @@ def _verify_segment(fs: FileSystem, file: File, base_offset: int, report: Partit
     report.segments += 1
     report.bytes += file.size
     last_offsets: dict[int, int] = {}
-    for found in sound_batches(file, base_offset, report.end or 0):
-        if isinstance(found, Damage):
-            report.damage.append(found)
+    for item in sound_batches(file, base_offset, report.end or 0):
+        if isinstance(item, Damage):
+            report.damage.append(item)
             continue
-        position, header = found
+        position, header = item
         last_offsets[position] = header.last_offset
         report.batches += 1
         report.records += header.record_count
@@ -194,14 +194,14 @@ def _index_remarks(
                 for offset, position in zip(index.offsets, index.positions, strict=True)
             )
             if wrong:
-                yield f"{offset_path}: {wrong} of {len(index)} entries do not lead to their batch"
+                yield f"{offset_path}: {wrong} of {len(index)} entries do not match a batch"
         if fs.exists(time_path):
             TimeIndex.from_bytes(_without_padding(fs.read_bytes(time_path), 12))
     except IndexFileError as error:
-        yield f"an index of segment {base_offset} will be built again: {error}"
+        yield f"an index of segment {base_offset} is invalid and will be rebuilt: {error}"
 
 
 def _without_padding(data: bytes, entry_size: int) -> bytes:
-    """Apache Kafka reserves the room of an active segment's indexes in advance, filled with zeros."""
+    """Strip trailing zeros: Apache Kafka preallocates the indexes of the active segment."""
     entries = -(-len(data.rstrip(b"\0")) // entry_size)
     return data[: entries * entry_size] if len(data) % entry_size == 0 else data
