@@ -106,7 +106,7 @@ def test_a_note_beyond_the_end_is_not_believed(
     found = candidate(log, cleaned_upto=noted)
     assert found is not None
     assert found.first_dirty == 0
-    assert "compacted from its start" in caplog.text
+    assert "compacting it from the log start" in caplog.text
 
 
 def test_a_note_below_the_log_start_moves_up(log: Log) -> None:

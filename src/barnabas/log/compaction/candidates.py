@@ -1,4 +1,4 @@
-"""Which logs are worth compacting now, and the plan for one."""
+"""Selection of logs to compact, and the plan for one compaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.log.segments.aborted_index import AbortedTransaction
 from barnabas.log.segments.segment import MAX_SEGMENT_BYTES, Segment
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 
-# -- What the loop asks of the worker process, and what it hears back ----------------------------------
+# -- Request to the worker process, and its result -----------------------------------------------------
 
 NO_DATA = -1
 
@@ -26,10 +26,10 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProducerEnd(msgspec.Struct, frozen=True, array_like=True):
-    """Where the last thing stands that is known of a producer: its last batch, or else a marker of its epoch."""
+    """Last batch of a producer, whose header is retained; if it has none, markers of its epoch are."""
 
     producer_id: int
-    last_offset: int  # NO_DATA when only a marker of this epoch is known
+    last_offset: int  # NO_DATA if there is only a marker of this epoch
     epoch: int
 
 
@@ -38,7 +38,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
     sources: list[Source]
     """All sealed segments below `upper`."""
     later_segments: list[int]
-    """The sealed ones above: transactions that began below may end there."""
+    """Base offsets of the sealed segments above, where transactions that started below may end."""
     aborted_in_active: list[AbortedTransaction]
     first_dirty: int
     upper: int
@@ -52,13 +52,13 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
     bytes_per_second: float
 
     def ranges(self) -> Iterator[tuple[Source, int]]:
-        """The sources, each with the offset at which the next one starts."""
+        """Yield the sources, each with its end offset."""
         ends = [source.base_offset for source in self.sources[1:]] + [self.upper]
         return zip(self.sources, ends, strict=True)
 
     def fits(self, base_offset: int, size: int, end: int) -> bool:
-        """May one segment hold that many bytes, and the offsets from its base up to `end`?"""
-        # At most one entry of twelve bytes per interval, and the one that ends a time index.
+        """True if `size` bytes with offsets in [base_offset, end) fit into one segment."""
+        # At most one entry of twelve bytes per interval, plus the last entry of the time index.
         index_bytes = 12 * (size // self.index_interval_bytes + 2)
         return (
             size <= min(self.segment_bytes, MAX_SEGMENT_BYTES)
@@ -68,7 +68,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
 
 
 class CleanedGroup(msgspec.Struct, frozen=True):
-    """Some neighbouring segments, and the size of the `.cleaned` one that is ready to take their place."""
+    """Adjacent segments, and the size of the `.cleaned` segment that can replace them."""
 
     sources: list[Source]
     size: int
@@ -76,34 +76,34 @@ class CleanedGroup(msgspec.Struct, frozen=True):
 
 class CompactionResult(msgspec.Struct, frozen=True, tag="compacted"):
     cleaned_upto: int
-    """Below, every key stands once. Less than the plan's upper bound when there was no memory for all keys."""
+    """Keys are unique below this offset. It is below the plan's upper bound if the keys did not fit into memory."""
     bytes_read: int
     bytes_kept: int
     records_read: int
     records_kept: int
     seconds: float
-    memory_used: float  # part of key_memory_bytes
+    memory_used: float  # fraction of key_memory_bytes
 
 
 logger = safe_logger(__name__)
 
 
 class Effort(NamedTuple):
-    """What the broker allows one compaction: log.cleaner.dedupe.buffer.size and .io.max.bytes.per.second."""
+    """Limits of one compaction: log.cleaner.dedupe.buffer.size and log.cleaner.io.max.bytes.per.second."""
 
     key_memory_bytes: int
     bytes_per_second: float
 
 
 class Candidate(NamedTuple):
-    """A log with something to compact. Sizes are of whole segments."""
+    """A log with segments to compact. Sizes are of whole segments."""
 
     log: Log
     first_dirty: int
     upper: int
     clean_bytes: int
     dirty_bytes: int
-    is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
+    is_overdue: bool  # a dirty record is older than max.compaction.lag.ms
 
     @property
     def dirty_ratio(self) -> float:
@@ -118,7 +118,7 @@ class Candidate(NamedTuple):
 
 
 def examine(log: Log, cleaned_upto: int | None, now_ms: int) -> Candidate | None:
-    """What there is to compact in a log that is compact up to `cleaned_upto`; None when there is nothing."""
+    """Return a candidate for a log that was compacted up to `cleaned_upto`; None if there is nothing to compact."""
     if not log.config.compacted or len(log.segments) == 1:
         return None
     first_dirty = _first_dirty(log, cleaned_upto)
@@ -140,7 +140,7 @@ def _first_dirty(log: Log, cleaned_upto: int | None) -> int:
         return log.log_start_offset
     if cleaned_upto > log.log_end_offset:
         logger.warning(
-            "%s ends at %d but is noted as compact up to %d: it is compacted from its start",
+            "%s ends at offset %d, but its cleaner checkpoint is %d: compacting it from the log start",
             log.topic_partition,
             log.log_end_offset,
             cleaned_upto,
@@ -150,9 +150,9 @@ def _first_dirty(log: Log, cleaned_upto: int | None) -> int:
 
 
 def _upper_bound(log: Log, first_dirty: int, now_ms: int) -> int:
-    """The start of the first segment that must not be touched.
+    """Base offset of the first segment that must not be compacted.
 
-    Above the recovery point recovery takes a gap for a loss, so what is not yet on the disk must wait.
+    Recovery treats a gap above the recovery point as loss, so unflushed segments are not compacted.
     """
     limit = min(log.decided_offset, log.recovery_point, log.active.base_offset)
     upper = log.segments[log.segments.number_of(limit)].base_offset
@@ -167,10 +167,10 @@ def _upper_bound(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 def _is_overdue(log: Log, dirty: Iterable[Segment], now_ms: int) -> bool:
-    longest_wait = log.config.max_compaction_lag_ms
-    if now_ms - longest_wait <= 0:  # the default is as good as never
+    max_lag = log.config.max_compaction_lag_ms
+    if now_ms - max_lag <= 0:  # the default is practically unlimited
         return False
-    return any(0 < segment.earliest_timestamp < now_ms - longest_wait for segment in dirty)
+    return any(0 < segment.earliest_timestamp < now_ms - max_lag for segment in dirty)
 
 
 def _size(segments: Iterable[Segment]) -> int:

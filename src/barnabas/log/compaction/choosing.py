@@ -1,4 +1,4 @@
-"""The second pass: which records of a batch stay, as slices of its bytes."""
+"""Second pass: select the retained records of a batch, as slices of its bytes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SMALLEST = -(1 << 63)
 
 
 class Kept(NamedTuple):
-    """The records of a batch that stay, as they stand there."""
+    """The retained records of a batch, in their original encoding."""
 
-    runs: list[bytes]  # records without one in between that goes
+    runs: list[bytes]  # slices of consecutive retained records
     record_count: int
     largest_timestamp: int  # relative to the base timestamp of the batch
     has_tombstones: bool = False
 
 
 def keep_at(data: bytes, positions: list[int]) -> Kept:
-    """The records that start at these positions, in ascending order."""
+    """Retain the records at these positions, which ascend."""
     runs = []
     largest = SMALLEST
     run_start = run_end = positions[0]
@@ -49,17 +49,17 @@ def keep_at(data: bytes, positions: list[int]) -> Kept:
 
 
 class Choice(NamedTuple):
-    """What decides whether a record stays."""
+    """Criteria for retaining a record."""
 
     keys: KeyMap
-    cleaned_upto: int  # at and above, everything stays
+    cleaned_upto: int  # all records from here on are retained
     keeps_tombstones: bool
 
 
 def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Kept:  # noqa: C901 - one loop
-    """The records whose key is not known to come again later, without tombstones that are no longer wanted.
+    """Retain the records without a later record of the same key, except for expired tombstones.
 
-    IndexError or ValueError when the records are malformed.
+    Raise IndexError or ValueError if the records are malformed.
     """
     keys, cleaned_upto, keeps_tombstones = choice
     find, origin = keys.latest.get, keys.origin
@@ -124,7 +124,7 @@ def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Ke
             largest = timestamp
         position = end
     if position != len(data):
-        raise ValueError(f"the records take {position} bytes of {len(data)}")
+        raise ValueError(f"the records end at byte {position} of {len(data)}")
     if run_start != position:
         runs.append(data[run_start:])
     return Kept(runs, kept, largest, has_tombstones)

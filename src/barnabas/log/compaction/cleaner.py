@@ -1,4 +1,4 @@
-"""One compaction, in the worker process: find the last offset of every key, then copy what stays."""
+"""One compaction, in the worker process: find the last offset of every key, then copy the retained records."""
 
 from __future__ import annotations
 
@@ -27,67 +27,67 @@ from barnabas.records.builder import assemble_batch
 from barnabas.records.record import record_data
 from barnabas.records.varints import read_varint, varint
 
-# -- A batch after some of its records were taken out --------------------------------------------------
+# -- Batches rebuilt from the retained records ---------------------------------------------------------
 
 _SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 _KINDS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """When the tombstones or the marker in the batch may go (KIP-534); None as long as nobody has decided."""
+    """Time from which the tombstones or the marker in the batch may be removed (KIP-534); None if not set yet."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """The header alone, in the form that Kafka's cleaner gives it."""
+    """Return the header without records, in the same form as Kafka's cleaner."""
     bare = header._replace(attributes=header.attributes & _KINDS, base_timestamp=NO_TIMESTAMP, record_count=0)
     return assemble_batch(bare, b"")
 
 
 def rebuilt_batch(header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
-    """A batch of the kept records with their offsets; a `horizon` becomes its delete horizon."""
+    """Return a batch of the retained records at their offsets; `horizon` becomes its delete horizon."""
     runs = kept.runs
     if not header.is_log_append_time:
-        header = header._replace(max_timestamp=_fitting(header.base_timestamp + kept.largest_timestamp))
+        header = header._replace(max_timestamp=_clamp(header.base_timestamp + kept.largest_timestamp))
     if horizon is not None:
-        # The horizon takes the place of the base timestamp, which all others are relative to.
+        # The horizon is stored as the base timestamp, to which the records' timestamps are relative.
         shift = header.base_timestamp - horizon
-        runs = [_with_other_base(run, shift) for run in runs]
+        runs = [_shift_timestamps(run, shift) for run in runs]
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon)
     return assemble_batch(header._replace(record_count=kept.record_count), b"".join(runs))
 
 
-def _fitting(timestamp: int) -> int:
-    """Timestamps are the clients', and one that is nearly as large as can be gets no larger."""
+def _clamp(timestamp: int) -> int:
+    """Limit a timestamp to 64 bits: clients may send extreme values, and sums may overflow."""
     return min(max(timestamp, _SMALLEST_TIMESTAMP), _LARGEST_TIMESTAMP)
 
 
-def _with_other_base(run: bytes, shift: int) -> bytes:
-    """The same records with `shift` added to their timestamps."""
+def _shift_timestamps(run: bytes, shift: int) -> bytes:
+    """Return the records with `shift` added to their timestamps."""
     records = bytearray()
     position = 0
     while position < len(run):
         length, start = read_varint(run, position)
-        timestamp, rest = read_varint(run, start + 1)
+        timestamp, after = read_varint(run, start + 1)
         position = start + length
-        body = run[start : start + 1] + varint(_fitting(timestamp + shift)) + run[rest:position]
+        body = run[start : start + 1] + varint(_clamp(timestamp + shift)) + run[after:position]
         records += varint(len(body)) + body
     return bytes(records)
 
 
 PAUSE_EVERY = 1 << 20
-"""Bytes between two calls of `pause`: at most some ten milliseconds."""
+"""Bytes between two calls of `pause`; takes about ten milliseconds at most."""
 
 Pause = Callable[[int], None]
-"""Told how many bytes were read since the last call; waits or raises if it should go slower, or no further."""
+"""Takes the number of bytes read since the last call; sleeps to limit the rate, or raises to cancel."""
 
 
 class CompactionFailed(Exception):  # noqa: N818 - the end of a compaction, which is not always an error
-    """The log cannot be compacted; it is as it was."""
+    """The log cannot be compacted; it is unchanged."""
 
 
 MALFORMED = (IndexError, ValueError, KafkaError)
-"""What those who read records raise when the records make no sense."""
+"""Exceptions that parsing malformed records raises."""
 
 
 def _failure(header: BatchHeader, error: Exception) -> CompactionFailed:
@@ -97,7 +97,7 @@ def _failure(header: BatchHeader, error: Exception) -> CompactionFailed:
 def compact(
     plan: CompactionPlan, fs: FileSystem, pause: Pause, ready: Callable[[CleanedGroup], None]
 ) -> CompactionResult:
-    """Compact a log. `ready` is told of each group whose new segment is complete and on the disk."""
+    """Compact a log. `ready` is called with each group whose new segment is complete and synced."""
     return _Compaction(plan, fs, pause).run(ready)
 
 
@@ -132,19 +132,19 @@ class _Compaction:
         )
 
     def _read_aborted(self) -> list[AbortedTransaction]:
-        """Of all transactions that began below the upper bound; some of them end above."""
-        found = list(self._plan.aborted_in_active)
+        """Aborted transactions that started below the upper bound, including those that end above it."""
+        aborted = list(self._plan.aborted_in_active)
         bases = [source.base_offset for source in self._plan.sources] + self._plan.later_segments
         for base_offset in bases:
             path = names.path_of(self._plan.folder, base_offset, names.TRANSACTION_INDEX)
             if self._fs.exists(path):
                 try:
-                    found += decode_aborted(self._fs.read_bytes(path))
+                    aborted += decode_aborted(self._fs.read_bytes(path))
                 except TransactionIndexError as error:
                     raise CompactionFailed(f"{path}: {error}") from error
-        return [entry for entry in found if entry.first_offset < self._plan.upper]
+        return [entry for entry in aborted if entry.first_offset < self._plan.upper]
 
-    # -- the first pass -----------------------------------------------------------------------------
+    # -- first pass ---------------------------------------------------------------------------------
 
     def _collect_keys(self, transactions: Transactions) -> None:
         keys, first_dirty = self._keys, self._plan.first_dirty
@@ -171,28 +171,28 @@ class _Compaction:
                 yield from self._batches(source)
 
     def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch of a segment, its checksum checked."""
+        """Yield every batch of a segment, with its CRC checked."""
         path = names.path_of(self._plan.folder, source.base_offset, names.LOG)
         file = self._fs.open(path)
         try:
             for _, header, batch in walk_batches(file, 0, source.size):
                 yield header, batch
-                self._breathe(header.size)
+                self._maybe_pause(header.size)
         except BadBatch as bad:
             raise CompactionFailed(f"{bad} of {path}") from bad
         finally:
             file.close()
 
-    def _breathe(self, size: int) -> None:
+    def _maybe_pause(self, size: int) -> None:
         self._until_pause -= size
         if self._until_pause <= 0:
             self._pause(PAUSE_EVERY - self._until_pause)
             self._until_pause = PAUSE_EVERY
 
-    # -- the second pass ----------------------------------------------------------------------------
+    # -- second pass --------------------------------------------------------------------------------
 
     def _copy_all(self, ready: Callable[[CleanedGroup], None]) -> None:
-        """Write what stays into new segments. One takes in its next source as long as that is sure to fit."""
+        """Write the retained batches into new segments; merge sources while the next one is certain to fit."""
         group: list[Source] = []
         for source, end in self._plan.ranges():
             if source.base_offset >= self._cleaned_upto:
@@ -223,7 +223,7 @@ class _Compaction:
             raise
 
     def _finish(self, group: list[Source], ready: Callable[[CleanedGroup], None]) -> None:
-        """The new segment is complete; if nothing has changed, the old one stays."""
+        """Complete the new segment; discard it if it is equal to the old one."""
         output, aborted = self._output, self._transactions.take_index()
         self._bytes_kept += output.size
         if not self._changed:
@@ -240,30 +240,30 @@ class _Compaction:
     def _copy(self, header: BatchHeader, batch: memoryview) -> None:
         self._records_read += header.record_count
         try:
-            what_stays = self._what_stays(header, batch)
+            retained = self._retain(header, batch)
         except MALFORMED as error:
             raise _failure(header, error) from error
-        if what_stays is batch:
+        if retained is batch:
             self._output.append(batch, header)
             self._records_kept += header.record_count
             return
-        if what_stays is None and self._must_keep_header(header):
-            what_stays = empty_batch(header)
-        if what_stays is not None:
-            self._output.append(what_stays)
-        self._changed = self._changed or what_stays != batch
+        if retained is None and self._must_keep_header(header):
+            retained = empty_batch(header)
+        if retained is not None:
+            self._output.append(retained)
+        self._changed = self._changed or retained != batch
 
-    def _what_stays(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
-        """The batch itself, or one with fewer records; None when no record stays."""
+    def _retain(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+        """Return the batch itself, or one with fewer records; None if no record is retained."""
         if header.is_control:
-            return self._what_stays_of_marker(header, batch)
+            return self._retain_marker(header, batch)
         if self._transactions.is_aborted(header) or not header.record_count:
             return None
         if header.base_offset >= self._cleaned_upto:
             return batch
-        return self._what_stays_of_records(header, batch)
+        return self._retain_records(header, batch)
 
-    def _what_stays_of_marker(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+    def _retain_marker(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         is_done = self._transactions.is_done(header, batch)
         if not header.record_count:
             return None
@@ -275,7 +275,7 @@ class _Compaction:
         marker = keep_at(record_data(batch, header), [0])
         return self._rebuild(header, marker, self._new_horizon)
 
-    def _what_stays_of_records(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
+    def _retain_records(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         positions = self._positions(header)
         if positions is None:
             return self._choose_by_key(header, batch)
@@ -284,7 +284,7 @@ class _Compaction:
         return self._rebuild(header, keep_at(record_data(batch, header), positions)) if positions else None
 
     def _positions(self, header: BatchHeader) -> list[int] | None:
-        """Where the last records of their keys stand in a batch of the first pass; None if it must be looked into."""
+        """Positions of the last records of their keys in a batch; None if the first pass did not record them all."""
         if header.base_offset < self._plan.first_dirty or header.base_offset in self._keys.irregular:
             return None
         return self._keys.survivors_in(header.base_offset, header.last_offset)
@@ -310,7 +310,7 @@ class _Compaction:
         return self._plan.now_ms + self._plan.delete_retention_ms
 
     def _must_keep_header(self, header: BatchHeader) -> bool:
-        """It ends the compacted part, or holds what is known of its producer: the last sequence, or the epoch."""
+        """True for the last batch below the upper bound, and for the batch with a producer's last sequence or epoch."""
         if header.next_offset == self._plan.upper:
             return True
         end = self._last_offsets.get(header.producer_id)

@@ -1,9 +1,8 @@
-"""The first pass: the last place of every key in the dirty part of a log.
+"""First pass: the location of the last record of every key in the dirty part of a log.
 
-This and `choosing.py` are the inner loops of compaction. They go through the bytes of a batch themselves and take out
-keys and record boundaries only: a quarter of what it costs to build a `Record` of each. A *place* is one number for
-the offset of a record and where it stands in the data of its batch: the second pass finds the records that stay
-without looking at those that go.
+This module and `choosing.py` have the inner loops of compaction. They parse only keys and record boundaries, at a
+quarter of the cost of building a `Record` each. A *location* is one integer with the offset of a record and its
+position in the data of its batch, so the second pass finds the retained records without parsing the others.
 """
 
 from __future__ import annotations
@@ -16,62 +15,62 @@ from barnabas.log.compaction.alike import note_run, shape_at
 from barnabas.records.varints import read_varint
 
 MAX_OWN_KEY = 32
-"""A longer key is stood for by a digest. That is one byte longer, so that no key equals another's digest."""
+"""Longer keys are replaced by a digest, which is one byte longer than this, so that no short key equals it."""
 BYTES_PER_KEY = 200
-"""Of a dictionary entry with its key and place, measured while the dictionary grows (tests/log/compaction)."""
+"""Memory of a dictionary entry with key and location, measured while the dictionary grows (tests/log/compaction)."""
 
-POSITION_BITS = 27  # enough for the data of a batch, which are at most 100 MiB (records/compression.py)
+POSITION_BITS = 27  # the data of a batch have at most 100 MiB (records/compression.py)
 POSITION_MASK = (1 << POSITION_BITS) - 1
 OFFSET_RANGE = 1 << 63 - POSITION_BITS
-"""A place fits into 63 bits: so many offsets, counted from the first dirty one, can be compacted in one go."""
+"""Offsets that one compaction can cover, relative to `KeyMap.origin`: a location has 63 bits."""
 _NEXT_OFFSET = 1 << POSITION_BITS
 
 NULL = 1  # the length -1, as one byte
-_MAX_PLAIN_LENGTH = 2 * MAX_OWN_KEY  # as it is written
+_MAX_PLAIN_LENGTH = 2 * MAX_OWN_KEY  # as an encoded (zigzag) varint
 
 
 def stand_in(key: bytes) -> bytes:
-    """What a key is known by."""
+    """Return the key itself, or its digest if it is longer than MAX_OWN_KEY."""
     if len(key) <= MAX_OWN_KEY:
         return key
     return blake2b(key, digest_size=MAX_OWN_KEY + 1).digest()
 
 
 class KeyMap:
-    """key -> its last place, in bounded memory. Offsets are counted from `origin`."""
+    """Last location of every key, in bounded memory. Offsets are relative to `origin`."""
 
     def __init__(self, memory_bytes: int, origin: int = 0) -> None:
         self.limit = max(memory_bytes // BYTES_PER_KEY, 1)
         self.origin = origin
         self.latest: dict[bytes, int] = {}
         self.irregular: set[int] = set()
-        """Base offsets of the noted batches that `survivors_in` does not speak for."""
+        """Base offsets of batches for which `survivors_in` is not sufficient: with tombstones or offset gaps."""
         self._survivors = array("q")
 
     def has_room_for(self, records: int, last_offset: int) -> bool:
-        """Always for the first batch, or there would be no progress."""
+        """True if the keys of a batch fit; always for the first batch, or there would be no progress."""
         if not self.latest:
             return True
         return len(self.latest) + records <= self.limit and last_offset - self.origin < OFFSET_RANGE
 
     def note(self, data: bytes, count: int, base_offset: int, last_offset: int) -> None:
-        """Take note of the keys of a batch."""
-        first_place = (base_offset - self.origin) << POSITION_BITS
+        """Record the keys of a batch."""
+        first_location = (base_offset - self.origin) << POSITION_BITS
         has_gaps = last_offset - base_offset + 1 != count
         note = note_keys_with_gaps if has_gaps else note_keys
-        if not note(data, count, first_place, self.latest) or has_gaps:
+        if not note(data, count, first_location, self.latest) or has_gaps:
             self.irregular.add(base_offset)
 
     def finish(self) -> None:
-        """All keys are known: put in order which places are the last ones."""
+        """Sort the locations of the last records, after all keys were recorded."""
         self._survivors = array("q", sorted(self.latest.values()))
 
     def survivors_in(self, first_offset: int, last_offset: int) -> list[int]:
-        """Where the records of this range stand in the data of their batch that are the last ones of their keys."""
+        """Positions, in the data of their batch, of the records in this range that are the last of their key."""
         survivors = self._survivors
         start = bisect_left(survivors, (first_offset - self.origin) << POSITION_BITS)
         end = bisect_left(survivors, (last_offset + 1 - self.origin) << POSITION_BITS, start)
-        return [place & POSITION_MASK for place in survivors[start:end]]
+        return [location & POSITION_MASK for location in survivors[start:end]]
 
     @property
     def used(self) -> float:
@@ -79,49 +78,52 @@ class KeyMap:
 
 
 _DELTA_WIDTHS = ((1 << 6, 1), (1 << 13, 2), (1 << 20, 3), (1 << 27, 4), (1 << 34, 5))
-"""(below, bytes): how long an offset delta is when it is written."""
+"""(upper bound, bytes): encoded size of an offset delta below the bound."""
 
 
-def note_keys(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:
-    """Note the place of every key in a batch whose offsets have no gaps; whether no record is a tombstone.
+def note_keys(data: bytes, count: int, first_location: int, latest: dict[bytes, int]) -> bool:
+    """Record the location of every key of a batch without offset gaps; return True if it has no tombstones.
 
-    IndexError or ValueError when the records are malformed.
+    Raise IndexError or ValueError if the records are malformed.
     """
     regular = True
     position = index = 0
     for below, width in _DELTA_WIDTHS:
         end = min(count, below)
         if index < end:
-            place = first_place + index * _NEXT_OFFSET
-            alike, position = _note_alike(data, position, end - index, width, place, latest)
-            others = range(index + alike, end)
-            position, without_tombstones = _note_each(data, position, others, width, first_place, latest)
+            location = first_location + index * _NEXT_OFFSET
+            run, position = _note_run(data, position, end - index, width, location, latest)
+            others = range(index + run, end)
+            position, without_tombstones = _note_each(data, position, others, width, first_location, latest)
             regular = regular and without_tombstones
             index = end
     if position != len(data):
-        raise ValueError(f"the records take {position} bytes of {len(data)}")
+        raise ValueError(f"the records end at byte {position} of {len(data)}")
     return regular
 
 
-def _note_alike(
-    data: bytes, position: int, most: int, width: int, place: int, latest: dict[bytes, int]
+def _note_run(
+    data: bytes, position: int, max_count: int, width: int, location: int, latest: dict[bytes, int]
 ) -> tuple[int, int]:
-    """Those at the start of a part of a batch that look alike: how many there are, and where they end."""
+    """Record the keys of a run of equal layout at `position`; return the number of records and their end."""
     shape = shape_at(data, position, width, MAX_OWN_KEY)
     if shape is None:
         return 0, position
-    count = note_run(data, position, most, shape, place + position, _NEXT_OFFSET, latest)
+    count = note_run(data, position, max_count, shape, location + position, _NEXT_OFFSET, latest)
     return count, position + count * shape.size
 
 
 def _note_each(
-    data: bytes, position: int, part: range, width: int, first_place: int, latest: dict[bytes, int]
+    data: bytes, position: int, part: range, width: int, first_location: int, latest: dict[bytes, int]
 ) -> tuple[int, bool]:
-    """One by one; `width` is that of their offset deltas. Where they end, and whether no record is a tombstone."""
+    """Record the keys of records one by one; `width` is the encoded size of their offset deltas.
+
+    Return the end position, and True if no record is a tombstone.
+    """
     regular = True
-    place = first_place + part.start * _NEXT_OFFSET
+    base_location = first_location + part.start * _NEXT_OFFSET
     for index in part:
-        here = place + position
+        location = base_location + position
         byte = data[position]
         if byte < 128:
             position += 2
@@ -142,7 +144,7 @@ def _note_each(
         position += 1
         if NULL < byte <= _MAX_PLAIN_LENGTH:
             key_end = position + (byte >> 1)
-            latest[data[position:key_end]] = here
+            latest[data[position:key_end]] = location
             if data[key_end] == NULL:
                 regular = False
         else:
@@ -150,17 +152,17 @@ def _note_each(
             if byte != NULL:
                 length, position = read_varint(data, position - 1)
                 key_end = position + length
-                latest[stand_in(data[position:key_end])] = here
+                latest[stand_in(data[position:key_end])] = location
                 regular = regular and data[key_end] != NULL
         if not position <= key_end < end:
             raise ValueError(f"record {index} is malformed")
         position = end
-        place += _NEXT_OFFSET
+        base_location += _NEXT_OFFSET
     return position, regular
 
 
-def note_keys_with_gaps(data: bytes, count: int, first_place: int, latest: dict[bytes, int]) -> bool:
-    """As `note_keys`, for a batch that was compacted before: each record says how far it is from the first."""
+def note_keys_with_gaps(data: bytes, count: int, first_location: int, latest: dict[bytes, int]) -> bool:
+    """Like `note_keys`, for a batch that was compacted before: offsets come from the records' deltas."""
     position = 0
     for index in range(count):
         start = position
@@ -173,8 +175,8 @@ def note_keys_with_gaps(data: bytes, count: int, first_place: int, latest: dict[
         if not position <= key_end < end:
             raise ValueError(f"record {index} is malformed")
         if length >= 0:
-            latest[stand_in(data[position:key_end])] = first_place + delta * _NEXT_OFFSET + start
+            latest[stand_in(data[position:key_end])] = first_location + delta * _NEXT_OFFSET + start
         position = end
     if position != len(data):
-        raise ValueError(f"the records take {position} bytes of {len(data)}")
+        raise ValueError(f"the records end at byte {position} of {len(data)}")
     return False

@@ -1,11 +1,11 @@
-"""The end of a compaction, on the loop: a new segment takes the place of some old ones.
+"""Last step of a compaction, on the event loop: a new segment replaces old ones.
 
-The steps, in an order that a crash may interrupt anywhere (log/recovery/folder.py finishes what was begun):
+A crash may interrupt the steps anywhere; log/recovery/folder.py finishes or undoes them at the next start:
 
-    1.  .cleaned -> .swap       the .log first: from then on the new segment is valid, before it is not. A disk
-                                without room for the names gets the old ones back, the .log last
-    2.  the old segments        -> .deleted, which are removed after file.delete.delay.ms
-    3.  .swap -> no suffix      the .log first, so that no index without its .log.swap is taken for an unfinished one
+    1.  .cleaned -> .swap       the .log first: from then on the new segment is valid. If the disk is full, the
+                                files are renamed back, the .log last
+    2.  the old segments        -> .deleted, removed after file.delete.delay.ms
+    3.  .swap -> no suffix      the .log first: leftover .swap indexes then belong to a finished segment
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def find_sources(log: Log, sources: list[Source]) -> list[Segment] | None:
-    """The segments that a plan speaks of, if the log still has them all, sealed and unchanged."""
+    """Return the segments of a plan; None unless the log still has all of them, sealed and unchanged."""
     first = log.segments.number_of(sources[0].base_offset)
-    found = log.segments[first : first + len(sources)]
-    same = [Source(segment.base_offset, segment.size) for segment in found] == sources
-    return found if same and log.active not in found else None
+    segments = log.segments[first : first + len(sources)]
+    same = [Source(segment.base_offset, segment.size) for segment in segments] == sources
+    return segments if same and log.active not in segments else None
 
 
 def swap_in(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
-    """Replace neighbouring segments by the `.cleaned` one, which has `size` bytes.
+    """Replace adjacent segments by the `.cleaned` one, which has `size` bytes.
 
-    DiskFull when there was no room for that and nothing has changed; another KafkaError when the disk has failed.
+    Raise DiskFull if the disk is full, with nothing changed; another KafkaError if the disk has failed.
     """
     with log.storage_errors():
         _make_valid(log, old[0].base_offset)
@@ -47,7 +47,7 @@ def _make_valid(log: Log, base_offset: int) -> None:
     try:
         _rename_all(log.fs, log.folder, base_offset, names.CLEANED, names.SWAP)
     except OSError:
-        with log.storage_errors(harmless=()):  # the next start would end what goes on without it
+        with log.storage_errors(harmless=()):  # left as .swap, recovery would finish the swap
             _rename_all(
                 log.fs, log.folder, base_offset, names.SWAP, names.CLEANED, reversed(names.SEGMENT_SUFFIXES)
             )
@@ -66,12 +66,12 @@ def _replace(log: Log, old: list[Segment], size: int, now_ms: int) -> None:
         _make_room(log)
         _rename_all(log.fs, log.folder, base_offset, names.SWAP, "")
     log.segments.insert(old[0].replacement(size))
-    gone = {segment.base_offset for segment in old[1:]}
-    log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset not in gone)
+    replaced = {segment.base_offset for segment in old[1:]}
+    log.snapshots.keep_only(offset for offset in log.snapshots.offsets if offset not in replaced)
 
 
 def _make_room(log: Log) -> None:
-    """There is no way back any more, and a full disk has no room for names: let go of what would go a little later."""
+    """Delete `.deleted` files before their delay: the swap can no longer be undone, and the disk is full."""
     for _, path in log.take_garbage():
         log.fs.remove(path)
 
@@ -91,7 +91,7 @@ def _rename_all(
 
 
 def remove_unfinished(fs: FileSystem, folder: str) -> None:
-    """Remove what a compaction left behind that is over and was not swapped in."""
+    """Remove the files of a compaction that ended without a swap."""
     try:
         present = fs.list(folder)
     except FileNotFoundError:

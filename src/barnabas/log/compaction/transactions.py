@@ -1,4 +1,4 @@
-"""Transactions as a compaction meets them, batch by batch: what was aborted, and which markers are done with."""
+"""Transaction state during a compaction pass: detects aborted batches and markers that are no longer needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.records.record import iterate_records
 
 
 class _Aborted:
-    """An aborted transaction whose beginning has been passed, and whose marker has not."""
+    """An aborted transaction between its first batch and its marker."""
 
     __slots__ = ("entry", "has_batches")
 
@@ -23,7 +23,7 @@ class _Aborted:
 
 
 class Transactions:
-    """Told of every batch in order. `index` collects the entries that the new segment's index needs."""
+    """Sees every batch in offset order. `index` collects the entries of the new segment's transaction index."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
@@ -32,7 +32,7 @@ class Transactions:
         self.index: list[AbortedTransaction] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Was this batch of records aborted? Then nobody needs its records any more."""
+        """True if the batch belongs to an aborted transaction; its records can be removed."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
@@ -44,11 +44,11 @@ class Transactions:
         return True
 
     def is_done(self, header: BatchHeader, batch: Bytes) -> bool:
-        """Is this a marker of a transaction of which no batch is left below?"""
+        """True if the control batch is the marker of a transaction without remaining batches."""
         self._advance(header.last_offset)
         record = next(iterate_records(batch, header), None)
         if record is None:
-            return True  # the rest of a marker that was done with before
+            return True  # an earlier compaction removed the marker and kept the header
         kind = control_type(record)
         if kind is ControlType.ABORT:
             return self._ends_abort(header.producer_id)
@@ -62,7 +62,7 @@ class Transactions:
         aborting = self._aborting.pop(producer_id, None)
         if aborting is None or not aborting.has_batches:
             return True
-        # Entry and marker go together, in a later round: until the swap, readers still meet the batches.
+        # Keep index entry and marker for now: readers still see the batches until the swap.
         self.index.append(aborting.entry)
         return False
 
@@ -72,6 +72,6 @@ class Transactions:
             self._aborting.setdefault(entry.producer_id, _Aborted(entry))
 
     def take_index(self) -> list[AbortedTransaction]:
-        """The entries since the last call, for one segment."""
+        """Return and clear the entries collected for one segment."""
         index, self.index = self.index, []
         return index

@@ -1,4 +1,4 @@
-"""The segment that a compaction writes: complete, on the disk, and under names that nobody reads yet."""
+"""Writer of a compacted segment: complete, synced, and under `.cleaned` names that readers ignore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CleanedSegment:
         self._folder = folder
         self._base_offset = base_offset
         self._interval = index_interval
-        self._remove_files()  # those of a compaction that did not come to its end
+        self._remove_files()  # left by an interrupted compaction
         self._file = fs.open(self._path(names.LOG), create=True)
         self._parts: list[Bytes] = []
         self._unwritten = 0
@@ -32,7 +32,7 @@ class CleanedSegment:
         return names.path_of(self._folder, self._base_offset, suffix) + names.CLEANED
 
     def append(self, batch: Bytes, header: BatchHeader | None = None) -> None:
-        """A whole batch; its header, if it is known."""
+        """Append a complete batch; the header is parsed if it is not passed."""
         header = header or read_header(batch)
         if header.max_timestamp > self._largest[0]:
             self._largest = header.max_timestamp, header.last_offset
@@ -49,7 +49,7 @@ class CleanedSegment:
 
     def write(self) -> None:
         if self.size > MAX_SEGMENT_BYTES:
-            raise ValueError(f"the segment would have {self.size} bytes; {MAX_SEGMENT_BYTES} are possible")
+            raise ValueError(f"compacted segment of {self.size} bytes exceeds {MAX_SEGMENT_BYTES} bytes")
         if self._parts:
             self._file.append(b"".join(self._parts))
             self._parts.clear()
@@ -61,7 +61,7 @@ class CleanedSegment:
             self._times.append(timestamp, offset - self._base_offset)
 
     def finish(self, aborted: list[AbortedTransaction]) -> None:
-        """Write what is left and the indexes, and let all of it reach the disk."""
+        """Write the remaining batches and the indexes, and sync all files."""
         self.write()
         self._note_largest_timestamp()
         self._file.sync()
@@ -80,7 +80,7 @@ class CleanedSegment:
             file.close()
 
     def discard(self) -> None:
-        """Remove everything that was written."""
+        """Remove all files of the segment."""
         self._file.close()
         self._remove_files()
 

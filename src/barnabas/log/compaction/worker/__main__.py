@@ -1,4 +1,4 @@
-"""`python -m barnabas.log.compaction.worker`, started by a broker and by nobody else."""
+"""`python -m barnabas.log.compaction.worker`, started only by a broker."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from barnabas.common.files import LocalFileSystem
 from barnabas.log.compaction.worker.serving import Channel, serve
 
 NICENESS = 5
-"""Requests come first: a quarter of a CPU that the loop wants too, all of one that is idle."""
+"""Requests have priority: about a quarter of a CPU shared with the event loop, all of an idle one."""
 
 
 def main() -> None:
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # sent to all of a group: the broker stops, and then stops us
+    # A terminal sends signals to the whole process group; the broker stops the worker when it stops.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    gc.disable()  # a job makes millions of objects and no cycles
+    gc.disable()  # a job creates millions of objects and no cycles
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s worker: %(message)s")
     output = os.dup(1)
-    os.dup2(2, 1)  # whatever prints must not disturb the pipe
+    os.dup2(2, 1)  # printed text must not corrupt the pipe
     serve(Channel(0, output), LocalFileSystem())
 
 

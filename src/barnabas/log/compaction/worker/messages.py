@@ -1,4 +1,4 @@
-"""What a broker and its worker process say to each other: JSON, each message after its length in four bytes."""
+"""Messages between a broker and its worker process: JSON with a four-byte length prefix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Com
 
 LENGTH = Struct(">I")
 MAX_MESSAGE = 1 << 28
-"""A plan names every segment and every producer of a partition: some megabytes at the very most."""
+"""A plan lists every segment and producer of a partition: a few megabytes at most."""
 
 Job: TypeAlias = CompactionPlan
 Part: TypeAlias = CleanedGroup
@@ -23,11 +23,11 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """Stop the job; ignored when it is over."""
+    """Cancel the job; ignored if it has ended."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """A part of the job is done, and may be used before the rest is."""
+    """A part of the job is done and can be used before the job ends."""
 
     part: Part
 
@@ -39,7 +39,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
     no_room: bool = False
-    """The disk was full; all is well as soon as it is not."""
+    """The disk was full; the job can be retried once there is free space."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
@@ -68,8 +68,8 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def length_of(prefix: bytes) -> int:
-    """The length that the first four bytes of a message announce."""
+    """Decode the length prefix of a message; raise ValueError if it exceeds MAX_MESSAGE."""
     length: int = LENGTH.unpack(prefix)[0]
     if length > MAX_MESSAGE:
-        raise ValueError(f"a message of {length} bytes cannot be right")
+        raise ValueError(f"message of {length} bytes exceeds {MAX_MESSAGE} bytes")
     return length

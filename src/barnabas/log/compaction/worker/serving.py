@@ -30,11 +30,11 @@ from barnabas.log.failures import DISK_FULL
 
 # -- Jobs of the worker process -------------------------------------------------------------------------
 
-MAX_SLEEP_SECONDS = 0.1  # seconds; between two naps a job looks whether it was cancelled
+MAX_SLEEP_SECONDS = 0.1  # cancellation is checked between two sleeps
 
 
 class RateLimiter:
-    """Keeps a job below a rate, by letting it sleep."""
+    """Limits the rate of a job by sleeping."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RateLimiter:
         self._due = clock()
 
     def pass_by(self, size: int, check: Callable[[], None]) -> None:
-        """Wait until `size` more bytes are allowed; `check` is called all the while, and may raise."""
+        """Wait until `size` more bytes are allowed; call `check`, which may raise, before and after each sleep."""
         check()
         self._due = max(self._due, self._clock()) + size / self._rate
         while (wait := self._due - self._clock()) > 0:
@@ -57,27 +57,27 @@ class RateLimiter:
 
 
 def do(job: Job, fs: FileSystem, check: Callable[[], None], report: Callable[[Part], None]) -> Result:
-    """Do a job; `check` is called every now and then, and raises when the job must stop."""
+    """Run a job; `check` is called regularly and raises if the job was cancelled."""
     throttle = RateLimiter(job.bytes_per_second)
     return compact(job, fs, lambda size: throttle.pass_by(size, check), report)
 
 
 PARENT_CHECK_SECONDS = 5.0
-"""A process that was forked from the broker keeps the pipe open; the broker's end is noticed after this time."""
+"""Interval of checking that the broker still runs: a process forked from it may keep the pipe open."""
 
 logger = safe_logger(__name__)
 
 
-class JobCancelled(Exception):  # noqa: N818 - no error
-    """The broker does not want the job any more."""
+class JobCancelled(Exception):  # noqa: N818 - not an error
+    """The broker cancelled the job."""
 
 
-class BrokerGone(Exception):  # noqa: N818 - no error
-    """There is nobody to work for."""
+class BrokerGone(Exception):  # noqa: N818 - not an error
+    """The broker process has ended."""
 
 
 class Channel:
-    """The two pipes. BrokerGone when the other side has ended."""
+    """The two pipes to the broker. Methods raise BrokerGone if it has ended."""
 
     def __init__(self, input_fd: int, output_fd: int) -> None:
         self._input = input_fd
@@ -90,7 +90,7 @@ class Channel:
         return decode_request(self._read(length_of(self._read(LENGTH.size))))
 
     def has_news(self, seconds: float) -> bool:
-        """Is there something to receive, or will there be within that time?"""
+        """True if a message arrives within `seconds`."""
         readable, _, _ = select.select([self._input], [], [], seconds)
         if not readable and os.getppid() != self._parent:
             raise BrokerGone
@@ -107,19 +107,19 @@ class Channel:
     def _read(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            more = os.read(self._input, count - len(data))
-            if not more:
+            chunk = os.read(self._input, count - len(data))
+            if not chunk:
                 raise BrokerGone
-            data += more
+            data += chunk
         return data
 
 
 def serve(channel: Channel, fs: FileSystem) -> None:
-    """Do what the broker asks for, until it is gone."""
+    """Run the broker's jobs until it ends."""
     try:
         while True:
             request = channel.receive()
-            if not isinstance(request, Cancel):  # that job was over already
+            if not isinstance(request, Cancel):  # a Cancel for a job that has ended
                 channel.send(_answer(request.job, channel, fs))
     except BrokerGone:
         return
@@ -128,7 +128,7 @@ def serve(channel: Channel, fs: FileSystem) -> None:
 def _answer(job: Job, channel: Channel, fs: FileSystem) -> Answer:
     def check() -> None:
         if channel.has_news(0):
-            channel.receive()  # only a Cancel can come before the answer
+            channel.receive()  # during a job the broker sends only Cancel
             raise JobCancelled
 
     try:
@@ -142,5 +142,5 @@ def _answer(job: Job, channel: Channel, fs: FileSystem) -> Answer:
     except BrokerGone:
         raise
     except Exception as error:
-        logger.exception("a job failed in a way that it should not")
+        logger.exception("unexpected error in a compaction job")
         return Failed(f"{type(error).__name__}: {error}")
