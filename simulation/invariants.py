@@ -111,7 +111,7 @@ def check_slow_disks(machine: Machine) -> None:
         if (
             isinstance(writes, PendingWrites)
             and writes.bytes
-            and not writes._under_way
+            and not writes._in_progress
             and not writes._waiting
         ):
             raise Violation(

@@ -136,7 +136,7 @@ def a_slow_write_ends_after_its_callbacks() -> Iterator[None]:
             log.end_pending()
 
     def count_too_late(self: PendingWrites, steps: list[WriteStep]) -> None:
-        self._under_way = []
+        self._in_progress = []
         for step in steps:
             if not step.is_over:
                 step.is_over = True

@@ -22,7 +22,7 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFix
     files.give_space(1000)
     disk.check(10 * CHECK_EVERY_MS)
     disk.check(20 * CHECK_EVERY_MS)
-    assert [record.message for record in caplog.records][1:] == ["/data has room again"]
+    assert [record.message for record in caplog.records][1:] == ["/data has enough free space again"]
 
 
 def test_a_refusal_does_not_keep_the_frames_of_those_before() -> None:

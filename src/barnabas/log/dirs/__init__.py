@@ -1,1 +1,1 @@
-"""Log dirs: the disks of a broker, which logs they hold, and how a replica moves from one to another."""
+"""Log dirs: loading, placement, checkpoints, disk failures, and moving a replica from one dir to another."""

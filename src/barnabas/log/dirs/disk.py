@@ -1,4 +1,4 @@
-"""The disk under one log dir: has it failed, has it room left, is it slow? Asked before each append."""
+"""State of the disk of one log dir, checked before each append: failed, full, or slow."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from barnabas.log.failures import LogDirError
 logger = safe_logger(__name__)
 
 CHECK_EVERY_MS = 1000
-"""A reserve must be larger than what can be written in this time."""
+"""Interval of free space checks; the reserve must exceed what can be written in this time."""
 
 
 class Disk:
-    """Shared by all logs of a log dir. `error` is set once and for all when the disk has failed."""
+    """Shared by all logs of a log dir. `error` is set permanently when the disk has failed."""
 
     __slots__ = (
         "_fs",
-        "_look_at_ms",
         "_monotonic",
         "_new_thread",
+        "_next_check_ms",
         "_refusal",
         "_thread",
         "check_at_ms",
@@ -41,28 +41,28 @@ class Disk:
         self.reserve_bytes = reserve_bytes
         self.error: KafkaError | None = None
         self.check_at_ms = 0
-        """Before this time nothing can have changed: the hot path compares it with its own now. 0 when the disk has
-        failed or is full: then every append asks."""
-        self._look_at_ms = 0
+        """The append path calls `check` only from this time on. 0 if the disk has failed or is full: every append
+        calls it."""
+        self._next_check_ms = 0
         self._refusal: KafkaError | None = None
         self.writes: TimedWrites | PendingWrites | None = None
-        """How its logs are written; None: by themselves."""
+        """Timed or background writes; None: logs write directly."""
         self.slow_seconds = 0.0
         self._monotonic: Callable[[], float] = time.monotonic
         self._new_thread: Callable[[], Background] | None = None
         self._thread: Background | None = None
 
     def check(self, now_ms: int) -> None:
-        """Raises when nothing may be written; asks the disk at most once a second."""
+        """Raise if the disk has failed or is full; checks the free space at most once a second."""
         if self.error is not None:
             raise self.error.with_traceback(None)  # or it would keep the frames of every refused append
-        if not 0 < self._look_at_ms - now_ms <= CHECK_EVERY_MS:
-            self._look(now_ms)
+        if not 0 < self._next_check_ms - now_ms <= CHECK_EVERY_MS:
+            self._check_free_space(now_ms)
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
 
     def notice(self, now_ms: int) -> None:
-        """Called about once a second: if the clock was set back, the hot path must not wait until it has caught up."""
+        """Called about once a second: resume checks after the clock was set back, and end background writes."""
         if self.check_at_ms - now_ms > CHECK_EVERY_MS:
             self.check_at_ms = 0
         if self.writes is not None and self.writes.is_over:
@@ -73,20 +73,20 @@ class Disk:
     def use_thread_when_slow(
         self, slow_ms: int, new_thread: Callable[[], Background], monotonic: Callable[[], float]
     ) -> None:
-        """Writes that take longer than `slow_ms` are slow; 0: the dir is never written to by a thread."""
+        """Enable background writes; writes longer than `slow_ms` count as slow, 0 disables it."""
         self.slow_seconds = slow_ms / 1000
         self._new_thread = new_thread
         self._monotonic = monotonic
 
     def loop_was_late(self, seconds: float) -> None:
-        """Something has held the loop up. If it was a write to this disk, there will be more of them: time them."""
+        """Start timing writes: the event loop was blocked, possibly by a write to this disk."""
         if self._new_thread is None or not self.slow_seconds or self.error is not None:
             return
         if self.writes is None and seconds >= self.slow_seconds / 2:
             self.writes = TimedWrites(self, self._monotonic)
 
     def write_in_thread(self) -> None:
-        """It has shown itself slow."""
+        """Switch to background writes: the disk is slow."""
         if self._new_thread is None or isinstance(self.writes, PendingWrites):
             return
         thread = self.background()
@@ -94,14 +94,14 @@ class Disk:
             return
         self.writes = PendingWrites(self, self._monotonic, thread)
         logger.warning(
-            "%s is slow: writes took longer than %d ms (barnabas.log.dir.slow.write.ms); a thread writes to it from "
-            "now on, and its producers wait for that",
+            "%s is slow: writes took longer than %d ms (barnabas.log.dir.slow.write.ms); a background thread writes "
+            "to it now, and producers wait for that thread",
             self.folder,
             self.slow_seconds * 1000,
         )
 
     def background(self) -> Background | None:
-        """The thread that writes to this disk; None where there is none, and after a failure."""
+        """Return the thread that writes to this disk; None if threads are not enabled or the disk has failed."""
         if self._thread is None and self._new_thread is not None and self.error is None:
             self._thread = self._new_thread()
         return self._thread
@@ -112,16 +112,16 @@ class Disk:
         self.writes = None
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """End background writes and their thread."""
         self.writes = None
         if self._thread is not None:
             self._thread.close()
             self._thread = None
 
-    # -- room ---------------------------------------------------------------------------------------
+    # -- free space ---------------------------------------------------------------------------------
 
-    def _look(self, now_ms: int) -> None:
-        self.check_at_ms = self._look_at_ms = now_ms + CHECK_EVERY_MS
+    def _check_free_space(self, now_ms: int) -> None:
+        self.check_at_ms = self._next_check_ms = now_ms + CHECK_EVERY_MS
         before, self._refusal = self._refusal, None
         if not self.reserve_bytes:
             return
@@ -131,25 +131,25 @@ class Disk:
             self.fail(LogDirError(self.folder, error))
             raise LogDirError(self.folder, error) from error
         if free < self.reserve_bytes:
-            self.check_at_ms = 0  # every append asks, until there is room again
+            self.check_at_ms = 0  # every append checks until there is enough free space
             self._refusal = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{self.folder} has {free} bytes left and barnabas.disk.reserve.bytes keeps "
+                f"{self.folder} has {free} bytes left, less than barnabas.disk.reserve.bytes="
                 f"{self.reserve_bytes}: free some space or shorten the retention",
             )
-        self._tell(before)
+        self._log_change(before)
         if self.error is not None:  # set by a thread meanwhile
             self.check_at_ms = 0
 
-    def _tell(self, before: KafkaError | None) -> None:
-        """Producers retry silently; the broker's log is where an operator looks."""
+    def _log_change(self, before: KafkaError | None) -> None:
+        """Log that the disk became full or has space again: producers retry without a message."""
         if self._refusal is not None and before is None:
-            logger.error("nothing is written any more: %s", self._refusal.message)
+            logger.error("appends are refused: %s", self._refusal.message)
         elif self._refusal is None and before is not None:
-            logger.info("%s has room again", self.folder)
+            logger.info("%s has enough free space again", self.folder)
 
     def fail(self, error: KafkaError) -> None:
-        """The disk has failed: the first error stays, and every log of the dir refuses from now on."""
+        """Mark the disk as failed: all logs of the dir refuse appends with the first error."""
         if self.error is None:
             self.error = error
         self.check_at_ms = 0

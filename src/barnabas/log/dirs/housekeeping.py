@@ -1,7 +1,7 @@
-"""What a broker does to its logs by the clock.
+"""Periodic work on the logs of a broker: retention, expiry of producers, removal of files, checkpoints, flushes.
 
-A round goes over all logs, of which there may be tens of thousands, so it is a generator of short steps: its driver
-lets requests in between. Logs may come, go, roll and be cut between two steps; each step looks at a log as it is then.
+There may be tens of thousands of logs, so a round is a generator of short steps, and requests are served in between.
+Logs may be created, deleted, rolled and truncated between two steps; no step relies on the state of an earlier one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run_here(work: Callable[[], None]) -> None:
 
 
 class Every:
-    """Something that is due again and again, for the first time after `delay_ms` if that is sooner."""
+    """Timer of a periodic task; it is due for the first time after `delay_ms` or one interval, whichever is less."""
 
     def __init__(self, interval_ms: int, delay_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -39,24 +39,24 @@ class Every:
         self._next_ms: int | None = None
 
     def is_due(self, now_ms: int) -> bool:
-        """At most once per interval."""
+        """True at most once per interval."""
         if self._next_ms is None:
             self._next_ms = now_ms + self._delay_ms
-        set_back = self._next_ms - now_ms > self._interval_ms  # somebody has corrected the clock
+        set_back = self._next_ms - now_ms > self._interval_ms  # the clock was set back
         if now_ms < self._next_ms and not set_back:
             return False
         self._next_ms = now_ms + self._interval_ms
         return True
 
 
-SEGMENTS_AT_ONCE = 16  # removed in one step: some four renames each, about a millisecond
-PRODUCERS_AT_ONCE = 1000  # looked at in one step, about a millisecond
+SEGMENTS_AT_ONCE = 16  # removed in one step: about four renames each, a millisecond in total
+PRODUCERS_AT_ONCE = 1000  # checked in one step, about a millisecond
 MAX_ROLL_CHECK_MS = 60_000
-LOGS_AT_ONCE = 64  # where little is done to each
+LOGS_AT_ONCE = 64  # per step, if the work per log is small
 
 
 class Housekeeping:
-    """`steps` is taken about once a second. Slow calls to the disk go through `background`."""
+    """Runs `steps` about once a second. Slow disk operations are passed to `background`."""
 
     def __init__(self, logs: LogManager, config: BrokerConfig) -> None:
         self._logs = logs
@@ -65,7 +65,7 @@ class Housekeeping:
         delay_ms: int = config["log.initial.task.delay.ms"]
         self._retention = Every(config["log.retention.check.interval.ms"], delay_ms)
         self._expiry = Every(config["producer.id.expiration.check.interval.ms"], delay_ms)
-        # All three files are written together; what has not changed is not written.
+        # All three files are written together, if they have changed.
         self._checkpoint = Every(
             min(
                 config["log.flush.offset.checkpoint.interval.ms"],
@@ -78,10 +78,10 @@ class Housekeeping:
         self._remote_roll = Every(min(self._remote_roll_ms, MAX_ROLL_CHECK_MS), delay_ms)
         self._last_ms = 0
         self._removals: list[tuple[int, str]] = []
-        self._wanting_flush: dict[Log, None] = {}
+        self._to_be_flushed: dict[Log, None] = {}
 
     def steps(self, now_ms: int) -> Iterator[list[Log]]:
-        """Everything that is due; each step gives the logs that want a flush now, mostly none."""
+        """Run all tasks that are due; each step yields the logs that need a flush, mostly none."""
         self._notice_clock(now_ms)
         clock = self._logs.clock
         expiry_ms = now_ms - (clock.now_ms() - clock.expiry_ms())
@@ -102,7 +102,7 @@ class Housekeeping:
         yield from self._to_flush(now_ms)
 
     def _notice_clock(self, now_ms: int) -> None:
-        """A clock that was set back by hours must not put off by hours what was due in a minute."""
+        """Move due times back when the clock was set back, so that removals are not delayed by hours."""
         for log_dir in self._logs.dirs:
             log_dir.disk.notice(now_ms)
         set_back, self._last_ms = self._last_ms - now_ms, now_ms
@@ -110,7 +110,7 @@ class Housekeeping:
             self._removals = [(when - set_back, path) for when, path in self._removals]
 
     def _each(self) -> Iterator[Log]:
-        """All logs of this moment, without those that are gone when it is their turn."""
+        """Yield the current logs, except for those deleted during the iteration."""
         for log in list(self._logs):
             if self._is_ours(log):
                 yield log
@@ -118,27 +118,27 @@ class Housekeeping:
     def _is_ours(self, log: Log) -> bool:
         return self._logs.get(log.topic_partition) is log
 
-    # -- what is no longer wanted -------------------------------------------------------------------
+    # -- retention and expiry -----------------------------------------------------------------------
 
     def _retain(self, log: Log, now_ms: int) -> Iterator[list[Log]]:
-        """Remove old segments, some in each step, until there are none or somebody has removed the log."""
+        """Remove old segments, some in each step, until none are left or the log was deleted."""
         count, removed = 0, SEGMENTS_AT_ONCE
         while removed == SEGMENTS_AT_ONCE and self._is_ours(log):
             removed = self._remove_segments(log, now_ms)
             count += removed
             yield []
             if removed < SEGMENTS_AT_ONCE and (unknown := ages_to_learn(log, SEGMENTS_AT_ONCE)):
-                self.background(partial(_learn_ages, log, unknown))  # the next round knows them
+                self.background(partial(_learn_ages, log, unknown))  # for the next round
         if count:
             logger.info(
-                "%s: removed %d old segments, it now starts at %d",
+                "%s: removed %d old segments; the log start offset is now %d",
                 log.topic_partition,
                 count,
                 log.log_start_offset,
             )
 
     def _seal_for_copying(self, now_ms: int) -> Iterator[list[Log]]:
-        """What is remote must not be too old: active segments of tiered topics are sealed by the clock."""
+        """Roll the active segments of tiered topics by time, which limits the age of records not copied yet."""
         for count, log in enumerate(self._each(), 1):
             if is_due_for_copying(log, now_ms, self._remote_roll_ms):
                 self._roll(log, now_ms)
@@ -149,7 +149,7 @@ class Housekeeping:
         try:
             log.roll(now_ms)
         except KafkaError as error:
-            logger.error("%s: no new segment: %s", log.topic_partition, error)
+            logger.error("%s: cannot roll the active segment: %s", log.topic_partition, error)
 
     def _remove_segments(self, log: Log, now_ms: int) -> int:
         try:
@@ -159,17 +159,17 @@ class Housekeeping:
             return 0
 
     def _expire_producers(self, log: Log, now_ms: int) -> Iterator[list[Log]]:
-        # Each call looks at others, so this many have seen all of those who are there now.
+        # Each call checks different producers, so this number of calls covers all that exist now.
         for _ in range(len(log.producers) // PRODUCERS_AT_ONCE + 1):
-            seen = log.producers.expire(now_ms, self.producer_expiration_ms, PRODUCERS_AT_ONCE)
+            checked = log.producers.expire(now_ms, self.producer_expiration_ms, PRODUCERS_AT_ONCE)
             yield []
-            if seen < PRODUCERS_AT_ONCE:
+            if checked < PRODUCERS_AT_ONCE:
                 break
 
-    # -- files on their way out ---------------------------------------------------------------------
+    # -- delayed removal of files -------------------------------------------------------------------
 
     def remove_later(self, path: str, due_ms: int) -> None:
-        """A folder or a file that nobody uses any more."""
+        """Remove an unused folder or file at `due_ms`."""
         self._removals.append((due_ms, path))
 
     def _collect_garbage(self) -> Iterator[list[Log]]:
@@ -183,9 +183,9 @@ class Housekeeping:
         due = [path for when, path in self._removals if when <= now_ms]
         if due:
             self._removals = [entry for entry in self._removals if entry[0] > now_ms]
-            # A folder goes after what the checkpoint notes of it: a note without a folder would look like a loss.
-            is_noted = any(log_dir.unwritten_deletions for log_dir in self._logs.dirs)
-            jobs = list(self._checkpoint_jobs()) if is_noted else []
+            # The checkpoint entry is removed before the folder: an entry without a folder would look like a loss.
+            has_entries = any(log_dir.unwritten_deletions for log_dir in self._logs.dirs)
+            jobs = list(self._checkpoint_jobs()) if has_entries else []
             self.background(lambda: self._remove_now(due, jobs))
 
     def _remove_now(self, paths: list[str], jobs: list[Callable[[], None]]) -> None:
@@ -201,23 +201,23 @@ class Housekeeping:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                # Only space is lost; the next start tries again.
-                logger.warning("%s could not be removed: %s", path, error)
+                # Wastes only disk space; the next start tries again.
+                logger.warning("cannot remove %s: %s", path, error)
 
     # -- flushes and checkpoints --------------------------------------------------------------------
 
     def flush_wanted(self, log: Log) -> None:
-        self._wanting_flush[log] = None
+        self._to_be_flushed[log] = None
 
     def _to_flush(self, now_ms: int) -> Iterator[list[Log]]:
-        wanted, self._wanting_flush = self._wanting_flush, {}
+        due, self._to_be_flushed = self._to_be_flushed, {}
         for count, log in enumerate(self._each(), 1):
             if log.flush_is_due(now_ms):
-                wanted[log] = None
+                due[log] = None
             if count % LOGS_AT_ONCE == 0:
-                yield [log for log in wanted if self._is_ours(log)]
-                wanted = {}
-        yield [log for log in wanted if self._is_ours(log)]
+                yield [log for log in due if self._is_ours(log)]
+                due = {}
+        yield [log for log in due if self._is_ours(log)]
 
     def _checkpoint_jobs(self) -> Iterator[Callable[[], None]]:
         for log_dir in self._logs.dirs:
@@ -226,16 +226,16 @@ class Housekeeping:
 
 
 def _learn_ages(log: Log, segments: list[Segment]) -> None:
-    """Walk through segments, which takes as long as reading them."""
+    """Find the largest timestamps of segments, which may read them completely."""
     try:
         for segment in segments:
             _ = segment.largest_timestamp
     except (OSError, BadBatch) as error:
-        logger.warning("%s: the age of a segment is not known: %s", log.topic_partition, error)
+        logger.warning("%s: cannot determine the age of a segment: %s", log.topic_partition, error)
 
 
 def _write_if_there_is_room(job: Callable[[], None]) -> None:
     try:
         job()
     except DiskFull as error:
-        logger.warning("the checkpoint is not written this time: %s", error)
+        logger.warning("cannot write a checkpoint, will retry: %s", error)

@@ -1,4 +1,4 @@
-"""The start: every partition's folder in a log dir becomes a log, or it is said why not."""
+"""Load the logs of all log dirs at startup, and close them at shutdown."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from barnabas.log.recovery.recovery import Recovery
 from barnabas.log.recovery.verification import RecoveryReport, Stop
 from barnabas.log.segments.segment_file import OpenSegments
 
-# -- A clean end of all logs of a log dir --------------------------------------------------------------
+# -- Clean shutdown of a log dir -----------------------------------------------------------------------
 
 
 def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int) -> None:
-    """Write and sync everything, then mark the dir clean. Nothing may be appended any more."""
+    """Flush all logs, then write the clean shutdown marker. There must be no more appends."""
     jobs = [log.prepare_close() for log in logs]
     _run_all(jobs, threads)
     for log, job in zip(logs, jobs, strict=True):
@@ -40,7 +40,7 @@ def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int)
 
 
 def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
-    """A job with nothing to write needs no thread, and neither does one alone."""
+    """Run flush jobs in threads, without one for empty jobs or a single job."""
     busy = [job for job in jobs if job.files or job.paths or job.folders]
     if len(busy) == 1 or threads == 1:
         for job in busy:
@@ -51,17 +51,17 @@ def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
 
 
 KRAFT_METADATA = "__cluster_metadata-0"
-"""Apache Kafka's own metadata log: never served, never changed."""
+"""The metadata log of Apache Kafka: never served, never changed."""
 
 Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
-"""The settings of a partition that belongs here, by its name and the topic id in its folder; None for a stray."""
+"""Returns the config of a partition by its name and the topic id in its folder; None for a stray."""
 
 logger = safe_logger(__name__)
 
 
 @dataclass(slots=True)
 class LoadReport:
-    """What the start found."""
+    """Result of loading the log dirs."""
 
     stops: dict[str, Stop] = field(default_factory=dict)
     loaded: int = 0
@@ -75,7 +75,7 @@ class LoadReport:
 
 
 class Loader:
-    """One use: all log dirs of a broker, one after the other."""
+    """Loads the log dirs of a broker one by one. Single use."""
 
     def __init__(self, fs: FileSystem, open_segments: OpenSegments, expected: Expected, now_ms: int) -> None:
         self._fs = fs
@@ -86,29 +86,30 @@ class Loader:
         self.logs: dict[TopicPartition, Log] = {}
         self.dir_of: dict[TopicPartition, LogDir] = {}
         self.retired: list[str] = []
-        """Folders of partitions that were deleted before the stop."""
+        """`-delete` folders of partitions that were deleted before the shutdown."""
         self.futures: dict[TopicPartition, tuple[Log, LogDir]] = {}
-        """Copies of partitions that were on their way to another log dir."""
+        """Future replicas of moves between log dirs."""
         self._noted: dict[tuple[LogDir, TopicPartition], int] = {}
-        """Ends of logs that a dir notes and does not hold."""
+        """End offsets in the checkpoints of a dir, of partitions without a folder there."""
 
     def load(self, log_dir: LogDir, boot_id: str | None) -> None:
-        """OSError when the disk fails; KafkaError when a partition is in two places."""
+        """Load a log dir. Raise OSError if the disk fails, KafkaError if a partition is in two dirs."""
         stop = self.report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
         checkpoints = log_dir.read_checkpoints()
         known_damage = log_dir.read_partitions(DAMAGED_PARTITIONS)
         self._keep_notes(log_dir, checkpoints, stop, known_damage)
         for partition in self._partitions(log_dir):
-            how = Stop.CRASHED if partition in known_damage else stop
-            self._load_partition(log_dir, partition, how, checkpoints)
+            assumed = Stop.CRASHED if partition in known_damage else stop
+            self._load_partition(log_dir, partition, assumed, checkpoints)
         for name in self._fs.list(log_dir.folder):
             if (moving := names.partition_of_future(name)) is not None:
                 self._load_future(log_dir, name, moving, checkpoints)
-        # Until others have been told of a loss, every start must find it out again (`loss_is_told`).
+        # After a crash the boot id is written when the controller knows (`loss_is_told`): until then, every start
+        # detects the crash again.
         self._settle(log_dir, None if stop is Stop.CRASHED else boot_id)
         if stop is not Stop.CLEAN and self.report.recovered:
             logger.info(
-                "%s was not closed (%s): %d bytes of %d partitions were checked, %d bytes cut",
+                "unclean shutdown of %s (%s): checked %d bytes of %d partitions, truncated %d bytes",
                 log_dir.folder,
                 stop.value,
                 sum(recovery.scanned_bytes for recovery in self.report.recovered.values()),
@@ -119,7 +120,7 @@ class Loader:
     def _keep_notes(
         self, log_dir: LogDir, checkpoints: Checkpoints, stop: Stop, known_damage: set[TopicPartition]
     ) -> None:
-        """Of partitions without a folder here, until all dirs have been looked at."""
+        """Keep the checkpoint entries of partitions without a folder until all dirs are loaded."""
         names_in_dir = set(self._fs.list(log_dir.folder))
         noted = noted_without_folder(
             checkpoints, names_in_dir, lambda each: stop is Stop.CRASHED and each not in known_damage
@@ -130,7 +131,7 @@ class Loader:
                 self._noted[log_dir, partition] = end
 
     def find_missing(self, dirs: Iterable[LogDir]) -> None:
-        """All dirs have been loaded, and none is offline: what one of them notes must be in one of them."""
+        """Report partitions without a folder as missing. All dirs were loaded, and none is offline."""
         for log_dir in dirs:
             noted = {partition: end for (where, partition), end in self._noted.items() if where is log_dir}
             accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
@@ -143,7 +144,7 @@ class Loader:
                 )
             if noted:
                 self._write_damaged(log_dir)
-            # An acceptance counts for one loss: not if the folder is back, or the topic gone.
+            # An acceptance is valid for one loss; it ends when the folder is restored or the topic deleted.
             if not accepted <= noted.keys():
                 log_dir.write_partitions(ACCEPTED_LOSSES, accepted & noted.keys())
 
@@ -158,8 +159,8 @@ class Loader:
                 yield partition
 
     def _settle(self, log_dir: LogDir, boot_id: str | None) -> None:
-        """Note what was found. In this order: a crash in between must not make the next start believe too much."""
-        here = [partition for partition, place in self.dir_of.items() if place is log_dir]
+        """Write the loaded state, then remove the clean shutdown marker: a crash in between is safe."""
+        here = [partition for partition, where in self.dir_of.items() if where is log_dir]
         log_dir.read_cleaned(here)
         self._write_damaged(log_dir)
         logs = [self.logs[partition] for partition in here if partition in self.logs]
@@ -192,10 +193,10 @@ class Loader:
             return
         log = self.logs[partition] = self._log(folder, partition, topic_id, config, parts, log_dir)
         known = checkpoints.high_watermarks.get(partition, 0)
-        # After a crash, what was cut before it may be back: only what is synced for certain counts as committed, and
-        # a follower learns the rest from its leader.
+        # A crash may restore batches that were truncated before it: only flushed offsets count as committed, and a
+        # follower gets the high watermark from its leader.
         log.advance_high_watermark(min(known, parts.recovery_point) if stop is Stop.CRASHED else known)
-        self._tell(partition, recovery.report)
+        self._report_recovery(partition, recovery.report)
 
     def _recovery(
         self,
@@ -240,7 +241,7 @@ class Loader:
     def _load_future(
         self, log_dir: LogDir, name: str, partition: TopicPartition, checkpoints: Checkpoints
     ) -> None:
-        """A copy that was not finished. One that is of no use is set aside; the partition itself is elsewhere."""
+        """Load the future replica of an unfinished move; rename it to `-stray` if it is unusable."""
         folder = f"{log_dir.folder}/{name}"
         topic_id = self._topic_id(folder)
         config = self._expected(partition, topic_id)
@@ -251,7 +252,7 @@ class Loader:
         try:
             parts = self._recovery(folder, partition, config, stop, checkpoints).run()
         except DamagedLog as damage:
-            logger.warning("%s does not move any more, ask for it again: %s", partition, damage)
+            logger.warning("the move of %s was cancelled, start it again: %s", partition, damage)
             self.report.strays.append(self.set_aside(log_dir, name, partition))
             return
         future = self._log(folder, partition, topic_id, config, parts, log_dir)
@@ -276,16 +277,16 @@ class Loader:
     def set_aside(self, log_dir: LogDir, name: str, partition: TopicPartition) -> str:
         stray = f"{log_dir.folder}/{names.retired_folder_name(partition, names.STRAY_FOLDER)}"
         self._fs.rename(f"{log_dir.folder}/{name}", stray)
-        logger.warning("%s belongs to no topic of this cluster; it is kept as %s", name, stray)
+        logger.warning("%s does not belong to a topic of this cluster; renamed to %s", name, stray)
         return stray
 
-    def _tell(self, partition: TopicPartition, recovery: RecoveryReport) -> None:
+    def _report_recovery(self, partition: TopicPartition, recovery: RecoveryReport) -> None:
         self.report.loaded += 1
         if recovery.scanned_bytes or recovery.cut_bytes:
             self.report.recovered[partition] = recovery
         if recovery.cut_bytes:
             logger.warning(
-                "%s: cut %d bytes (%d batches that could be told apart) that had not reached the disk: %s",
+                "%s: truncated %d bytes (%d readable batches) that were not flushed: %s",
                 partition,
                 recovery.cut_bytes,
                 recovery.cut_batches,

@@ -1,4 +1,4 @@
-"""One log dir: its lock, its identity, its checkpoints, and how it was left the last time."""
+"""One log dir: its lock, its identity, its checkpoints, and the kind of its last shutdown."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from barnabas.log.recovery.verification import Stop
 
 LOCK = ".lock"
 DAMAGED_PARTITIONS = ".barnabas-damaged"
-"""Partitions that were found damaged: they are checked fully at every start until they are sound."""
+"""Partitions that were found damaged: every start checks them completely until they are intact."""
 ACCEPTED_LOSSES = ".barnabas-accepted-losses"
-"""Partitions whose folder is gone, and that may begin again with empty logs (log/dirs/missing.py)."""
+"""Partitions with a missing folder that may start again with empty logs (log/dirs/missing.py)."""
 
 
 class FolderInUseError(RuntimeError):
-    """Another process works in the folder."""
+    """Another process uses the folder."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(
-            f"another broker is using {folder}: stop it first, or give this one a folder of its own"
+            f"another broker is using {folder}: stop it first, or set log.dirs to a different folder"
         )
 
 
 class Checkpoints(NamedTuple):
-    """The offsets of all partitions of a dir, as they were noted from time to time."""
+    """Contents of the checkpoint files of a dir."""
 
     recovery_points: dict[TopicPartition, int]
     log_starts: dict[TopicPartition, int]
@@ -58,28 +58,28 @@ class LogDir:
         self.fs = fs
         self.folder = folder
         self.directory_id: Uuid = ZERO_UUID
-        """As `meta.properties` has it, once the dir is claimed."""
+        """From `meta.properties`; set when the dir is claimed."""
         self.disk = Disk(fs, folder, reserve_bytes)
         self.kept = Checkpoints({}, {}, {})
         self.cleaned: dict[TopicPartition, int] = {}
-        """How far the logs that are compacted have been. Never above the end of a log, or keys would be missed."""
+        """Offsets up to which logs were compacted. Never above a log end offset, or keys would be missed."""
         self._lock_file: File | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._newest = 0
         self._newest_written = -1
         self.unwritten_deletions: set[TopicPartition] = set()
-        """Partitions that are gone, and of which the checkpoints on disk may still speak."""
+        """Deleted partitions that the checkpoints on disk may still contain."""
         self._writing = threading.Lock()
 
     # -- the lock -----------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Keep other processes out, Apache Kafka included; FolderInUseError when one is in."""
+        """Lock the dir against other processes, including Apache Kafka; raise FolderInUseError if it is locked."""
         self._make_folder()
         file = self.fs.open(f"{self.folder}/{LOCK}", create=True)
-        if file.fileno() >= 0:  # a file system in memory belongs to this process anyway
+        if file.fileno() >= 0:  # an in-memory file system needs no lock
             try:
-                # flock keeps out other brokers of ours, in this process too; lockf is what Java uses.
+                # flock excludes other Barnabas brokers, also in this process; Java uses lockf.
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -90,7 +90,7 @@ class LogDir:
         self._lock_file = file
 
     def _make_folder(self) -> None:
-        """Create the folder, and let its name survive a crash before anything in it must."""
+        """Create the folder, and sync its parents so that it survives a crash."""
         missing = []
         folder = self.folder
         while folder and not self.fs.exists(folder):
@@ -105,7 +105,7 @@ class LogDir:
             self._lock_file.close()
             self._lock_file = None
 
-    # -- how it was left ----------------------------------------------------------------------------
+    # -- state at startup ---------------------------------------------------------------------------
 
     def how_it_stopped(self, boot_id: str | None) -> Stop:
         if read_clean_shutdown(self.fs, self.folder) is not None:
@@ -117,7 +117,7 @@ class LogDir:
         return Checkpoints(*map(self._read_offsets, (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)))
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """An unreadable checkpoint counts as none: then everything is scanned, and nothing is lost."""
+        """Read a checkpoint file. An unreadable one counts as empty: recovery then scans everything."""
         try:
             data = read_if_there(self.fs, f"{self.folder}/{name}")
             return {} if data is None else decode_offsets(data)
@@ -125,12 +125,12 @@ class LogDir:
             return {}
 
     def read_cleaned(self, known: Iterable[TopicPartition]) -> None:
-        """Take over what was noted of the partitions that are still there."""
-        noted = self._read_offsets(CLEANED_OFFSETS)
-        self.cleaned = {partition: noted[partition] for partition in known if partition in noted}
+        """Load the cleaner checkpoint of the partitions that still exist."""
+        offsets = self._read_offsets(CLEANED_OFFSETS)
+        self.cleaned = {partition: offsets[partition] for partition in known if partition in offsets}
 
     def read_partitions(self, name: str) -> set[TopicPartition]:
-        """The partitions that a file of ours lists."""
+        """Read a list of partitions; an invalid file counts as empty."""
         data = read_if_there(self.fs, f"{self.folder}/{name}")
         if data is None:
             return set()
@@ -150,7 +150,7 @@ class LogDir:
     # -- checkpoints --------------------------------------------------------------------------------
 
     def checkpoint(self, logs: Iterable[Log]) -> CheckpointJob:
-        """What to write for these logs, all of this dir; `run` it here or in a thread."""
+        """Return a job that writes the checkpoints of these logs, all in this dir; it may run in a thread."""
         logs = list(logs)
         points = {log.topic_partition: log.recovery_point for log in logs}
         starts = {
@@ -172,25 +172,27 @@ class LogDir:
         return CheckpointJob(self, self._newest, offsets, frozenset(self.unwritten_deletions))
 
     def keep(self, partition: TopicPartition, known: Checkpoints) -> None:
-        """A damaged partition is not opened; what was noted of it must stay, or it would look sound."""
+        """Keep the checkpoint entries of a damaged partition, which is not opened, or it would look intact."""
         for kept, offsets in zip(self.kept, known, strict=True):
             if partition in offsets:
                 kept[partition] = offsets[partition]
 
     def forget(self, partition: TopicPartition) -> None:
-        """The next checkpoint says nothing of it. A new partition of that name must wait for that."""
+        """Omit the partition from the next checkpoint, which is written before a new one of that name is created."""
         self.unwritten_deletions.add(partition)
         for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
     def write_checkpoint(self, job: CheckpointJob) -> None:
-        """Write what has changed, unless a newer job is written. One that a newer job has overtaken is written all the
-        same: its caller may rely on it before the newer one is run."""
+        """Write the files that have changed, unless a newer job was written already.
+
+        A job is also written if a newer one exists but has not run: its caller may rely on it.
+        """
         with self._writing:
             if job.number < self._newest_written:
                 return
             for name, offsets in job.offsets.items():
-                # As text only here, perhaps in a thread: that takes milliseconds for a thousand partitions.
+                # Encoded here, possibly in a thread: it takes milliseconds for a thousand partitions.
                 if self._written.get(name) != offsets:
                     self.fs.write_atomic(f"{self.folder}/{name}", encode_offsets(offsets))
                     self._written[name] = offsets
@@ -198,7 +200,7 @@ class LogDir:
             self._newest_written = job.number
 
     def notes_nothing_beyond(self, log_end: int, partition: TopicPartition) -> bool:
-        """May the log be cut there without another checkpoint? Not while one is under way that says otherwise."""
+        """True if no checkpoint, written or in progress, has an offset above `log_end` for the partition."""
         with self._writing:
             return self._newest == self._newest_written and all(
                 offsets.get(partition, 0) <= log_end for offsets in self._written.values()
@@ -211,17 +213,17 @@ class LogDir:
 
 
 def _added(kept: dict[TopicPartition, int], now: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return kept | now if kept else now  # on the loop, for all partitions of the dir: not copied for nothing
+    return kept | now if kept else now  # runs on the event loop for all partitions: avoid the copy
 
 
 class CheckpointJob(NamedTuple):
     log_dir: LogDir
     number: int
     offsets: dict[str, dict[TopicPartition, int]]
-    deleted: frozenset[TopicPartition]  # of which nothing is said any more
+    deleted: frozenset[TopicPartition]  # no longer in `offsets`
 
     def run(self) -> None:
-        """Raises DiskFull when there is no room: the older notes stay, which are true, if less is."""
+        """Write the checkpoints. Raise DiskFull if the disk is full: the old checkpoints stay and are still valid."""
         try:
             self.log_dir.write_checkpoint(self)
         except OSError as error:

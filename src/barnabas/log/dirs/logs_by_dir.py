@@ -1,4 +1,4 @@
-"""Which logs there are, and in which log dir each lies."""
+"""The logs of a broker, and the log dir of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.log.log import Log
 
 
 class LogsByDir:
-    """The part of a LogManager that is asked about its logs."""
+    """Queries of a LogManager."""
 
     def __init__(self, fs: FileSystem, dirs: list[LogDir]) -> None:
         self.fs = fs
@@ -47,19 +47,19 @@ class LogsByDir:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that the folders belong to, if they have been used before."""
+        """Cluster id of the log dirs; None if they are new."""
         meta = self._identity()
         return None if meta is None else meta.cluster_id
 
     @property
     def folder_id(self) -> str | None:
-        """By what the first of the folders is known, if it has been used before."""
+        """Directory id of the first log dir that has one; None if all are new."""
         meta = self._identity()
         return None if meta is None else uuid_to_text(meta.directory_id)
 
     def _identity(self) -> MetaProperties | None:
-        found = (read_identity(self.fs, log_dir.folder) for log_dir in self.dirs)
-        return next((meta for meta in found if meta is not None), None)
+        identities = (read_identity(self.fs, log_dir.folder) for log_dir in self.dirs)
+        return next((meta for meta in identities if meta is not None), None)
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
         return self._dir_of.get(partition)
@@ -68,9 +68,9 @@ class LogsByDir:
         return (log_dir for log_dir in self.dirs if log_dir.disk.error is None)
 
     def cleaned_upto(self, log: Log) -> int | None:
-        """How far a log has been compacted; None when it never was."""
+        """Offset up to which a log was compacted; None if it never was."""
         return self._dir_of[log.topic_partition].cleaned.get(log.topic_partition)
 
     def note_cleaned(self, log: Log, offset: int) -> None:
-        """A log is compact below `offset`, and that is on the disk. The next checkpoint says so."""
+        """Record that a log is compacted, and synced, below `offset`; the next checkpoint has it."""
         self._dir_of[log.topic_partition].cleaned[log.topic_partition] = offset

@@ -1,4 +1,4 @@
-"""All logs of a broker: found on disk at the start, created, kept in order, closed."""
+"""All logs of a broker: loading, creation, deletion, periodic work, shutdown."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
 from barnabas.log.segments.segment_file import OpenSegments
 
-CLOSING_THREADS = 8  # fsyncs that wait together share the disk's own queue
+CLOSING_THREADS = 8  # concurrent fsyncs make use of the disk's queue
 
 logger = safe_logger(__name__)
 
 
 class LogManager(LogsByDir):
-    """Use: `lock`, `claim`, `load`, then the rest; `close` at the end."""
+    """Call `lock`, `claim` and `load` first, in this order, and `close` at the end."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class LogManager(LogsByDir):
         self._config = config
         self.damaged: dict[TopicPartition, DamagedLog] = {}
         self.broker_epoch = -1
-        """Written into the clean-shutdown marker, for the controller to compare (KIP-966)."""
+        """Stored in the clean shutdown marker, for the controller to compare (KIP-966)."""
         self.closing_threads = CLOSING_THREADS
         self._open_segments = OpenSegments(room_for_segments())
         self.placement = Placement(self.dirs, self._dir_of)
@@ -67,23 +67,23 @@ class LogManager(LogsByDir):
             config["barnabas.producer.ids.max"], lambda: [log.producers for log in self._logs.values()]
         )
         self.on_truncation: Callable[[str], None] = lambda folder: None
-        """Called with the folder of a log before it is cut at its end."""
+        """Called with the folder of a log before it is truncated at its end."""
         self._housekeeping = Housekeeping(self, config)
         self.moves = Moves(
             self, self._dir_of, self._open_segments, self._housekeeping.remove_later, self._storage_error
         )
-        """Replicas on their way from one of the dirs to another."""
+        """Moves of replicas between the log dirs."""
         self.use_config(config)
 
     def use_config(self, config: BrokerConfig) -> None:
-        """Take over settings that may change while running."""
+        """Apply the dynamic settings."""
         self._housekeeping.producer_expiration_ms = config["producer.id.expiration.ms"]
         self.placement.use_cordoned(config["cordoned.log.dirs"])
 
     # -- starting -----------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Keep other processes out of the folders; FolderInUseError when one is in."""
+        """Lock the log dirs; raise FolderInUseError if another process uses one."""
         for log_dir in self.dirs:
             try:
                 log_dir.lock()
@@ -93,12 +93,12 @@ class LogManager(LogsByDir):
             raise next(log_dir.disk.error for log_dir in self.dirs if log_dir.disk.error)
 
     def claim(self, cluster_id: str, node_id: int) -> None:
-        """Write the identity of the broker into new folders; refuse those of somebody else."""
+        """Write the identity of the broker into new log dirs; raise KafkaError if one belongs to another broker."""
         for log_dir in self._online():
             log_dir.directory_id = claim(self.fs, log_dir.folder, cluster_id, node_id).directory_id
 
     def load(self, expected: Expected) -> LoadReport:
-        """Open every partition that is on disk. What is not expected is renamed `-stray` and kept."""
+        """Open all partitions on disk. Unexpected ones are renamed to `-stray` and kept."""
         loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms())
         self._settle_two_places()
         for log_dir in self._online():
@@ -106,7 +106,7 @@ class LogManager(LogsByDir):
                 loader.load(log_dir, self._boot_id())
             except OSError as error:
                 self._give_up(log_dir, error)
-        if not self.offline_dirs:  # else what is missing may be in there
+        if not self.offline_dirs:  # missing partitions may be in an offline dir
             loader.find_missing(self.dirs)
         self._dir_of.update(loader.dir_of)
         for log in loader.logs.values():
@@ -133,7 +133,7 @@ class LogManager(LogsByDir):
             if log is not None:
                 self.moves.resume(log, future, target)
                 continue
-            future.abandon()  # and leave it where it is, if the partition itself may be on a disk that failed
+            future.abandon()  # its files are kept if the partition may be on a failed disk
             if not self._incomplete and partition not in self.damaged:
                 loader.set_aside(target, os.path.basename(future.folder), partition)
 
@@ -148,7 +148,7 @@ class LogManager(LogsByDir):
         return log
 
     def loss_is_told(self) -> None:
-        """The controller has heard how this broker stopped: the next start only tells what happens from now on."""
+        """Record that the controller knows about the last unclean shutdown, so the next start does not report it."""
         boot_id = self._boot_id()
         if boot_id is not None:
             for log_dir in self._online():
@@ -157,7 +157,7 @@ class LogManager(LogsByDir):
     # -- creating and deleting ----------------------------------------------------------------------
 
     def prepare(self, partitions: Iterable[tuple[TopicPartition, Uuid]]) -> Callable[[], None]:
-        """Choose dirs for many new partitions; the slow part of their creation, to be run in a thread."""
+        """Choose dirs for many new partitions; return the slow part of their creation, to run in a thread."""
         partitions = list(partitions)
         dirs = self.placement.prepare(partition for partition, _ in partitions)
         folders = [
@@ -166,7 +166,7 @@ class LogManager(LogsByDir):
         ]
 
         def make() -> None:
-            with contextlib.suppress(OSError):  # `create` meets it again, and says so
+            with contextlib.suppress(OSError):  # `create` fails in the same way and reports it
                 for folder, topic_id in folders:
                     make_files(self.fs, folder, topic_id)
 
@@ -175,16 +175,16 @@ class LogManager(LogsByDir):
     def create(
         self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = False
     ) -> Log:
-        """A new log in the dir with the fewest partitions; the one that exists, if it is of the same topic.
+        """Create a log in the dir with the fewest partitions; return the existing one if it has the same topic id.
 
-        While a log dir is offline a partition that was not found may be in there, unless it `is_new`.
+        If a log dir is offline, an unknown partition may be in it, so creation is refused unless it `is_new`.
         """
         if partition in self.damaged:
             raise self.damaged[partition]
         known = self._logs.get(partition)
         if known is not None:
             if (failure := self._dir_of[partition].disk.error) is not None:
-                raise failure  # its disk is gone; only a restart finds out whether it is back
+                raise failure  # a failed disk is used again only after a restart
             known.confirm_topic_id(topic_id)
             return known
         if self._incomplete and not is_new:
@@ -214,12 +214,12 @@ class LogManager(LogsByDir):
         return self._adopt(log)
 
     def missing(self, partition: TopicPartition) -> MissingLog | None:
-        """A partition whose folder is gone (log/dirs/missing.py)."""
+        """Error of a partition whose folder is missing (log/dirs/missing.py), if it is one."""
         damage = self.damaged.get(partition)
         return damage if isinstance(damage, MissingLog) else None
 
     def give_up_missing(self, partition: TopicPartition) -> None:
-        """What was noted of a missing partition counts no more: it may be created again, empty."""
+        """Drop the checkpoint entries of a missing partition, so that it can be created again, empty."""
         del self.damaged[partition]
         log_dir = self._dir_of.pop(partition)
         log_dir.forget(partition)
@@ -231,7 +231,7 @@ class LogManager(LogsByDir):
             raise self._storage_error(log_dir, error) from error
 
     def delete(self, partition: TopicPartition) -> None:
-        """Take the partition away; its folder is renamed at once and removed after file.delete.delay.ms."""
+        """Delete the partition; its folder is renamed immediately and removed after file.delete.delay.ms."""
         if self.missing(partition) is not None:
             self.give_up_missing(partition)
             return
@@ -245,7 +245,7 @@ class LogManager(LogsByDir):
             log.abandon()
         retired = f"{log_dir.folder}/{names.retired_folder_name(partition, names.DELETE_FOLDER)}"
         try:
-            # Not synced: if a crash brings it back, it is a stray.
+            # Not synced: if it reappears after a crash, it is a stray.
             self.fs.rename(f"{log_dir.folder}/{partition}", retired)
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
@@ -254,40 +254,39 @@ class LogManager(LogsByDir):
         self._housekeeping.remove_later(retired, self.clock.now_ms() + delay)
 
     def take_offline(self, log: Log, cause: OSError) -> str:
-        """A flush failed: every log of that dir is refused from now on. The dir's folder."""
+        """Take the log dir of a log offline after a failed flush; return the path of the dir."""
         log_dir = self._dir_of[log.topic_partition]
         self._give_up(log_dir, cause)
         return log_dir.folder
 
-    # -- by the clock -------------------------------------------------------------------------------
+    # -- periodic work and background threads -------------------------------------------------------
 
     def use_background(self, run: Callable[[Callable[[], None]], None]) -> None:
-        """Where slow calls to the disk go that nobody waits for."""
+        """Set the executor of slow disk operations whose result is not awaited."""
         self._housekeeping.background = run
 
     def use_threads(self, new_thread: Callable[[str], Background]) -> None:
-        """Where writes to a log dir go that has shown itself slow (log/dirs/slow_writes.py)."""
+        """Set the factory of the threads that write to slow log dirs (log/dirs/slow_writes.py)."""
         slow_ms: int = self._config["barnabas.log.dir.slow.write.ms"]
         for log_dir in self.dirs:
             name = f"barnabas-write-{os.path.basename(log_dir.folder)}"
             log_dir.disk.use_thread_when_slow(slow_ms, partial(new_thread, name), self.clock.monotonic)
 
     def loop_was_late(self, seconds: float) -> None:
-        """The loop was held up for so long; perhaps by one of the disks."""
+        """Report that the event loop was blocked for this long, possibly by one of the disks."""
         for log_dir in self.dirs:
             log_dir.disk.loop_was_late(seconds)
 
     def housekeeping_steps(self, now_ms: int) -> Iterator[list[Log]]:
-        """Retention, expiry, removals, checkpoints, each when it is due, in short steps that give the logs which want a
-        flush. The caller lets others run in between."""
+        """Run retention, expiry, removals and checkpoints that are due, in short steps; each yields logs to flush."""
         return self._housekeeping.steps(now_ms)
 
     def housekeeping(self, now_ms: int) -> list[Log]:
-        """All steps at once."""
-        return [log for wanted in self.housekeeping_steps(now_ms) for log in wanted]
+        """Run all steps at once."""
+        return [log for logs in self.housekeeping_steps(now_ms) for log in logs]
 
     def checkpoint(self) -> None:
-        """Note recovery points, log starts and high watermarks, now and here."""
+        """Write the checkpoints of all dirs synchronously."""
         for log_dir in self._online():
             self._checkpoint(log_dir)
 
@@ -295,19 +294,19 @@ class LogManager(LogsByDir):
         self.checkpoint_job_of(log_dir).run()
 
     def checkpoint_job_of(self, log_dir: LogDir) -> CheckpointJob:
-        """What writes the checkpoints of a dir, in any thread."""
+        """Return a job, for any thread, that writes the checkpoints of a dir."""
         return log_dir.checkpoint(self._files_of(log_dir))
 
     def checkpoint_dir(self, log_dir: LogDir) -> None:
-        """Note what is known of a dir now and here; KafkaError if its disk fails."""
+        """Write the checkpoints of a dir synchronously; raise KafkaError if its disk fails."""
         self.checkpoint_step(log_dir)()
 
     def _files_of(self, log_dir: LogDir) -> list[Log]:
-        """Everything that a dir holds: logs in use, and copies that are being made."""
+        """All logs in a dir, including future replicas."""
         return self.in_folder(log_dir.folder) + self.moves.futures_in(log_dir)
 
     def checkpoint_step(self, log_dir: LogDir) -> Callable[[], None]:
-        """As `checkpoint_dir`, of what is known now, in any thread."""
+        """Like `checkpoint_dir`, for any thread: the offsets are those of this call, not of the run."""
         job = self.checkpoint_job_of(log_dir)
 
         def run() -> None:
@@ -330,19 +329,19 @@ class LogManager(LogsByDir):
         return self.checkpoint_step(log_dir)
 
     def checkpoint_job(self, log: Log) -> CheckpointJob:
-        """What writes the checkpoints of the log's dir, in any thread."""
+        """Return a job, for any thread, that writes the checkpoints of the log's dir."""
         return self.checkpoint_job_of(self._dir_of[log.topic_partition])
 
     # -- stopping -----------------------------------------------------------------------------------
 
     def close(self, clean: bool = True) -> None:
-        """Finish every log; a dir in which that succeeds is marked clean."""
+        """Close all logs; if clean, flush them and write the clean shutdown marker of each dir."""
         if clean:
             for log_dir in self._online():
                 try:
                     close_dir(log_dir, self._files_of(log_dir), self.closing_threads, self.broker_epoch)
                 except (OSError, KafkaError) as error:
-                    logger.error("%s is not marked clean: %s", log_dir.folder, error)
+                    logger.error("no clean shutdown marker in %s: %s", log_dir.folder, error)
         for log_dir in self.dirs:
             for log in self._files_of(log_dir):
                 log.abandon()

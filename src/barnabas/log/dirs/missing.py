@@ -1,22 +1,22 @@
-"""Partitions whose folder is gone although a checkpoint of the log dir notes their records.
+"""Partitions that have an entry in a checkpoint of the log dir, but no folder.
 
-A broker that opened an empty log in their place and led it would make its followers cut their good records. So at the
-start such a partition counts as damaged (`MissingLog`), and what was noted of it stays in the checkpoints. It begins
-with an empty log only
+A broker that opened an empty log in their place and led it would make its followers truncate intact records. So at
+startup such a partition counts as damaged (`MissingLog`), and its checkpoint entries are kept. It starts with an empty
+log only
 
-- when another replica leads and this one is neither in the ISR nor in the ELR: it copies everything from there;
-- when no other replica could lead, and either an operator has accepted the loss (`barnabas log repair --accept-loss`)
-  or the object store has all that was noted (decision 0033).
+- if another replica leads and this one is neither in the ISR nor in the ELR: it fetches everything from there;
+- if no other replica can lead, and either an operator has accepted the loss (`barnabas log repair --accept-loss`)
+  or the object store has all records up to the checkpointed offset (decision 0033).
 
-These are no proof of a loss:
+A checkpoint entry without a folder is not a loss in these cases:
 
-| note without a folder                      | why                                                            |
-|--------------------------------------------|----------------------------------------------------------------|
-| the topic or the replica is not in the image | deleted or moved to another broker while this one was down     |
-| a folder `-delete` of it is in the same dir  | deleted just before a crash: it goes only after the note has gone |
-| the folder is in another log dir           | moved there just before a crash                                |
-| a log dir is offline                       | it may be in there                                             |
-| only a high watermark, after a power cut   | the folder may never have reached the disk: nothing was flushed |
+| case                                        | reason                                                             |
+|---------------------------------------------|--------------------------------------------------------------------|
+| the topic or the replica is not in the image | deleted or moved to another broker while this one was down        |
+| a `-delete` folder of it is in the same dir | deleted before a crash: the checkpoint is written before its removal |
+| the folder is in another log dir            | moved there before a crash                                         |
+| a log dir is offline                        | the folder may be in that dir                                      |
+| only a high watermark, after a power failure | nothing was flushed, so the folder may never have reached the disk |
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ def noted_without_folder(
     names_in_dir: Collection[str],
     doubted: Callable[[TopicPartition], bool] | None = None,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """(log start, end) as far as was noted, of each partition that has records by its log dir, and no folder there.
-    Of one that is `doubted` only what was flushed counts."""
+    """(log start, end) by the checkpoints, for each partition that has records by them and no folder in the log dir.
+
+    If `doubted` returns True for a partition, its high watermark is ignored: only flushed records count.
+    """
     points, starts, marks = checkpoints
     retired = [name for name in names_in_dir if name.endswith(names.DELETE_FOLDER)]
-    found = {}
+    missing = {}
     for partition in points.keys() | marks.keys():
         start, end = starts.get(partition, 0), points.get(partition, 0)
         if doubted is None or not doubted(partition):
             end = max(end, marks.get(partition, 0))
-        is_gone = end > start and str(partition) not in names_in_dir
-        if is_gone and not any(names.is_deleted_folder(name, partition) for name in retired):
-            found[partition] = start, end
-    return found
+        has_no_folder = end > start and str(partition) not in names_in_dir
+        if has_no_folder and not any(names.is_deleted_folder(name, partition) for name in retired):
+            missing[partition] = start, end
+    return missing
 
 
 def accept_losses(log_dir: LogDir, partitions: Collection[TopicPartition]) -> None:
-    """The next start of the broker may begin these with empty logs. The lock of the log dir is held."""
+    """Allow the broker to start these with empty logs. The caller holds the lock of the log dir."""
     accepted = log_dir.read_partitions(ACCEPTED_LOSSES) | set(partitions)
     log_dir.write_partitions(ACCEPTED_LOSSES, accepted)

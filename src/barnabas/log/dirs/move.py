@@ -1,20 +1,20 @@
-"""A replica on its way to another log dir of its broker: the copy that is made of it, and how the copy takes over.
+"""Move of a replica to another log dir of its broker: the future replica, and the switch to its files.
 
-Theory of operation. The copy (Kafka's *future replica*) is a log of its own, in `<topic>-<partition>.<id>-future` of
-the other dir. It is filled as a follower is, with batches as they are, from the log in use, which is written and read
-meanwhile as if nothing happened. What is cut from the log is cut from the copy in the same moment. Neither is
-compacted: a tombstone could go from the log after its record had been copied, and before it was copied itself.
+Theory of operation. The future replica (Kafka's term) is a separate log, in `<topic>-<partition>.<id>-future` of the
+target dir. It copies batches unchanged from the current log, as a follower does; the current log is written and read
+as usual meanwhile. A truncation of the current log truncates the future replica first. Neither is compacted: compaction
+could remove a tombstone from the current log after its record was copied, and before the tombstone was.
 
-When the copy has everything, the log goes on with the files of the copy (`Log.use_files_of`) and stays the same
-object. The steps of that, in an order that a crash may interrupt anywhere:
+When the future replica has caught up, the log switches to its files (`Log.use_files_of`) and stays the same object.
+A crash may interrupt the steps anywhere:
 
-    1.  the copy is synced, at least as far as the log is; a note in its folder names the dir that it replaces
-    2.  -future -> no suffix      now both dirs hold the partition, and the note tells which of them counts
-    3.  the target dir is synced, before the old folder goes
+    1.  the future replica is synced, at least as far as the log is; a note in its folder names the dir it replaces
+    2.  -future -> no suffix      now both dirs have the partition, and the note says which one is valid
+    3.  the target dir is synced, before the old folder is removed
     4.  the old folder -> -delete, and its dir is synced
-    5.  the note is removed, and that is synced: from now on it may move again
+    5.  the note is removed, and that is synced: from now on the replica may move again
 
-    COPYING --(2)--> SETTLING --(5)--> OVER;  any --(deleted, called off, a disk failed)--> OVER
+    COPYING --(2)--> SETTLING --(5)--> OVER;  any --(deleted, cancelled, a disk failed)--> OVER
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class State(Enum):
 
 
 class Move:
-    """`log` is the one in use, `future` the copy; both belong to the loop."""
+    """One move. `log` is the current log, `future` the future replica; both are owned by the event loop."""
 
     def __init__(self, log: Log, future: Log, source: LogDir, target: LogDir) -> None:
         self.log = log
@@ -51,7 +51,7 @@ class Move:
         self.state = State.COPYING
         self.old_folder = log.folder
         self.failure: KafkaError | None = None
-        """Why the copy could not be kept in step with the log."""
+        """Error that keeps the future replica from following the log."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -59,18 +59,18 @@ class Move:
 
     @property
     def lag(self) -> int:
-        """Offsets that the copy lacks."""
+        """Offsets that the future replica is behind the log."""
         return self.log.log_end_offset - self.future.log_end_offset
 
     @property
     def may_take_over(self) -> bool:
-        """Has the copy everything, and on the disk what the log has there?"""
+        """True if the future replica has caught up, and is flushed at least as far as the log."""
         if self.log.has_pending or self.future.has_pending:
             return False
         return self.lag == 0 and self.future.recovery_point >= self.log.recovery_point
 
     def align(self, *, in_background: bool = True) -> None:
-        """Use the settings of the log, and go on where it still has records."""
+        """Adopt the config of the log, and start over if the log no longer has the next offset."""
         log, future = self.log, self.future
         if future.config is not log.config:
             future.update_config(log.config)
@@ -78,7 +78,7 @@ class Move:
             self._start_again(in_background=in_background)
 
     def _start_again(self, *, in_background: bool) -> None:
-        """Begin with what is on the log's disk. What is remote stays so, and the copy knows of it."""
+        """Start over at the local log start offset, with the state of the tiered part if there is one."""
         log, start = self.log, self.log.local_start_offset
         if log.remote_part is None:
             self.future.truncate_fully_and_start_at(start, in_background=in_background)
@@ -92,7 +92,7 @@ class Move:
             )
 
     def take(self, batches: memoryview, now_ms: int, walked: Walked | None = None) -> None:
-        """Append what was read from the log at the end of the copy, or those batches of it that are named."""
+        """Append batches read from the log to the future replica; `walked` are their headers, if parsed."""
         log, future = self.log, self.future
         if batches:
             future.append_as_follower(batches, now_ms, walked)
@@ -100,7 +100,7 @@ class Move:
         future.advance_log_start(min(log.log_start_offset, future.high_watermark))
 
     def is_cut(self, log_end: int) -> None:
-        """The log is about to be cut: the copy first, so that it never has what the log has not."""
+        """Truncate the future replica before the log is truncated, so that it never has more than the log."""
         if self.state is State.COPYING:
             try:
                 self.future.truncate_to(log_end)
@@ -108,7 +108,7 @@ class Move:
                 self.failure = error
 
     def agree(self) -> None:
-        """After a start: cut what the log has lost, or never had, as a follower does (KIP-101)."""
+        """Truncate the future replica to the common prefix with the log, after a restart, as followers do (KIP-101)."""
         log, future = self.log, self.future
         known = {epoch for epoch, _ in log.epochs.entries}
         common = next((epoch for epoch, _ in reversed(future.epochs.entries) if epoch in known), None)
@@ -120,7 +120,7 @@ class Move:
         self.align(in_background=False)
 
 
-# -- the note ---------------------------------------------------------------------------------------------
+# -- the note file ----------------------------------------------------------------------------------------
 
 
 def write_note(fs: FileSystem, folder: str, replaced: Uuid) -> None:
@@ -128,13 +128,13 @@ def write_note(fs: FileSystem, folder: str, replaced: Uuid) -> None:
 
 
 def read_note(fs: FileSystem, folder: str) -> str | None:
-    """The id of the dir that a folder was moved from, if that is not over yet."""
+    """Directory id that the folder was moved from, if the move has not finished yet."""
     data = read_if_there(fs, f"{folder}/{names.MOVED_FROM}")
     return None if data is None else data.decode("ascii", "replace").strip()
 
 
 def remove_note(fs: FileSystem, folder: str) -> None:
-    """Nothing if there is none, or no such folder any more."""
+    """Remove the note; does nothing if the note or the folder does not exist."""
     try:
         fs.remove(f"{folder}/{names.MOVED_FROM}")
         fs.sync_folder(folder)

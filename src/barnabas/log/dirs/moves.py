@@ -1,4 +1,4 @@
-"""All replicas of a broker that move between its log dirs. What each step means stands in log/dirs/move.py."""
+"""All moves of replicas between the log dirs of a broker. log/dirs/move.py explains the steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = safe_logger(__name__)
 
 
 class Moves:
-    """Part of a LogManager, which says where each partition lies (`dir_of`) and where a log dir's failure is told."""
+    """The moves of a LogManager, which passes its map of log dirs (`dir_of`) and its handler of disk failures."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class Moves:
         return move is not None and move.state is State.COPYING
 
     def futures_in(self, log_dir: LogDir) -> list[Log]:
-        """The copies that are being made in a dir."""
+        """Future replicas in a dir."""
         return [
             move.future
             for move in self._moves.values()
             if move.target is log_dir and move.state is State.COPYING
         ]
 
-    # -- beginning and giving up --------------------------------------------------------------------
+    # -- starting and cancelling --------------------------------------------------------------------
 
     def begin(self, log: Log, target: LogDir) -> Move:
-        """Make room for a copy of the log in another dir; KafkaError when that dir does not let us."""
+        """Create the future replica in another dir; raise KafkaError if that dir cannot be written."""
         partition = log.topic_partition
         folder = f"{target.folder}/{_future_name(partition)}"
         try:
@@ -83,7 +83,7 @@ class Moves:
         return move
 
     def resume(self, log: Log, future: Log, target: LogDir) -> None:
-        """Go on with a copy that was there at the start."""
+        """Resume a move whose future replica was loaded at startup."""
         move = self._add(log, future, target)
         try:
             move.agree()
@@ -97,12 +97,12 @@ class Moves:
         return move
 
     def drop(self, partition: TopicPartition) -> None:
-        """The partition does not move any more: deleted, called off, or the copy is of no use."""
+        """End a move: the partition was deleted, the move was cancelled, or the future replica is unusable."""
         move = self._moves.pop(partition, None)
         if move is None or move.state is State.OVER:
             return
-        was, move.state = move.state, State.OVER
-        if was is State.SETTLING:
+        previous, move.state = move.state, State.OVER
+        if previous is State.SETTLING:
             self._retire(move.source, move.old_folder, partition)
             move.source.forget(partition)
         else:
@@ -111,7 +111,7 @@ class Moves:
             move.target.forget(partition)
 
     def lost(self, log_dir: LogDir) -> None:
-        """A disk failed: what moves from it or to it stays as it is until the next start."""
+        """Suspend the moves from and to a failed disk until the next start."""
         for move in self:
             if log_dir in (move.source, move.target):
                 del self._moves[move.partition]
@@ -132,10 +132,10 @@ class Moves:
         delay_ms = log.config.file_delete_delay_ms if log is not None else 0
         self._remove_later(retired, self._logs.clock.now_ms() + delay_ms)
 
-    # -- the end, step by step ----------------------------------------------------------------------
+    # -- steps of the switch ------------------------------------------------------------------------
 
     def leave_note(self, move: Move) -> Callable[[], None]:
-        """The rest of step 1, in any thread: the copy counts as soon as it has the partition's name."""
+        """Write the note (end of step 1). Returns the work, to run in any thread."""
         checkpoint = self._logs.checkpoint_job_of(move.target)
 
         def work() -> None:
@@ -146,7 +146,7 @@ class Moves:
         return work
 
     def change(self, move: Move) -> None:
-        """Step 2, on the loop: the log goes on with the files of the copy. KafkaError when nothing has changed."""
+        """Step 2, on the event loop: switch the log to the new files. Raise KafkaError if nothing has changed."""
         log, partition = move.log, move.partition
         folder = f"{move.target.folder}/{partition}"
         if partition in move.target.unwritten_deletions:
@@ -155,7 +155,7 @@ class Moves:
             self._fs.rename(move.future.folder, folder)
         except OSError as error:
             raise self._disk_failed(move.target, error) from error
-        # Should a crash undo the renaming, the old folder counts again: its checkpoints must still speak of it.
+        # A crash may undo the rename and make the old folder valid again, so its checkpoint entries are kept.
         move.source.keep(partition, _noted(log))
         if (cleaned := move.source.cleaned.get(partition)) is not None:
             move.target.cleaned[partition] = cleaned
@@ -168,19 +168,19 @@ class Moves:
         self._fs.sync_folder(move.target.folder)
 
     def retire_source(self, move: Move) -> None:
-        """Step 4, on the loop. KafkaError when the old folder stays: then the note must stay too."""
+        """Step 4, on the event loop. Raise KafkaError if the old folder was not renamed: the note must stay, too."""
         self._retire(move.source, move.old_folder, move.partition)
         if move.source.disk.error is not None:
             raise move.source.disk.error
         move.source.forget(move.partition)
 
     def remove_note(self, move: Move) -> None:
-        """The rest of step 4, and step 5, in any thread."""
+        """End of step 4, and step 5, in any thread."""
         self._fs.sync_folder(move.source.folder)
         remove_note(self._fs, move.log.folder)
 
     def end(self, move: Move) -> None:
-        """On the loop again: everything is done."""
+        """Mark the move as finished, on the event loop."""
         if self._moves.get(move.partition) is move:
             del self._moves[move.partition]
         move.state = State.OVER
@@ -188,7 +188,7 @@ class Moves:
     # -- starting -----------------------------------------------------------------------------------
 
     def settle_two_places(self, held: dict[LogDir, set[str]]) -> None:
-        """Finish, from step 3 on, what a crash has interrupted. `held` are the names in each dir."""
+        """Finish interrupted moves from step 3 on. `held` has the names of the folders in each dir."""
         for target, source in permutations(held, 2):
             for name in held[target] & held[source]:
                 partition = names.partition_of_folder(name)
@@ -203,7 +203,7 @@ class Moves:
 
     def _finish(self, partition: TopicPartition, source: LogDir, target: LogDir) -> None:
         logger.info(
-            "%s had just moved to %s: what is left in %s goes", partition, target.folder, source.folder
+            "%s was moved to %s: removing its old folder in %s", partition, target.folder, source.folder
         )
         self._fs.sync_folder(target.folder)
         self._retire(source, f"{source.folder}/{partition}", partition)
@@ -216,7 +216,8 @@ def _future_name(partition: TopicPartition) -> str:
     name = names.retired_folder_name(partition, names.FUTURE_FOLDER)
     if names.partition_of_future(name) != partition:
         raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {partition} is too long for it to be moved"
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"cannot move {partition}: the name of its -future folder would be too long",
         )
     return name
 

@@ -1,4 +1,4 @@
-"""In which log dir a new partition is put."""
+"""Choice of the log dir for a new partition, and creation of its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from barnabas.log.segments.segment_file import OpenSegments
 
 
 def make_files(fs: FileSystem, folder: str, topic_id: Uuid) -> None:
-    """The slow part of a creation, new names on the disk. Done twice it changes nothing; safe in a thread."""
+    """Create the files of a new log, the slow part of its creation. Idempotent, and safe in a thread."""
     metadata = f"{folder}/{names.PARTITION_METADATA}"
     contents = encode_partition_metadata(topic_id)
     if read_if_there(fs, metadata) != contents:
@@ -48,7 +48,7 @@ def create_log(
     now_ms: int,
     roll_jitter: float = 0.0,
 ) -> Log:
-    """Write the topic's id and an empty first segment. OSError when the disk does not let us."""
+    """Create a log with the topic id and an empty first segment. Raise OSError if the disk fails or is full."""
     make_files(fs, folder, topic_id)
     metadata = f"{folder}/{names.PARTITION_METADATA}"
     segment = Segment.create(fs, folder, 0, open_segments, now_ms)
@@ -76,11 +76,11 @@ def create_log(
     )
 
 
-MAX_PREFERRED = 10_000  # partitions that an operator has asked for and that may never come
+MAX_PREFERRED = 10_000  # requests for partitions that may never be created
 
 
 class Placement:
-    """`dir_of` says which dir holds each partition that is here."""
+    """Chooses log dirs; `dir_of` maps each existing partition to its dir."""
 
     def __init__(self, dirs: list[LogDir], dir_of: Mapping[TopicPartition, LogDir]) -> None:
         self._dirs = dirs
@@ -96,55 +96,57 @@ class Placement:
         return folder in self._cordoned
 
     def dir_named(self, path: str) -> LogDir:
-        """The log dir at an absolute path, to put a partition into; KafkaError if that cannot be."""
-        found = [log_dir for log_dir in self._dirs if os.path.abspath(log_dir.folder) == path]
-        if not found:
+        """Return the log dir at an absolute path, as the target of a partition; raise KafkaError if it cannot be."""
+        matches = [log_dir for log_dir in self._dirs if os.path.abspath(log_dir.folder) == path]
+        if not matches:
             folders = ", ".join(log_dir.folder for log_dir in self._dirs)
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of log.dirs: {folders}")
-        if found[0].disk.error is not None:
-            raise found[0].disk.error
-        if self.is_cordoned(found[0].folder):
+        if matches[0].disk.error is not None:
+            raise matches[0].disk.error
+        if self.is_cordoned(matches[0].folder):
             raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned: take it out of cordoned.log.dirs"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned: remove it from cordoned.log.dirs"
             )
-        return found[0]
+        return matches[0]
 
     def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
-        """Put a partition that is not here yet into this dir when it is created, as Kafka does."""
+        """Use this dir for a partition that will be created later, as Kafka does."""
         while len(self._preferred) >= MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[partition] = log_dir
 
     def prepare(self, partitions: Iterable[TopicPartition]) -> list[LogDir]:
         """Choose dirs for many partitions that will be created soon."""
-        held, chosen = self._partitions_held(), []
+        counts, chosen = self._partition_counts(), []
         for partition in partitions:
-            log_dir = self._prepared[partition] = self._dir_for(partition, held)
-            held[log_dir] += 1
+            log_dir = self._prepared[partition] = self._dir_for(partition, counts)
+            counts[log_dir] += 1
             chosen.append(log_dir)
         return chosen
 
     def choose(self, partition: TopicPartition) -> LogDir:
-        """The dir for a partition that is created now: the one with the fewest partitions, if nothing else was said."""
-        log_dir = self._prepared.pop(partition, None) or self._dir_for(partition, self._partitions_held())
+        """Return the dir for a new partition: prepared, preferred, or else the one with the fewest partitions."""
+        log_dir = self._prepared.pop(partition, None) or self._dir_for(partition, self._partition_counts())
         self._preferred.pop(partition, None)
         return log_dir
 
-    def _partitions_held(self) -> Counter[LogDir]:
-        """How many partitions each dir holds, or will hold soon."""
+    def _partition_counts(self) -> Counter[LogDir]:
+        """Number of partitions in each dir, including those that will be created soon."""
         if len(self._dirs) == 1:
-            return Counter()  # nothing to choose from
+            return Counter()  # no choice
         return Counter((*self._dir_of.values(), *self._prepared.values()))
 
-    def _dir_for(self, partition: TopicPartition, held: Counter[LogDir]) -> LogDir:
-        wanted = self._preferred.get(partition)
-        return wanted if wanted is not None and wanted.disk.error is None else self._emptiest_dir(held)
+    def _dir_for(self, partition: TopicPartition, counts: Counter[LogDir]) -> LogDir:
+        preferred = self._preferred.get(partition)
+        if preferred is not None and preferred.disk.error is None:
+            return preferred
+        return self._emptiest_dir(counts)
 
-    def _emptiest_dir(self, held: Counter[LogDir]) -> LogDir:
+    def _emptiest_dir(self, counts: Counter[LogDir]) -> LogDir:
         online = [log_dir for log_dir in self._dirs if log_dir.disk.error is None]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log dir is online: see the broker's log")
         if len(online) == 1:
             return online[0]
         online = [log_dir for log_dir in online if not self.is_cordoned(log_dir.folder)] or online
-        return min(online, key=lambda log_dir: held[log_dir])
+        return min(online, key=lambda log_dir: counts[log_dir])

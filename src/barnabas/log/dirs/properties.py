@@ -1,4 +1,4 @@
-"""`meta.properties`, the identity of a log dir, and the files that tell how the broker stopped."""
+"""`meta.properties`, the identity of a log dir; the clean shutdown marker, the boot id, and file permissions."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from barnabas.common.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
 from barnabas.log import names
 from barnabas.log.checkpoints import name_value_pairs, read_if_there
 
-# -- What is in a log dir is for the broker's account alone --------------------------------------------
+# -- Log dirs are accessible only to the account of the broker -----------------------------------------
 
 logger = safe_logger(__name__)
 
 _FILES = (".lock", ".kafka_cleanshutdown", "meta.properties", "meta.properties.tmp")
-_BEGINNINGS = (".barnabas-", "__barnabas_metadata")
-_ENDS = ("-checkpoint", "-checkpoint.tmp", names.DELETE_FOLDER, names.STRAY_FOLDER, names.FUTURE_FOLDER)
+_PREFIXES = (".barnabas-", "__barnabas_metadata")
+_SUFFIXES = ("-checkpoint", "-checkpoint.tmp", names.DELETE_FOLDER, names.STRAY_FOLDER, names.FUTURE_FOLDER)
 
 
-def _is_a_brokers(name: str) -> bool:
+def _is_broker_file(name: str) -> bool:
     return (
         name in _FILES
-        or name.startswith(_BEGINNINGS)
-        or name.endswith(_ENDS)
+        or name.startswith(_PREFIXES)
+        or name.endswith(_SUFFIXES)
         or names.partition_of_folder(name) is not None
     )
 
 
 def make_private(fs: FileSystem, log_dirs: Iterable[str]) -> None:
-    """Take the rights on log dirs from other accounts of the machine, if they have any."""
+    """Remove the permissions of other accounts on log dirs."""
     for folder in log_dirs:
         _make_dir_private(fs, folder)
 
@@ -42,12 +42,12 @@ def _make_dir_private(fs: FileSystem, folder: str) -> None:
     try:
         if not fs.is_private(folder):
             for name in fs.list(folder):
-                if _is_a_brokers(name):
+                if _is_broker_file(name):
                     fs.make_private(f"{folder}/{name}", tree=True)
             fs.make_private(folder)
-            logger.info("%s and what is in it can be read by this account alone now", folder)
+            logger.info("removed the permissions of other accounts on %s and its contents", folder)
     except OSError as error:
-        logger.warning("other accounts of this machine may be able to read %s: %s", folder, error)
+        logger.warning("other accounts on this host may be able to read %s: %s", folder, error)
 
 
 META_PROPERTIES = "meta.properties"
@@ -56,11 +56,13 @@ BOOT_ID = ".barnabas-boot-id"
 
 _META_VERSION = "1"
 _CLEAN_SHUTDOWN_VERSION = 0
-_KERNEL_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere every stop counts as a crash
+_KERNEL_BOOT_ID = Path(
+    "/proc/sys/kernel/random/boot_id"
+)  # Linux; elsewhere an unclean stop counts as a crash
 
 
 class MetaPropertiesError(ValueError):
-    """The file is there and cannot be used; the text says why."""
+    """The file is invalid; the text has the reason."""
 
 
 class MetaProperties(NamedTuple):
@@ -83,7 +85,7 @@ class MetaProperties(NamedTuple):
         fields = dict(name_value_pairs(data.decode("utf-8", "replace"), "="))
         if fields.get("version") != _META_VERSION:
             raise MetaPropertiesError(
-                f"version {fields.get('version')} is not supported, only {_META_VERSION}"
+                f"unsupported version {fields.get('version')}; expected {_META_VERSION}"
             )
         try:
             directory_id = uuid_from_text(fields["directory.id"])
@@ -100,17 +102,17 @@ def read_meta(fs: FileSystem, folder: str) -> MetaProperties | None:
 
 
 def read_identity(fs: FileSystem, folder: str) -> MetaProperties | None:
-    """As `read_meta`, with a KafkaError that says what is wrong."""
+    """Like `read_meta`, but raise KafkaError if the file is invalid."""
     try:
         return read_meta(fs, folder)
     except MetaPropertiesError as error:
         raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"{folder}/{META_PROPERTIES} cannot be used: {error}"
+            ErrorCode.KAFKA_STORAGE_ERROR, f"{folder}/{META_PROPERTIES} is invalid: {error}"
         ) from error
 
 
 def claim(fs: FileSystem, folder: str, cluster_id: str, node_id: int) -> MetaProperties:
-    """Write the identity of a broker into a new folder; refuse that of another one."""
+    """Write the identity of a broker into a new log dir; raise KafkaError if it belongs to another one."""
     meta = read_identity(fs, folder)
     if meta is None:
         meta = MetaProperties(cluster_id, node_id, new_uuid())
@@ -129,13 +131,13 @@ def write_meta(fs: FileSystem, folder: str, meta: MetaProperties) -> None:
 
 
 def write_clean_shutdown(fs: FileSystem, folder: str, broker_epoch: int) -> None:
-    """Everything in the folder is complete and synced. The epoch tells the controller who stopped (KIP-966)."""
+    """Mark the log dir as complete and synced. The controller compares the broker epoch (KIP-966)."""
     marker = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
     fs.write_atomic(f"{folder}/{CLEAN_SHUTDOWN}", json.dumps(marker, separators=(",", ":")).encode())
 
 
 def read_clean_shutdown(fs: FileSystem, folder: str) -> int | None:
-    """The broker epoch of the clean stop (-1 if it is not told); None when the stop was not clean."""
+    """Broker epoch of the clean shutdown (-1 if not recorded); None if the shutdown was unclean."""
     data = read_if_there(fs, f"{folder}/{CLEAN_SHUTDOWN}")
     if data is None:
         return None
@@ -146,14 +148,14 @@ def read_clean_shutdown(fs: FileSystem, folder: str) -> int | None:
 
 
 def remove_clean_shutdown(fs: FileSystem, folder: str) -> None:
-    """From now on a stop is unclean until the opposite is written."""
+    """Remove the marker: from now on a shutdown is unclean unless the marker is written again."""
     if fs.exists(f"{folder}/{CLEAN_SHUTDOWN}"):
         fs.remove(f"{folder}/{CLEAN_SHUTDOWN}")
         fs.sync_folder(folder)
 
 
 def kernel_boot_id() -> str | None:
-    """Changes whenever the machine starts, so that a killed process can be told from a lost page cache."""
+    """Id that changes at every boot: distinguishes a killed process from a crash that lost the page cache."""
     try:
         return _KERNEL_BOOT_ID.read_text().strip() or None
     except OSError:

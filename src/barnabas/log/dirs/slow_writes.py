@@ -1,12 +1,12 @@
-"""How a log dir that is slow is written to: timed first, then by a thread.
+"""Writes to a slow log dir: timed first, then in a background thread.
 
-    direct --(the loop was late)--> timed --(SLOW_WRITES of them in CALM_SECONDS)--> pending
-       ^                              |                                                 |
-       +---(CALM_SECONDS without)-----+---------(and nothing is left to be written)-----+
+    direct --(loop was blocked)--> timed --(SLOW_WRITES slow ones in CALM_SECONDS)--> pending
+       ^                             |                                                   |
+       +-(CALM_SECONDS without one)--+-------------(and all appends are written)---------+
 
-*Direct* is the normal case: `Disk.writes` is None, and nothing is measured. When the loop was late, something has held
-it up; for a while each write is timed, which shows whether it was this disk. In *pending*, a thread of the dir writes
-(log/pending.py), in rounds: a step of each log that has something to write.
+*Direct* is the normal case: `Disk.writes` is None, and nothing is measured. After the event loop was blocked, writes
+are timed for a while, to find out whether this disk is the cause. In *pending*, a thread of the dir writes
+(log/pending.py), in rounds: one step of each log with pending appends.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 logger = safe_logger(__name__)
 
 SLOW_WRITES = 3
-"""Once may be chance."""
+"""Slow writes within CALM_SECONDS before the thread is used; a single one may be an outlier."""
 CALM_SECONDS = 10.0
-"""Page caches are written back every five seconds: a dir that is slow only then must not change with it."""
+"""Longer than the five seconds between writebacks of the page cache, so that these cause no flapping."""
 MAX_PENDING_BYTES = 64 << 20
-"""What a slow dir may hold in memory. A client that cannot be served is told so and tries again."""
+"""Limit of pending bytes per log dir; appends beyond it fail with a retriable error."""
 
 
 class Background(Protocol):
-    """Runs a blocking call that releases the GIL elsewhere, then `done(error)` on the event loop."""
+    """Runs a blocking call, which releases the GIL, in a thread, then `done(error)` on the event loop."""
 
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
     def close(self) -> None: ...
 
 
 class TimedWrites:
-    """Direct writes with a stopwatch."""
+    """Direct writes, timed."""
 
     def __init__(self, disk: Disk, monotonic: Callable[[], float]) -> None:
         self._disk = disk
@@ -59,10 +59,10 @@ class TimedWrites:
         producer_id: int,
         now_ms: int,
     ) -> None:
-        began = self._monotonic()
+        started = self._monotonic()
         log.write(batch, last_offset, max_timestamp, now_ms)
         now = self._monotonic()
-        if now - began >= self._disk.slow_seconds:
+        if now - started >= self._disk.slow_seconds:
             self.last_trouble = now
             self._slow.append(now)
             if len(self._slow) == SLOW_WRITES and now - self._slow[0] < CALM_SECONDS:
@@ -73,19 +73,19 @@ class TimedWrites:
         return self._monotonic() - self.last_trouble >= CALM_SECONDS
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Nothing to close: direct writes have no thread."""
 
 
 class PendingWrites:
-    """A thread writes, one step of each log after the other."""
+    """Writes in a thread, in rounds of one step per log."""
 
     def __init__(self, disk: Disk, monotonic: Callable[[], float], thread: Background) -> None:
         self._disk = disk
         self._monotonic = monotonic
         self._thread = thread
         self._waiting: dict[PendingAppends, None] = {}
-        self._under_way: list[WriteStep] = []
-        self._running = threading.Lock()  # held by the thread while it takes a step
+        self._in_progress: list[WriteStep] = []
+        self._running = threading.Lock()  # held by the thread during a step
         self.last_trouble = monotonic()
         self.bytes = 0
 
@@ -108,40 +108,38 @@ class PendingWrites:
         self._begin()
 
     def _begin(self) -> None:
-        """One round: a step of each log that waits."""
-        if self._under_way or not self._waiting:
+        """Start a round: one step of each log with pending appends."""
+        if self._in_progress or not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
         for pending in waiting:
             if pending.log.is_abandoned:
                 self._drop(pending)
-        steps = self._under_way = [pending.begin_step() for pending in waiting if pending.is_waiting]
+        steps = self._in_progress = [pending.begin_step() for pending in waiting if pending.is_waiting]
         if steps:
             self._thread.run(lambda: self._run(steps), lambda error: self._end(steps))
 
     def _run(self, steps: list[WriteStep]) -> None:
-        """In the thread."""
+        """Run a round, in the thread."""
         for step in steps:
             with self._running:
                 if step.is_over:
                     continue
-                began = self._monotonic()
+                started = self._monotonic()
                 step.run()
                 now = self._monotonic()
-            if now - began >= self._disk.slow_seconds:
+            if now - started >= self._disk.slow_seconds:
                 self.last_trouble = now
 
     def _end(self, steps: list[WriteStep]) -> None:
-        """The round stays under way until all its steps have ended: what callbacks append waits for the next one."""
+        """End a round, on the event loop. Appends of callbacks wait for the next round."""
         failures = []
         for step in steps:
             try:
                 self._end_step(step)
-            except (
-                Exception
-            ) as failure:  # of a callback; the other logs must hear of their steps all the same
+            except Exception as failure:  # raised by a callback; the steps of other logs must still end
                 failures.append(failure)
-        self._under_way = []
+        self._in_progress = []
         if self._disk.error is not None:
             for pending in list(self._waiting):
                 self._drop(pending)
@@ -166,7 +164,7 @@ class PendingWrites:
                 self._waiting[pending] = None
 
     def drop(self, pending: PendingAppends) -> None:
-        """Wait for what is being written of a log, and undo the rest."""
+        """Wait for the current write of a log, and undo its other pending appends."""
         step = pending.step
         if step is not None:
             with self._running:
@@ -183,9 +181,9 @@ class PendingWrites:
 
     @property
     def is_over(self) -> bool:
-        """Has the disk been fast for long, and is everything written?"""
+        """True if the disk was fast for CALM_SECONDS and nothing is pending."""
         calm = self._monotonic() - self.last_trouble >= CALM_SECONDS
-        return calm and not self._under_way and not self._waiting
+        return calm and not self._in_progress and not self._waiting
 
     def close(self) -> None:
         self._thread.close()
