@@ -26,6 +26,8 @@ ONLY_IMPORTED_BY = {
         "pyspark_barnabas_postgres",
     ),
     "psycopg": ("barnabas.connect.sources.postgres",),
+    "http.client": ("barnabas.common.http_client",),
+    "urllib.request": ("barnabas.common.http_client",),
     "difflib": ("barnabas.common.suggestions",),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
@@ -169,6 +171,8 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+            names = (f"{node.module}.{alias.name}" for alias in node.names)  # from urllib import request
+            yield from ((node.lineno, name) for name in names if name in ONLY_IMPORTED_BY)
 
 
 def calls_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -114,7 +114,9 @@ PLANTED = [
         ("barnabas.log.log", "zstandard"), ("barnabas.services.registry.server", "gzip"),
         ("barnabas.services.registry.server", "jinja2"),
         ("barnabas.services.registry.server", "zlib"), ("barnabas.config.document", "difflib"),
+        ("barnabas.security.jwt.jwks", "urllib.request"), ("barnabas.client.schemas.client", "http.client"),
     )),
+    ("barnabas.security.jwt.jwks", "from urllib import parse, request\n"),
     *((module, "pickle.loads(b'')\n") for module in ("barnabas.services.console.scanning.model", "pyspark_barnabas")),
 ]  # fmt: skip
 

@@ -13,8 +13,6 @@ import secrets
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.client.status import Part, State, Status
+from barnabas.common.http_client import HttpError, fetch
 from barnabas.connect.declaration import Restart
 from barnabas.connect.life import ConnectorState
 from barnabas.spark.errors import PipelineError
@@ -34,6 +33,7 @@ MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 START_SECONDS = 120.0
 REST_SECONDS = 30.0
 STOP_SECONDS = 30.0
+MAX_BYTES = 64 << 20  # of an answer: the traces of all failed tasks
 LIBS = "KAFKA_LIBS"
 _STATES: Mapping[str, State] = {
     "RUNNING": "running",
@@ -163,7 +163,7 @@ class Worker:
             try:
                 self._ask("GET", "/connectors")
                 return
-            except (urllib.error.URLError, OSError):
+            except OSError:
                 if time.monotonic() > deadline:
                     raise PipelineError(
                         f"Kafka Connect did not start within {START_SECONDS:.0f} s."
@@ -180,8 +180,8 @@ class Worker:
         """Made, or changed if it is there; the runtime says what is wrong with it."""
         try:
             self._ask("PUT", f"/connectors/{name}/config", dict(config))
-        except urllib.error.HTTPError as error:
-            said = json.loads(error.read() or b"{}").get("message", error.reason)
+        except HttpError as error:
+            said = json.loads(error.body or b"{}").get("message", error)
             raise PipelineError(f"Kafka Connect refuses the connector {name}.", str(said)) from None
 
     def look(self, now: float) -> list[Status]:
@@ -208,12 +208,17 @@ class Worker:
         )
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
+        data = b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": self._authorization}
-        request = urllib.request.Request(self._url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=REST_SECONDS) as answer:
-            text = answer.read()
-        return json.loads(text) if text else None
+        response = fetch(
+            self._url + path,
+            method=method,
+            body=data,
+            headers=headers,
+            timeout=REST_SECONDS,
+            max_bytes=MAX_BYTES,
+        ).raise_for_status()
+        return json.loads(response.body) if response.body else None
 
 
 def read_configs(files: Sequence[Path]) -> dict[str, dict[str, str]]:

@@ -17,7 +17,7 @@ from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security import tokens
 from barnabas.client.security.settings import TokenEndpoint
 from barnabas.client.security.tokens import fetch_token
-from barnabas.common.http_client import MAX_ANSWER
+from barnabas.common.http_client import MAX_BYTES
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.endpoints import problem_with
 from tests.certificates import Authority
@@ -140,14 +140,14 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     with Server(drip) as server:
         started = time.monotonic()
-        with pytest.raises(CannotConnectError, match=r"no whole answer in 0\.5 s"):
+        with pytest.raises(CannotConnectError, match=r"no complete response in 0\.5 s"):
             fetch_token(server.endpoint())
         assert time.monotonic() - started < 60
         gone.set()
 
 
 def test_a_huge_answer_is_not_read() -> None:
-    body = b'{"access_token": "' + b"x" * MAX_ANSWER + b'"}'
+    body = b'{"access_token": "' + b"x" * MAX_BYTES + b'"}'
     with (
         Server(lambda request: send(request, 200, body)) as server,
         pytest.raises(CannotConnectError, match="larger than"),

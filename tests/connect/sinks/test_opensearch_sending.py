@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from barnabas.common.http_client import HttpSession
 from barnabas.connect.ends import Context
-from barnabas.connect.http_client import Address, Server
+from barnabas.connect.http_address import Address
 from barnabas.connect.sinks.opensearch.bulk import BulkError, Document, bodies, understand
 from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
 from barnabas.connect.sinks.opensearch.sending import Patience, Sender
@@ -40,13 +41,13 @@ def search() -> Iterator[BulkServer]:
 
 
 @pytest.fixture
-def server(search: BulkServer) -> Iterator[Server]:
-    connected = Server(Address(search.url, timeout=5))
+def server(search: BulkServer) -> Iterator[HttpSession]:
+    connected = Address(search.url, timeout=5).session()
     yield connected
     connected.close()
 
 
-def sender(server: Server, most_bytes: int = 100_000, seconds: float = 30) -> Sender:
+def sender(server: HttpSession, most_bytes: int = 100_000, seconds: float = 30) -> Sender:
     return Sender(server, most_bytes, Patience(seconds, sleep=lambda _: None))
 
 
@@ -57,7 +58,7 @@ def document(row: int, name: str = "", version: int | None = None, **fields: obj
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_request_that_fails_is_sent_again_and_leaves_each_document_once(
-    search: BulkServer, server: Server, fault: object
+    search: BulkServer, server: HttpSession, fault: object
 ) -> None:
     search.faults = [fault, fault]  # type: ignore[list-item]
     assert sender(server).send([document(row) for row in range(20)]) == []
@@ -73,19 +74,19 @@ def test_a_server_over_tls_is_trusted_by_its_authority_and_by_no_other(tmp_path:
     context.load_cert_chain(tmp_path / "search.pem")
     with running_bulk_server(context) as search:
         sink = OpenSearchSink(url=search.url, index="orders", ca=str(ca))
-        with closing(Server(sink.address())) as trusting:
+        with closing(sink.address().session()) as trusting:
             assert sender(trusting).send([document(row) for row in range(5)]) == []
         assert len(search.bodies("orders")) == 5
         stranger = OpenSearchSink(url=search.url, index="orders")
         with (
-            closing(Server(stranger.address())) as wary,
+            closing(stranger.address().session()) as wary,
             pytest.raises(BulkError, match="CERTIFICATE_VERIFY_FAILED"),
         ):
             sender(wary, seconds=0).send([document(9)])
 
 
 def test_only_documents_that_the_server_was_too_busy_for_are_sent_again(
-    search: BulkServer, server: Server
+    search: BulkServer, server: HttpSession
 ) -> None:
     search.busy_items = [{"d1", "d3"}, {"d3"}]
     sending = sender(server)
@@ -93,7 +94,7 @@ def test_only_documents_that_the_server_was_too_busy_for_are_sent_again(
     assert (sending.written, sending.known, len(search.requests)) == (5, 0, 3)
 
 
-def test_the_newest_version_stays_whatever_is_sent_again(search: BulkServer, server: Server) -> None:
+def test_the_newest_version_stays_whatever_is_sent_again(search: BulkServer, server: HttpSession) -> None:
     changes = [document(row, name=f"k{row % 7}", version=row) for row in range(100)]
     chance = random.Random(1)
     for _ in range(10):
@@ -104,7 +105,7 @@ def test_the_newest_version_stays_whatever_is_sent_again(search: BulkServer, ser
     assert search.bodies("orders") == {f"k{row % 7}": {"row": row} for row in range(93, 100)}
 
 
-def test_refused_documents_come_back_with_the_servers_reason(search: BulkServer, server: Server) -> None:
+def test_refused_documents_come_back_with_the_servers_reason(search: BulkServer, server: HttpSession) -> None:
     nameless = Document(2, "orders", "", 2, b"{}")
     refused = sender(server).send(
         [document(0), document(1, amount="much"), nameless, document(3, name="x" * 600)]
@@ -118,7 +119,7 @@ def test_refused_documents_come_back_with_the_servers_reason(search: BulkServer,
 
 
 def test_bodies_are_bounded_and_what_is_too_large_alone_is_refused(
-    search: BulkServer, server: Server
+    search: BulkServer, server: HttpSession
 ) -> None:
     search.largest = 3_000
     documents = [document(row, text="x" * 500) for row in range(20)] + [document(20, text="x" * 5_000)]
@@ -128,14 +129,16 @@ def test_bodies_are_bounded_and_what_is_too_large_alone_is_refused(
     assert max(len(body) for _, body in bodies(documents[:20], 2_000)) <= 2_000
 
 
-def test_a_server_that_takes_nothing_for_long_stops_the_connector(search: BulkServer, server: Server) -> None:
+def test_a_server_that_takes_nothing_for_long_stops_the_connector(
+    search: BulkServer, server: HttpSession
+) -> None:
     search.faults = [busy] * 1000
     with pytest.raises(BulkError, match=r"no document for 0 seconds \(status 429\).*not written twice"):
         sender(server, seconds=0).send([document(1)])
 
 
 def test_a_server_that_refuses_the_user_says_which_rights_are_needed(
-    search: BulkServer, server: Server
+    search: BulkServer, server: HttpSession
 ) -> None:
     search.faults = [lambda handler, _: handler.answer(401, {}) is None]  # type: ignore[func-returns-value]
     with pytest.raises(BulkError, match=r"check `user`.*rights.*write.*create_index"):
@@ -155,20 +158,20 @@ def test_an_answer_that_is_none_is_an_error_and_not_a_success(text: bytes) -> No
 
 
 class TestGuard:
-    def guard(self, server: Server, now: TopicIdentity) -> Guard:
+    def guard(self, server: HttpSession, now: TopicIdentity) -> Guard:
         patience = Patience(10, sleep=lambda _: None)
         return Guard("shop", server, lambda topics: dict.fromkeys(topics, now), patience)
 
-    def test_a_topic_that_is_the_same_goes_on(self, server: Server) -> None:
+    def test_a_topic_that_is_the_same_goes_on(self, server: HttpSession) -> None:
         for _ in range(2):
             self.guard(server, TopicIdentity("a", 3)).check({"orders", "lines"})
 
-    def test_a_topic_with_more_partitions_stops(self, server: Server) -> None:
+    def test_a_topic_with_more_partitions_stops(self, server: HttpSession) -> None:
         self.guard(server, TopicIdentity("a", 3)).check({"orders"})
         with pytest.raises(BulkError, match=r"orders has 4 partitions, and had 3.*new index"):
             self.guard(server, TopicIdentity("a", 4)).check({"orders"})
 
-    def test_a_topic_that_was_made_again_stops(self, server: Server) -> None:
+    def test_a_topic_that_was_made_again_stops(self, server: HttpSession) -> None:
         self.guard(server, TopicIdentity("a", 3)).check({"orders"})
         with pytest.raises(BulkError, match="deleted and made again"):
             self.guard(server, TopicIdentity("b", 3)).check({"orders"})

@@ -7,7 +7,6 @@ import logging
 import signal
 import threading
 import time
-import urllib.error
 from collections.abc import Mapping
 
 from barnabas.cli.options import command_security
@@ -71,6 +70,6 @@ def _looked(worker: Worker) -> list[Status]:
     """Nothing while the runtime rebalances, which it answers with 409."""
     try:
         return worker.look(time.monotonic())
-    except (urllib.error.URLError, OSError) as error:
+    except OSError as error:
         logger.warning("Kafka Connect does not answer: %s", error)
         return []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import http.client
 import json
 import threading
 import urllib.parse
@@ -23,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from barnabas.client.errors import ClientError
+from barnabas.common.http_client import HttpSession
 
 MAGIC = 0
 PREFIX = 5  # bytes before the payload: the magic byte and the id
@@ -123,18 +123,17 @@ class SchemaClient:
             raise ValueError(f"{url!r} is not a valid schema registry URL: write http://HOST:PORT")
         self.url = url.rstrip("/")
         self._parts = parts
-        self._timeout = timeout
-        self._headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+        headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
         user, password = user or _plain(parts.username), password or _plain(parts.password)
         if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+            headers["Authorization"] = f"Bearer {token}"
         elif user:
-            self._headers["Authorization"] = (
-                f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-            )
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
         self._cache: dict[int, Schema] = {}
-        self._lock = threading.Lock()  # of the connection
-        self._connection: http.client.HTTPConnection | None = None
+        self._lock = threading.Lock()  # of the session
+        self._session = HttpSession(
+            self.url, timeout=timeout, max_bytes=MAX_ANSWER, headers=headers, may_repeat=True
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +145,7 @@ class SchemaClient:
 
     def close(self) -> None:
         with self._lock:
-            self._drop()
+            self._session.close()
 
     def schema(self, schema_id: int) -> Schema:
         found = self._cache.get(schema_id)
@@ -187,10 +186,11 @@ class SchemaClient:
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """JSON of the response; RegistryError for an error status or a failed connection."""
-        data = None if body is None else json.dumps(body).encode()
+        data = b"" if body is None else json.dumps(body).encode()
         try:
-            status, text = self._exchange(method, self._parts.path.rstrip("/") + path, data)
-        except (OSError, http.client.HTTPException) as error:
+            with self._lock:
+                status, _, text = self._session.request(method, path, data)
+        except OSError as error:
             reason = str(error) or type(error).__name__
             raise RegistryError(f"the schema registry at {self._place} did not answer: {reason}") from error
         try:
@@ -204,37 +204,6 @@ class SchemaClient:
     @property
     def _place(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
-
-    def _exchange(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        with self._lock:
-            kept = self._connection is not None
-            try:
-                return self._ask(method, path, data)
-            except (OSError, http.client.HTTPException):
-                self._drop()
-                if not kept:  # it may have been closed while idle; every request here may be repeated
-                    raise
-            try:
-                return self._ask(method, path, data)
-            except (OSError, http.client.HTTPException):
-                self._drop()
-                raise
-
-    def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        if self._connection is None:
-            kind = (
-                http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            )
-            host = self._parts.hostname or ""
-            self._connection = kind(host, self._parts.port, timeout=self._timeout)
-        self._connection.request(method, path, data, self._headers)
-        response = self._connection.getresponse()
-        return response.status, whole_body(response)
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
 
 
 class AsyncSchemaClient:
@@ -256,17 +225,6 @@ class AsyncSchemaClient:
 
     async def close(self) -> None:
         await asyncio.to_thread(self.client.close)
-
-
-def whole_body(response: http.client.HTTPResponse) -> bytes:
-    """Read the body; HTTPException if it is too large or truncated."""
-    length = response.length
-    body = response.read(MAX_ANSWER + 1)
-    if len(body) > MAX_ANSWER:
-        raise http.client.HTTPException(f"its answer is larger than {MAX_ANSWER} bytes")
-    if length is not None and len(body) < length:
-        raise http.client.IncompleteRead(body, length - len(body))
-    return body
 
 
 def quoted(subject: str) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import http.client
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import msgspec
 
 from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security.settings import TokenEndpoint, TokenProvider
-from barnabas.common.http_client import post
+from barnabas.common.http_client import HttpError, HttpResponse, fetch
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.endpoints import problem_with
 
@@ -60,12 +57,12 @@ def fetch_token(endpoint: TokenEndpoint) -> _Answer:
     if endpoint.url.startswith("file:"):
         return _Answer(_read(endpoint.url))
     try:
-        return msgspec.json.decode(post(_request(endpoint), ENDPOINT_TIMEOUT), type=_Answer)
-    except urllib.error.HTTPError as error:
-        _refuse(endpoint, error.code)
-        raise CannotConnectError(endpoint.url, f"the token endpoint answers {error.code}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise CannotConnectError(endpoint.url, f"no token: {getattr(error, 'reason', error)}") from None
+        return msgspec.json.decode(_post(endpoint).raise_for_status().body, type=_Answer)
+    except HttpError as error:
+        _refuse(endpoint, error.status)
+        raise CannotConnectError(endpoint.url, f"the token endpoint answers {error.status}") from None
+    except OSError as error:
+        raise CannotConnectError(endpoint.url, f"no token: {error}") from None
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise AuthenticationError(f"{endpoint.url} answers without an access_token") from None
 
@@ -82,20 +79,27 @@ def _refuse(endpoint: TokenEndpoint, status: int) -> None:
         )
 
 
-def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
+def _post(endpoint: TokenEndpoint) -> HttpResponse:
     """RFC 6749, 4.4: the client's name as HTTP basic authentication, as Kafka's Java client sends it."""
     form = {"grant_type": "client_credentials"}
     if endpoint.scope:
         form["scope"] = endpoint.scope
     secret = endpoint.client_secret.text if endpoint.client_secret else ""
     name = base64.b64encode(f"{endpoint.client_id}:{secret}".encode()).decode()
-    headers = {"Authorization": f"Basic {name}", "Accept": "application/json"}
-    return urllib.request.Request(endpoint.url, urllib.parse.urlencode(form).encode(), headers, method="POST")
+    headers = {
+        "Authorization": f"Basic {name}",
+        "Accept": "application/json",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    body = urllib.parse.urlencode(form).encode()
+    return fetch(
+        endpoint.url, method="POST", body=body, headers=headers, timeout=ENDPOINT_TIMEOUT, use_proxy=True
+    )
 
 
 def _read(url: str) -> str:
     """Read a token file that another program refreshes, such as a Kubernetes service account token."""
-    path = Path(urllib.request.url2pathname(urllib.parse.urlparse(url).path))
+    path = Path(urllib.parse.unquote(urllib.parse.urlparse(url).path))
     try:
         return path.read_text().strip()
     except OSError as error:

@@ -7,11 +7,8 @@ go on anyway. It comes last, so that everybody else has heard by then.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -20,7 +17,7 @@ from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.errors import KafkaError
-from barnabas.common.http_client import post
+from barnabas.common.http_client import HttpError, fetch
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.settings import AlarmTargets
@@ -64,7 +61,7 @@ class Targets:
         try:
             patience = Deadline(0.0 if once else self._webhook_seconds)
             _post(url, msgspec.json.encode({"alarms": list(events)}), patience)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             logger.error(
                 "the webhook did not take %d alarms; they are sent again later: %s", len(events), error
             )
@@ -113,20 +110,21 @@ def _post(url: str, body: bytes, deadline: Deadline) -> None:
 
     Redirects are not followed: they could lead to a server that only this machine can reach.
     """
-    backoff = Backoff()
+    headers, backoff = {"Content-Type": "application/json"}, Backoff()
     while True:
         try:
-            request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
-            post(request, WEBHOOK_TIMEOUT)
+            fetch(
+                url, method="POST", body=body, headers=headers, timeout=WEBHOOK_TIMEOUT, use_proxy=True
+            ).raise_for_status()
             return
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             if deadline.passed or _is_refusal(error):
                 raise
         time.sleep(min(backoff.next_delay(), deadline.remaining))
 
 
 def _is_refusal(error: Exception) -> bool:
-    return isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in TRY_LATER
+    return isinstance(error, HttpError) and error.status < 500 and error.status not in TRY_LATER
 
 
 def _to_log(events: Sequence[AlarmEvent]) -> None:

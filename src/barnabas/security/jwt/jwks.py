@@ -7,14 +7,12 @@ fetched last counts for as long as the provider cannot be reached. All of it blo
 
 from __future__ import annotations
 
-import http.client
 import threading
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from barnabas.common.http_client import post
+from barnabas.common.http_client import fetch
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authn.credentials import SecuritySettingError
@@ -92,7 +90,7 @@ class KeySource:
         """Fetch; what was known is kept when that fails."""
         try:
             self._keys = parse_keys(self._fetch())
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             self._next_try = self._now() + self._backoff.next_delay()
             log.warning("The keys of %s cannot be read: %s", self._where, error)
         else:
@@ -105,14 +103,18 @@ def key_source(
 ) -> KeySource:
     """SecuritySettingError when keys cannot come from there; a file is read at once."""
     if url.startswith(_FILE):
-        path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
+        path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
         _check_file(path)
         return KeySource(path.read_bytes, url, refresh_seconds, backoff, monotonic)
     problem = problem_with(url)
     if problem is not None:
         raise SecuritySettingError(URL, problem)
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})
-    return KeySource(lambda: post(request, FETCH_SECONDS), url, refresh_seconds, backoff, monotonic)
+    return KeySource(lambda: _fetch(url), url, refresh_seconds, backoff, monotonic)
+
+
+def _fetch(url: str) -> bytes:
+    headers = {"Accept": "application/json"}
+    return fetch(url, headers=headers, timeout=FETCH_SECONDS, use_proxy=True).raise_for_status().body
 
 
 def _check_file(path: Path) -> None:

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from barnabas.connect.http_client import ConnectionLostError, Reply, Server
+from barnabas.common.http_client import HttpResponse, HttpSession
+from barnabas.connect.http_address import retry_after
 from barnabas.connect.sinks.opensearch.bulk import CONFLICT, DENIED, BulkError
 from barnabas.connect.sinks.opensearch.sending import Patience
 
@@ -34,11 +35,11 @@ class Guard:
     def __init__(
         self,
         connector: str,
-        server: Server,
+        session: HttpSession,
         look: Callable[[list[str]], Mapping[str, TopicIdentity]],
         patience: Patience,
     ) -> None:
-        self._connector, self._server, self._look, self._patience = connector, server, look, patience
+        self._connector, self._session, self._look, self._patience = connector, session, look, patience
         self._checked: set[str] = set()
 
     def check(self, topics: set[str]) -> None:
@@ -68,18 +69,18 @@ class Guard:
             return now
         if made.status != CONFLICT:
             raise BulkError(f"what topic {topic} is cannot be kept in index {INDEX}: {made.body[:300]!r}")
-        found = self._ask("GET", f"/{INDEX}/_doc/{path}", None)
+        found = self._ask("GET", f"/{INDEX}/_doc/{path}")
         try:
             return msgspec.json.decode(found.body, type=_Stored).source
         except msgspec.DecodeError as error:
             raise BulkError(f"the note of {topic} in index {INDEX} is none of ours: {error}") from None
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> Reply:
+    def _ask(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
         while True:
             try:
-                reply = self._server.ask(method, path, body)
-            except ConnectionLostError as error:
-                self._patience.wait(str(error))
+                reply = self._session.request(method, path, body, {"Content-Type": "application/json"})
+            except OSError as error:
+                self._patience.wait(str(error) or type(error).__name__)
                 continue
             if reply.status in DENIED:
                 raise BulkError(
@@ -88,4 +89,4 @@ class Guard:
                 )
             if reply.status < 500 and reply.status != 429:
                 return reply
-            self._patience.wait(f"status {reply.status}", reply.retry_after)
+            self._patience.wait(f"status {reply.status}", retry_after(reply))

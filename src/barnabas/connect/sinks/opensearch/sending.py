@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from barnabas.common.http_client import HttpResponse, HttpSession
 from barnabas.common.retry import Backoff
-from barnabas.connect.http_client import ConnectionLostError, Reply, Server
+from barnabas.connect.http_address import retry_after
 from barnabas.connect.sinks.opensearch.bulk import (
     DENIED,
     RETRIABLE,
@@ -54,8 +55,8 @@ class Patience:
 
 
 class Sender:
-    def __init__(self, server: Server, most_bytes: int, patience: Patience) -> None:
-        self._server, self._most, self._patience = server, most_bytes, patience
+    def __init__(self, session: HttpSession, most_bytes: int, patience: Patience) -> None:
+        self._session, self._most, self._patience = session, most_bytes, patience
         self.written = self.known = 0
 
     def send(self, documents: Iterable[Document]) -> list[Refused]:
@@ -86,20 +87,20 @@ class Sender:
             if len(answer.again) < len(group):
                 self._patience.progress()
             if answer.again:
-                self._patience.wait("it is busy", reply.retry_after)
+                self._patience.wait("it is busy", retry_after(reply))
                 body = b"".join(document.lines() for document in answer.again)
             group = answer.again
         return refused
 
-    def _ask(self, body: bytes) -> Reply | None:
+    def _ask(self, body: bytes) -> HttpResponse | None:
         """None: to be asked again."""
         try:
-            reply = self._server.ask("POST", "/_bulk", body)
-        except ConnectionLostError as error:
-            self._patience.wait(str(error))
+            reply = self._session.request("POST", "/_bulk", body, {"Content-Type": "application/x-ndjson"})
+        except OSError as error:
+            self._patience.wait(str(error) or type(error).__name__)
             return None
         if reply.status in RETRIABLE:
-            self._patience.wait(f"status {reply.status}", reply.retry_after)
+            self._patience.wait(f"status {reply.status}", retry_after(reply))
             return None
         if reply.status in DENIED:
             raise BulkError(

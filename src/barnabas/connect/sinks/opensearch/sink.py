@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from barnabas.common.durations import seconds_of
 from barnabas.connect.ends import DELETED, ERROR, ROUTE, ConnectorEndpoint, Context, fields_of
-from barnabas.connect.http_client import Address, Server
+from barnabas.connect.http_address import Address
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sinks.opensearch.bulk import Document
 from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from barnabas.connect.http_client import Address
-
 
 # -- A micro-batch as one job of Spark: tasks send documents and hand back the rows that the server refuses
 
+PORT = 9200
+"""Where the URL names none."""
 INDEX, NAME, BODY = "_document_index", "_document_id", "_document"
 
 
@@ -96,15 +96,15 @@ class SendTask:
     patience: float
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        server = Server(self.address)
-        sender = Sender(server, self.most_bytes, Patience(self.patience))
-        guard = Guard(self.connector, server, self._look, Patience(self.patience))
+        session = self.address.session()
+        sender = Sender(session, self.most_bytes, Patience(self.patience))
+        guard = Guard(self.connector, session, self._look, Patience(self.patience))
         try:
             for batch in batches:
                 guard.check(set(batch.column("_topic").unique().to_pylist()))
                 yield _refused(batch, sender)
         finally:
-            server.close()
+            session.close()
 
     def _look(self, topics: list[str]) -> Mapping[str, TopicIdentity]:
         from barnabas.spark.broker_link import link_to
@@ -162,9 +162,9 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
         return OpenSearchWriter(self, context, columns)
 
     def address(self) -> Address:
-        from barnabas.connect.http_client import Address
-
-        return Address(self.url, self.user, self.password, self.api_key, self.ca, port=9200)
+        parts = urlsplit(self.url)
+        url = self.url if parts.port else parts._replace(netloc=f"{parts.netloc}:{PORT}").geturl()
+        return Address(url, self.user, self.password, self.api_key, self.ca)
 
     def patience_seconds(self) -> float:
         return seconds_of(self.patience)

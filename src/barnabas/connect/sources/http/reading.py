@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
+from barnabas.common.http_client import HttpResponse
 from barnabas.connect.ends import ORDER
-from barnabas.connect.http_client import Address, ConnectionLostError, Reply, Server
+from barnabas.connect.http_address import Address
 from barnabas.connect.incoming import Incoming
 from barnabas.connect.sources.http.pages import Cursor, Layout, Page, page_of
 from barnabas.spark.errors import PipelineError
@@ -36,7 +37,7 @@ class PageFeeder:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._session = session
-        self._server = Server(address)
+        self._http = address.session()
         self._query = urlsplit(address.url).query
         self._parameter = parameter
         self._start = start
@@ -63,7 +64,7 @@ class PageFeeder:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         return frame.withColumn("row", F.from_json("line", self._schema, options)).select("row.*", ORDER)
 
-    def _ask(self, cursor: Cursor) -> Reply:
+    def _ask(self, cursor: Cursor) -> HttpResponse:
         asked = {} if cursor is None else {self._parameter: cursor}
         query = "&".join(filter(None, (self._query, urlencode(asked))))
         why = ""
@@ -75,14 +76,14 @@ class PageFeeder:
                 if pause is not None:
                     self._sleep(pause)
         finally:
-            self._server.close()  # the rows are written before the next question comes
+            self._http.close()  # the rows are written before the next question comes
         raise PipelineError(f"The endpoint gives no answer ({why}); it is asked again.")
 
-    def _once(self, query: str) -> tuple[Reply | None, str]:
+    def _once(self, query: str) -> tuple[HttpResponse | None, str]:
         try:
-            reply = self._server.ask("GET", query)
-        except ConnectionLostError as error:
-            return None, str(error)
+            reply = self._http.request("GET", query)
+        except OSError as error:
+            return None, str(error) or type(error).__name__
         if reply.status in BUSY:
             return None, f"status {reply.status}"
         if reply.status in (401, 403):

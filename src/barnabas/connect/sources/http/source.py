@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from barnabas.connect.http_client import Address
+    from barnabas.connect.http_address import Address
 
 
 class HttpSource(ConnectorEndpoint, frozen=True):
@@ -64,7 +64,7 @@ class HttpSource(ConnectorEndpoint, frozen=True):
         return feeder.incoming.stream(feeder.stored).withColumn(ERROR, wrong)
 
     def _address(self) -> Address:
-        from barnabas.connect.http_client import Address
+        from barnabas.connect.http_address import Address
 
         others = tuple({"Accept": "application/json", **self.headers}.items())
         return Address(

@@ -14,18 +14,16 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import http.client
 import secrets
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from barnabas.common.http_client import post
+from barnabas.common.http_client import NO_HEADERS, fetch
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.endpoints import problem_with
@@ -198,15 +196,12 @@ class OidcLogin:
             "client_id": self.settings.client_id,
             "code_verifier": verifier,
         }
-        request = urllib.request.Request(
-            self._discovered().token_endpoint,
-            urllib.parse.urlencode(form).encode(),
-            {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"},
-        )
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
         secret = self.settings.client_secret
         if secret is not None:
-            request.add_header("Authorization", f"Basic {_basic(self.settings.client_id, secret.text)}")
-        return _asked(request, _Answer)
+            headers["Authorization"] = f"Basic {_basic(self.settings.client_id, secret.text)}"
+        body = urllib.parse.urlencode(form).encode()
+        return _ask(self._discovered().token_endpoint, _Answer, "POST", body, headers)
 
     def _discovered(self) -> _Provider:
         """Discovery document of the provider; cached for an hour, longer while the provider is unreachable."""
@@ -215,7 +210,7 @@ class OidcLogin:
         issuer = self.settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
-            provider = _asked(urllib.request.Request(url, headers={"Accept": "application/json"}), _Provider)
+            provider = _ask(url, _Provider)
             _check(provider, issuer)
         except OidcError:
             if self._provider is None:
@@ -249,10 +244,16 @@ def _key_source(url: str) -> KeySource:
         raise OidcError(str(error)) from None
 
 
-def _asked(request: urllib.request.Request, kind: type[T]) -> T:
+def _ask(
+    url: str, kind: type[T], method: str = "GET", body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+) -> T:
+    headers = {"Accept": "application/json", **headers}
     try:
-        return msgspec.json.decode(post(request, ASK_SECONDS), type=kind)
-    except (OSError, http.client.HTTPException) as error:
+        response = fetch(
+            url, method=method, body=body, headers=headers, timeout=ASK_SECONDS, use_proxy=True
+        ).raise_for_status()
+        return msgspec.json.decode(response.body, type=kind)
+    except OSError as error:
         log.warning("The identity provider cannot be asked: %s", error)
         raise OidcError(
             "the identity provider cannot be asked, or refuses; the console's log says more"

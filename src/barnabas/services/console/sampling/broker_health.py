@@ -14,6 +14,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import Broker
 from barnabas.common.errors import KafkaError
+from barnabas.common.http_client import fetch
 
 LISTEN = "barnabas.metrics.listen"
 TLS = "barnabas.metrics.tls.listener"
@@ -94,26 +95,12 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _read_page(place: Address) -> BrokerHealth | None:
+    url = f"http://{place}/metrics"
     try:
-        async with asyncio.timeout(TIMEOUT):
-            page = await _get(place)
-    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        page = await asyncio.to_thread(fetch, url, timeout=TIMEOUT, max_bytes=MAX_PAGE)
+    except OSError:
         return None
-    return parse_health(page) if page.startswith(b"HTTP/1.1 200") else None
-
-
-async def _get(place: Address) -> bytes:
-    reader, writer = await asyncio.open_connection(*place)
-    try:
-        request = f"GET /metrics HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
-        writer.write(request.encode())
-        parts, size = [], 0
-        while size < MAX_PAGE and (part := await reader.read(65536)):
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)
-    finally:
-        writer.close()
+    return parse_health(page.body) if page.status == 200 else None
 
 
 def parse_health(page: bytes) -> BrokerHealth:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import ssl
 
-from barnabas.client.schemas.client import whole_body
+from barnabas.client.schemas.client import MAX_ANSWER
+from barnabas.common.http_client import fetch
 from barnabas.services.registry import errors
 from barnabas.services.registry.api.media import ACCEPT_UNKNOWN
 from barnabas.services.registry.leadership import Identity
@@ -28,22 +28,16 @@ class Forwarder:
         passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
         passed_on[FORWARDED] = "true"
         try:
-            return await asyncio.to_thread(self._exchange, leader, method, target, passed_on, body)
-        except (OSError, http.client.HTTPException) as error:
+            response = await asyncio.to_thread(
+                fetch,
+                leader.url + target,
+                method=method,
+                body=body,
+                headers=passed_on,
+                timeout=TIMEOUT,
+                max_bytes=MAX_ANSWER,
+                tls=self._tls,
+            )
+        except OSError as error:
             raise errors.forwarding_failed(leader.url, str(error) or type(error).__name__) from error
-
-    def _exchange(
-        self, leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, bytes]:
-        connection = self._connection(leader)
-        try:
-            connection.request(method, target, body or None, headers)
-            response = connection.getresponse()
-            return response.status, whole_body(response)
-        finally:
-            connection.close()
-
-    def _connection(self, leader: Identity) -> http.client.HTTPConnection:
-        if leader.scheme != "https":
-            return http.client.HTTPConnection(leader.host, leader.port, timeout=TIMEOUT)
-        return http.client.HTTPSConnection(leader.host, leader.port, timeout=TIMEOUT, context=self._tls)
+        return response.status, response.body
