@@ -1,1 +1,1 @@
-"""Group membership and offsets: state machines over `__consumer_offsets`, without a socket or a task."""
+"""Group coordinator: membership and committed offsets as state machines over `__consumer_offsets`, without I/O."""

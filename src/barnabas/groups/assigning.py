@@ -1,14 +1,13 @@
-"""Targets of large groups: computed a turn at a time, and written in parts.
+"""Target assignments of large groups: computed in slices, written in parts.
 
-A heartbeat that finds a small group without a target for its epoch computes one at once, and its member gets it. If the
-group is large, a computation begins, and heartbeats go on with the target that there is, as they do between two
-assignments that keep their distance. What is computed is the target of the group as it was when that began, and it
-becomes the target of that epoch even if the group has a newer one by then: so members that come and go without end
-cannot keep the others from getting on. The next heartbeat sees that there is no target for the newest epoch.
+A heartbeat that finds a small group without a target for its epoch computes one immediately, and its member receives
+it. For a large group a computation starts, and heartbeats keep the current target meanwhile. The computation uses the
+group as it was at the start and yields the target of that epoch, even if the epoch has been bumped since: members that
+join and leave continuously cannot starve the others. The next heartbeat notices that the newest epoch has no target.
 
-Target records come before the one that tells their epoch, a few at a time. If the rest is never written, there is no
-target for the group's epoch, and its coordinator computes one. Until then a partition may be in the targets of
-two members, or of none; nobody gets one that another member still has, whatever a target says.
+Target records precede the record of their epoch, a few at a time. If the remaining ones are never written, the group's
+epoch has no target, and its coordinator computes one. Until then a partition may be in the targets of two members, or
+of none; reconciliation never assigns a partition that another member still owns, whatever a target says.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ A = TypeVar("A", bound=Sized)
 
 
 class Targets(NamedTuple, Generic[G, A]):
-    """What a type of group knows about its targets. `compute` takes a group, and nothing of it later on."""
+    """Target operations of a group type. `compute` must not access the group after it has started."""
 
     group_class: type[G]
     compute: Callable[[G], Steps[dict[str, A]]]
@@ -59,7 +58,7 @@ class Assigning(Generic[G, A]):
         return group_id in self._jobs
 
     def start(self, group_id: str) -> None:
-        """Begin in a later turn, when what the present step writes is part of the group."""
+        """Start in a later turn, when the records of the current step are part of the group."""
         if group_id not in self._jobs:
             self._jobs[group_id] = None
             self._context.soon(lambda step: self._begin(group_id, step))
@@ -91,9 +90,9 @@ class Assigning(Generic[G, A]):
             step.undo = lambda: self._give_up(group_id)
 
     def _take_steps(self, job: _Job, step: CoordinatorResult) -> bool:
-        """For one turn, which ends with the first part that is to be written; True when there is nothing left."""
+        """Run for one slice, which ends at the first part to write; True if nothing is left."""
         turn = Turn(LIMIT, self._context.clock.monotonic)
-        # Sets with thousands of entries are few objects: the collector would wait for more of them, and then look at
+        # Sets with thousands of entries are few objects: the collector would defer them, and then traverse
         # millions of entries at once.
         gc.collect(0)
         for part in job.parts:
@@ -105,17 +104,17 @@ class Assigning(Generic[G, A]):
         return True
 
     def _give_up(self, group_id: str) -> None:
-        """The next heartbeat begins again."""
+        """Drop the job; the next heartbeat starts again."""
         self._jobs.pop(group_id, None)
 
     def _parts(self, group: G, epoch: int) -> Generator[list[CoordinatorRecord] | None, None, None]:
-        """None after each step of the computation; then records, which are appended before the next step."""
+        """Yield None after each step of the computation, then records, which are appended before the next step."""
         instances = {member_id: member.instance_id for member_id, member in group.members.items()}
         targets = yield from self._targets.compute(group)
         part: list[CoordinatorRecord] = []
         size = looked_at = 0
         for member_id in list(targets):
-            target = targets.pop(member_id)  # to free them at once would take long
+            target = targets.pop(member_id)  # freeing all of them at once would take long
             holder = group.static_members.get(instances[member_id] or "", member_id)
             if holder in group.members and group.targets.get(holder) != target:
                 record = self._targets.target_record(group.group_id, holder, target)

@@ -1,4 +1,4 @@
-"""The group coordinator: finds the shard of a group, runs a step on it, and gives the answers when they are safe."""
+"""The group coordinator: finds the shard of a group, runs a step on it, and responds once the records are durable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Act = Callable[[GroupShard, CoordinatorResult], None]
 
 
 class GroupCoordinator:
-    """Groups of this broker. `partitions` tells how many partitions `__consumer_offsets` has, 0 if there is none."""
+    """Groups of this broker. `partitions` counts those of `__consumer_offsets`, 0 if it does not exist."""
 
     def __init__(
         self,
@@ -83,7 +83,9 @@ class GroupCoordinator:
     def shard_index(self, group_id: str) -> int:
         partitions = self._partitions()
         if not partitions:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "nobody coordinates groups yet: ask FindCoordinator")
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR, "`__consumer_offsets` does not exist yet; send FindCoordinator"
+            )
         return partition_for(group_id, partitions)
 
     # -- requests of members: answered when the records that they cause are safe ----------------------
@@ -120,7 +122,7 @@ class GroupCoordinator:
         respond: Callable[[tuple[InternalTopic, ...], StreamsGroupHeartbeatResponse], None],
         version: int = 0,
     ) -> None:
-        """`respond` is also told which internal topics are missing."""
+        """`respond` also receives the missing internal topics."""
 
         def beat(shard: GroupShard, step: CoordinatorResult) -> None:
             outcome = shard.streams.heartbeat(request, client, step, version)
@@ -131,7 +133,7 @@ class GroupCoordinator:
     # -- steps --------------------------------------------------------------------------------------
 
     def perform(self, group_id: str, act: Act) -> None:
-        """Run a step that answers by itself; KafkaError if it is refused, and nothing has changed."""
+        """Run a step that sends its own responses; raises KafkaError if it is refused and nothing has changed."""
         active, step = self.runtime.active(self.shard_index(group_id)), CoordinatorResult()
         act(active.shard, step)
         if step.records:
@@ -139,7 +141,7 @@ class GroupCoordinator:
         self._finish(active, step)
 
     def _perform_own(self, index: int, act: Act) -> None:
-        """A step that nobody has asked for. If it cannot be run now, the next coordinator will run it."""
+        """Run a step without a request. If it cannot run now, the next coordinator runs it."""
         try:
             active, step = self.runtime.active(index), CoordinatorResult()
             act(active.shard, step)
@@ -148,7 +150,7 @@ class GroupCoordinator:
         self._finish(active, step)
 
     def _finish(self, active: ActiveShard[GroupShard], step: CoordinatorResult) -> None:
-        """Append the records, and give the answers when they are safe."""
+        """Append the records, and respond once they are durable."""
         try:
             self.runtime.append(active, step.records)
         except KafkaError as error:
@@ -166,7 +168,7 @@ class GroupCoordinator:
         *,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Run a step that only writes; `done` gets the outcome when it is safe."""
+        """Run a step that only writes; `done` gets the outcome once it is durable."""
         translate = group_error if producer is None else commit_error
 
         def finished(outcome: KafkaError | None) -> None:
@@ -182,7 +184,7 @@ class GroupCoordinator:
         *,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """The same for who wants to hear why it failed, in words."""
+        """Like `perform_simple`, with the error message."""
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
@@ -203,7 +205,7 @@ class GroupCoordinator:
         act: Callable[[GroupShard], list[CoordinatorRecord]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Commit offsets, together with others that are committed in this turn of the loop."""
+        """Commit offsets, batched with other commits of this turn of the loop."""
 
         def finished(outcome: KafkaError | None) -> None:
             done(ErrorCode.NONE if outcome is None else commit_error(outcome.code))
@@ -218,7 +220,7 @@ class GroupCoordinator:
     def read(
         self, group_id: str, look: Callable[[GroupShard], T], done: Callable[[T | KafkaError], None]
     ) -> None:
-        """Look at a group; `done` is called when what was seen is safe."""
+        """Read a group; `done` is called once the state that was read is durable."""
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
@@ -227,7 +229,7 @@ class GroupCoordinator:
         self.runtime.read(index, look, done)
 
     def all_groups(self) -> list[Group]:
-        """Every group of this broker; KafkaError while some are still being loaded."""
+        """Every group of this broker; raises KafkaError while some are being loaded."""
         if self.runtime.is_loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [group for _, shard in self.runtime.shards() for group in shard.groups.values()]
@@ -241,14 +243,14 @@ class GroupCoordinator:
         marker: EndTransactionMarker,
         done: Callable[[KafkaError | None], None],
     ) -> None:
-        """A transaction with commits in partition `index` is over: write its marker there."""
+        """Write the marker of a finished transaction to partition `index`."""
         self.runtime.complete_transaction(index, producer, marker, done)
 
-    # -- what nobody asks for -----------------------------------------------------------------------
+    # -- without a request ----------------------------------------------------------------------------
 
     def topics_changed(self, changed: Iterable[str], deleted: Iterable[str]) -> None:
-        """Topics were created or deleted, or have other partitions or racks. No hashing, no record here: a
-        group finds out what that means for it with its next heartbeat."""
+        """Topics were created or deleted, or their partitions or racks changed. Nothing is hashed or written here: a
+        group evaluates the change with its next heartbeat."""
         gone = set(deleted)
         self.topics.changed(gone)
         for _, shard in self.runtime.shards():
@@ -261,7 +263,7 @@ class GroupCoordinator:
         self._for_each_group(lambda group_id, shard, step: shard.expire_offsets(group_id, step))
 
     def _for_each_group(self, act: Callable[[str, GroupShard, CoordinatorResult], None]) -> None:
-        """One batch for each group, so that none grows beyond what the log takes."""
+        """One batch per group, so that none exceeds the batch limit of the log."""
         for index, shard in self.runtime.shards():
             for group_id in list(shard.groups):
                 self.ledger.changed(shard.groups, group_id)

@@ -1,4 +1,4 @@
-"""What every group is to those who do not care about its type: the shard, administrators, committed offsets."""
+"""The interface of all group types: for the shard, administration and committed offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.groups.ledger import Weight
 from barnabas.groups.offsets import Committed
 
 UNKNOWN_MEMBER = ""
-"""The member id of who has none yet."""
+"""Member id of a member that has none yet."""
 
 
 class GroupType(Enum):
@@ -27,12 +27,12 @@ class GroupType(Enum):
 
 
 def sees_all(topic: str) -> bool:
-    """Where no client is kept from describing a topic."""
+    """Without an authorizer every client may describe every topic."""
     return True
 
 
 class Client(NamedTuple):
-    """Who is asking, as far as the coordinator cares."""
+    """The client that sent a request."""
 
     client_id: str
     host: str
@@ -40,7 +40,7 @@ class Client(NamedTuple):
 
 
 class DeadlineType(Enum):
-    """What a group waits for until a deadline. Every type of group uses the same words."""
+    """Events that a group waits for. All group types share these."""
 
     INITIAL_DELAY = "more members of a new group"
     JOIN = "members to join"
@@ -61,7 +61,7 @@ FIRST_COMMIT_WITH_EPOCHS = 9
 
 
 class Committer(NamedTuple):
-    """Who wants to commit offsets. `epoch` is a generation, or the epoch of a member."""
+    """The sender of an offset commit. `epoch` is a generation or a member epoch."""
 
     member_id: str
     instance_id: str | None
@@ -71,15 +71,15 @@ class Committer(NamedTuple):
 
     @property
     def is_outside(self) -> bool:
-        """It does not claim to be a member."""
+        """True if the sender does not claim to be a member."""
         return self.epoch < 0 and self.member_id == UNKNOWN_MEMBER and self.instance_id is None
 
     def needs_no_member(self, members: Sized) -> bool:
-        """Is it nobody's business who commits? In a group without members, and in a transaction of somebody outside."""
+        """True if any client may commit: the group has no members, or a transaction commits from outside the group."""
         return (self.epoch < 0 and not members) or (self.in_transaction and self.is_outside)
 
     def check_version(self, protocol: str) -> None:
-        """A member of a newer protocol has an epoch, which older requests do not carry."""
+        """Raise if the request is too old to carry the member epoch of a newer protocol."""
         if not self.in_transaction and self.version < FIRST_COMMIT_WITH_EPOCHS:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
@@ -89,14 +89,14 @@ class Committer(NamedTuple):
 
 
 PartitionCheck = Callable[[TopicPartition, Uuid], None]
-"""Raises a KafkaError when an offset of this partition must not be committed."""
+"""Raises a KafkaError if an offset of this partition must not be committed."""
 
 Age = Callable[[Committed], int]
-"""From when on the retention of an offset counts."""
+"""Start of an offset's retention."""
 
 
 def any_partition(place: TopicPartition, topic_id: Uuid) -> None:
-    """A sender that passed the check of the group may commit every partition."""
+    """Allow all partitions: the check of the group is sufficient."""
 
 
 def commit_time(committed: Committed) -> int:
@@ -104,13 +104,13 @@ def commit_time(committed: Committed) -> int:
 
 
 class Group(ABC):
-    """The facts of a group. What it does when asked stands in the kind of group (`kind.GroupKind`)."""
+    """State of a group. Its behaviour is in the manager of its type (`GroupManager`)."""
 
     group_type: ClassVar[GroupType]
 
     group_id: str
     protocol_type: str | None
-    """`consumer` for consumers of either protocol; None when nobody has ever joined."""
+    """`consumer` for consumers of either protocol; None if no member has ever joined."""
 
     @property
     @abstractmethod
@@ -120,41 +120,41 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """There are no members; an administrator may delete it."""
+        """True without members; an administrator may then delete the group."""
 
     @abstractmethod
     def consumes(self, topic: str) -> bool:
-        """Is a member subscribed to this topic? Its offsets are neither expired nor deleted then."""
+        """True if a member subscribes to the topic; its offsets neither expire nor may be deleted."""
 
     @abstractmethod
     def retained_since(self) -> Age | None:
-        """From when on the retention of an offset counts; None: not as long as the group is as it is."""
+        """Start of the retention of an offset; None while offsets do not expire."""
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """What takes every record of the group (not of its offsets) out of the log."""
+        """Tombstones for every record of the group, offsets excluded."""
 
     @abstractmethod
     def weight(self) -> Weight:
-        """How many members it has, and how much memory they take."""
+        """Number of members and their memory."""
 
     @property
     def expires(self) -> bool:
-        """Is it dropped when it has neither members nor offsets? Share groups keep their state elsewhere."""
+        """True if the group is dropped without members and offsets. Share groups keep their state elsewhere."""
         return True
 
     @property
     def is_awaited(self) -> bool:
-        """A member without an id is about to join: the group must not be dropped meanwhile."""
+        """True while a member without an id is expected to join: the group must be kept."""
         return False
 
     @abstractmethod
     def check_offset_deletion(self) -> None:
-        """Raises when nobody can tell which offsets are in use."""
+        """Raise if it is unknown which offsets are in use."""
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May a member with this epoch read offsets? Only the newer protocols care."""
+        """Raise if a member with this epoch may not read offsets. Only the newer protocols check."""
 
     def check_deletion(self) -> None:
         if not self.is_empty:

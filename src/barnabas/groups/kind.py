@@ -1,4 +1,4 @@
-"""How a type of group takes part in a shard: the requests it answers, the records it replays, its deadlines."""
+"""Interface of a group type in a shard: requests, replay and deadlines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from barnabas.protocol.schema import Message
 
 Act = Callable[[CoordinatorResult], None]
 Replay = Callable[[Any, Any], None]
-"""Takes over a record: its key, and its value or None for a tombstone."""
+"""Replays a record: its key, and its value or None for a tombstone."""
 
 
 @dataclass(slots=True)
 class ShardContext:
-    """What the types of groups in one shard share.
+    """Context that all group types of one shard share.
 
-    `soon` runs a step of our own in a later turn of the loop; `groups` are those of every type.
+    `soon` runs a step in a later turn of the loop; `groups` has the groups of every type.
     """
 
     settings: GroupSettings
@@ -41,14 +41,14 @@ class ShardContext:
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(init=False)
     is_live: bool = False
-    """The log has been replayed: what is replayed from now on was decided here."""
+    """True once the log has been replayed: later replays are of records that this coordinator wrote."""
 
     def __post_init__(self) -> None:
         self.offsets = OffsetStore(self.ledger)
 
 
 def check_size(kind: str, group: ModernGroup[Any, Any], member_id: str, largest: int) -> None:
-    """Is there room in the group for a member?"""
+    """Raise if the group has no room for another member."""
     if len(group.members) >= largest and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -57,7 +57,7 @@ def check_size(kind: str, group: ModernGroup[Any, Any], member_id: str, largest:
 
 
 def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], member_id: str) -> None:
-    """Is there room on this broker for a member, and for its group if that is new?"""
+    """Raise if this broker has no room for another member, or for its group if that is new."""
     ledger, is_known = context.ledger, member_id in group.members
     ledger.check_group(is_known or group.group_id in context.groups)
     ledger.check_member(is_known)
@@ -69,8 +69,8 @@ G = TypeVar("G", bound=Group)
 
 
 class GroupManager(ABC, Generic[G]):
-    """One type of group in one shard. Requests add records and answers to a step, and change nothing else
-    but deadlines; `replays` change the groups."""
+    """One group type in one shard. Requests add records and replies to a result and change only
+    deadlines; `replays` change the groups."""
 
     group_type: ClassVar[GroupType]
     group_class: type[G]
@@ -78,36 +78,36 @@ class GroupManager(ABC, Generic[G]):
     def __init__(self, context: ShardContext) -> None:
         self.context = context
 
-    # -- what each type has to say ------------------------------------------------------------------
+    # -- defined by each type -----------------------------------------------------------------------
 
     @abstractmethod
     def replays(self) -> Mapping[type[Message], Replay]:
-        """What to do with the records of this type, by the class of their key."""
+        """Replay functions by the class of the record key."""
 
     @abstractmethod
     def deadline_reached(self, group: G, deadline: Deadline, step: CoordinatorResult) -> None: ...
 
     @abstractmethod
     def loaded(self, group: G) -> None:
-        """The log has been replayed: members have until their deadlines to show up."""
+        """The log has been replayed: start the deadlines of the members."""
 
     @abstractmethod
     def unloaded(self, group: G) -> None:
-        """Another broker coordinates from now on; what waits here is answered."""
+        """Another broker is the coordinator now: answer parked requests."""
 
     @abstractmethod
     def check_commit(self, group: G, committer: Committer) -> PartitionCheck:
-        """May this sender commit offsets of the group, and of which partitions?"""
+        """Raise if the sender may not commit offsets of the group; the result checks single partitions."""
 
     def topics_changed(self, group: G, changed: Set[str], deleted: Set[str]) -> None:
-        """These topics were created, deleted, or have other partitions or racks."""
+        """Topics were created or deleted, or their partitions or racks changed."""
         if isinstance(group, ModernGroup) and not changed.isdisjoint(group.subscribed_topics()):
             group.topics_may_have_changed = True
 
-    # -- what all of them do ------------------------------------------------------------------------
+    # -- common to all types ------------------------------------------------------------------------
 
     def find(self, group_id: str) -> G:
-        """The group; GROUP_ID_NOT_FOUND when there is none, or one of another type."""
+        """Return the group; raise GROUP_ID_NOT_FOUND if it does not exist or has another type."""
         group = self.context.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -118,7 +118,7 @@ class GroupManager(ABC, Generic[G]):
         return group
 
     def for_replay(self, group_id: str, *, create: bool) -> G | None:
-        """The group that a record is about. A group that only holds offsets becomes one of this type."""
+        """The group of a record. A group with offsets only is converted to this type."""
         group = self.context.groups.get(group_id)
         if isinstance(group, self.group_class):
             return group
@@ -132,7 +132,7 @@ class GroupManager(ABC, Generic[G]):
     def new_group(self, group_id: str) -> G: ...
 
     def forget(self, group_id: str) -> None:
-        """A tombstone took the group away; its offsets stay, in a group of those who never joined."""
+        """A tombstone removed the group; its offsets stay in a group without members."""
         if isinstance(self.context.groups.get(group_id), self.group_class):
             del self.context.groups[group_id]
 
@@ -147,7 +147,7 @@ class GroupManager(ABC, Generic[G]):
         self.context.deadlines.set(Deadline(DeadlineType.REVOCATION, group_id, member_id), rebalance_ms)
 
     def expect_nothing(self, group_id: str, member_id: str) -> None:
-        """The member is gone, and with it all that it was waited for."""
+        """Cancel all deadlines of a removed member."""
         for type_ in (
             DeadlineType.HEARTBEAT,
             DeadlineType.REVOCATION,

@@ -1,9 +1,9 @@
-"""How much all groups of a broker hold in memory, and how much they may.
+"""Memory budget of all groups of a broker.
 
-Anybody may invent groups, members, and things that members say of themselves, so these have bounds for all together:
-groups and members by their number (`barnabas.groups.max`, `barnabas.groups.max.members`), what they have said and
-committed by its bytes (`barnabas.groups.max.bytes`). Groups are weighed where their members change, and not before
-a new member asks for room: a heartbeat costs nothing here.
+Any client can create groups, members and member metadata, so their totals are bounded: groups and members by count
+(`barnabas.groups.max`, `barnabas.groups.max.members`), metadata and committed offsets by bytes
+(`barnabas.groups.max.bytes`). The usage is updated where members change, so a heartbeat
+costs nothing here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 
-MEMBER_BYTES = 1000  # what a member takes in memory that has said nothing
-NAME_BYTES = 100  # a topic in a subscription, without its letters: a text and its place in a set
+MEMBER_BYTES = 1000  # memory of a member without metadata
+NAME_BYTES = 100  # a topic in a subscription, without its characters: a string and its slot in a set
 PROTOCOL_BYTES = 1000  # a protocol of a member; Java consumers have two
 OFFSET_BYTES = 350  # an offset without metadata
 UNBOUNDED = 2**63 - 1
 
 
 class Weight(NamedTuple):
-    """Members include those who were given an id and have not come back with it (KIP-394)."""
+    """Members include pending ones, which have an id and have not joined with it (KIP-394)."""
 
     members: int
     size: int
@@ -40,26 +40,26 @@ class Bounds(NamedTuple):
     members: int = UNBOUNDED
     size: int = UNBOUNDED
     topics: int = UNBOUNDED
-    """That one member may subscribe to by name."""
+    """Topics that one member may subscribe to by name."""
     metadata: int = UNBOUNDED
-    """Bytes that one member of a classic group may say, under all its protocols."""
+    """Metadata bytes of one classic member, over all its protocols."""
 
 
 class MemoryBudget:
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
         self.offset_bytes = 0
-        """Moved by the offset stores."""
+        """Updated by the offset stores."""
         self.refused: Counter[str] = Counter()
         self.most_topics = 0
-        """That a member has subscribed to so far."""
+        """Largest subscription of a member so far."""
         self.most_metadata = 0
         self._members = self._member_bytes = 0
         self._weights: dict[str, Weight] = {}
         self._changed: dict[str, Mapping[str, Weighed]] = {}
 
     def changed(self, groups: Mapping[str, Weighed], *group_ids: str) -> None:
-        """These groups have other members, or what they say has changed; `groups` knows them if they still exist."""
+        """Members of these groups or their metadata have changed; `groups` has those that still exist."""
         for group_id in group_ids:
             self._changed[group_id] = groups
 
@@ -98,7 +98,7 @@ class MemoryBudget:
             raise self._full("groups", f"as many groups as barnabas.groups.max allows ({self.bounds.groups})")
 
     def check_member(self, is_known: bool) -> None:
-        """May a member join? One that is in already always may."""
+        """Raise if another member exceeds the limit; existing members may always rejoin."""
         if not is_known and self.members >= self.bounds.members:
             most = self.bounds.members
             raise self._full(
@@ -106,7 +106,7 @@ class MemoryBudget:
             )
 
     def check_bytes(self, wanted: int) -> None:
-        """May members say so much more?"""
+        """Raise if `size` more bytes of member metadata exceed the budget."""
         if self.member_bytes + wanted > self.bounds.size:
             most = self.bounds.size
             raise self._full(
@@ -114,7 +114,7 @@ class MemoryBudget:
             )
 
     def check_metadata(self, protocols: int, size: int) -> None:
-        """Raise if one member says too much: what all members say is read, stored and sent to the leader."""
+        """Raise if one member's metadata is too large: all of it is parsed, stored and sent to the leader."""
         most = self.bounds.metadata
         if size > most or protocols * PROTOCOL_BYTES > most:
             self.refused["metadata"] += 1
@@ -126,7 +126,7 @@ class MemoryBudget:
         self.most_metadata = max(self.most_metadata, size)
 
     def check_topics(self, names: int) -> None:
-        """May one member subscribe to so many topics? They are read, sorted and written in one turn of the loop."""
+        """Raise if one member subscribes to too many topics: they are parsed and written in one turn of the loop."""
         if names > self.bounds.topics:
             self.refused["topics"] += 1
             raise KafkaError(
@@ -147,7 +147,7 @@ class MemoryBudget:
         self.refused[what] += 1
         return KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"this broker has {text}: delete groups that nobody uses, or raise the setting",
+            f"this broker has {text}: delete unused groups, or raise the setting",
         )
 
 

@@ -32,7 +32,7 @@ BY_MODERN_TYPE = {
 
 
 class GroupCounts:
-    """How many groups there are of each type in each state, by the names of Kafka's tools."""
+    """Number of groups by type and state, with the names of Kafka's tools."""
 
     def __init__(self, clock: Clock, coordinator: GroupCoordinator) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class GroupCounts:
         return sum(count for (counted, _), count in counts.items() if counted is group_type)
 
     def offsets(self) -> int:
-        """Committed ones, of every group."""
+        """Committed offsets of all groups."""
         stores = (shard.offsets for shard in self._shards())
         return sum(len(store.of_group(group)) for store in stores for group in store.groups())
 
@@ -60,7 +60,7 @@ class GroupCounts:
         return self._states
 
     def _shards(self) -> Iterator[GroupShard]:
-        """Those that are still being loaded count when they are."""
+        """Groups that are being loaded are not counted yet."""
         return (shard for _, shard in self._coordinator.runtime.shards())
 
 

@@ -1,16 +1,16 @@
-"""What groups of the newer protocols have in common (consumer, share and streams groups; KIP-848, 932, 1071).
+"""Common base of the newer group protocols (consumer, share and streams groups; KIP-848, 932, 1071).
 
-Theory of operation. Members do nothing but send heartbeats; the coordinator decides. Three epochs tell how far a
-change has come:
+Theory of operation. Members only send heartbeats; the coordinator decides. Three epochs track the progress of a
+change:
 
-- the *group epoch* rises when something makes the present assignment wrong: a member came, went or changed its
+- the *group epoch* rises when something invalidates the current assignment: a member joined, left or changed its
   subscription, or the subscribed topics changed (their hash differs from the one in the group's record);
 - the *assignment epoch* is the group epoch that the target assignment was computed for;
-- the *member epoch* of each member is the assignment epoch that it has caught up with. It moves there by itself, one
-  heartbeat at a time, and nobody waits for anybody who does not hold what it needs.
+- the *member epoch* of each member is the assignment epoch that it has caught up with. It advances with the member's
+  heartbeats; a member waits only for members that own partitions of its target.
 
-Everything here comes out of records, and changes in replays only. What a restart may forget (deadlines, whether
-the topics must be looked at again) stands beside it and is rebuilt.
+All state here comes from records and changes in replay only. State that a restart may lose (deadlines, whether
+the topics must be compared again) is kept separately and rebuilt.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from barnabas.groups.ledger import MEMBER_BYTES, Weight
 from barnabas.groups.topics import NO_NAMES, Names, Subscriptions
 
 JOINING = 0
-"""The epoch that a member sends to join."""
+"""Epoch that a member sends to join."""
 
 LEAVING = -1
 
 LEAVING_FOR_A_WHILE = -2
-"""The epoch of a static member that will be back."""
+"""Epoch of a static member that leaves temporarily."""
 
 FIRST_EPOCH = 1
-"""Of a group that nothing is written of, as in Kafka 4.3: there is something to assign from the start."""
+"""Epoch of a group without records, as in Kafka 4.3: the first assignment is due immediately."""
 
 NO_ASSIGNMENT_YET = 0
-"""The time of the target assignment of a group that has none, or that was a classic group."""
+"""Assignment time of a group without a target, or of a former classic group."""
 
 MANY_PARTITIONS = 1000
 
 Assignment = Mapping[Uuid, Set[int]]
-"""Partitions by topic id. Values of this type are never changed."""
+"""Partitions by topic id. Values are immutable."""
 
 
 def partitions_of(indexes: Iterable[int]) -> frozenset[int]:
-    """A set of partitions. Most have one, and a group may have a million of them: those are made once."""
+    """A set of partitions. Most have one element, and a group may have a million of them: those are shared."""
     made = frozenset(indexes)
     return _alone(*made) if len(made) == 1 else made
 
@@ -69,7 +69,7 @@ class GroupState(Enum):
 
 
 class ModernMember(Protocol):
-    """What the base needs to know of a member; each type of group has an immutable class of its own."""
+    """The member attributes that the base uses; each group type has its immutable class."""
 
     @property
     def member_id(self) -> str: ...
@@ -87,7 +87,7 @@ class ModernMember(Protocol):
     def subscribed_topic_names(self) -> Names: ...
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Has it all that it shall have, and nothing else?"""
+        """True if it owns exactly its target."""
         ...
 
 
@@ -109,7 +109,7 @@ class ModernGroup(Group, Generic[M, A]):
         self.targets: dict[str, A] = {}
         self.subscriptions = Subscriptions()
         self.topics_may_have_changed = True
-        """The next heartbeat compares the hash of the topics; true for a group that was just loaded."""
+        """The next heartbeat compares the hash of the topics; True after loading."""
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class ModernGroup(Group, Generic[M, A]):
         return not self.members
 
     def subscribed_topics(self) -> Set[str]:
-        """The names of all topics that the assignment depends on."""
+        """Names of all topics that the assignment depends on."""
         return self.subscriptions.topics
 
     def consumes(self, topic: str) -> bool:
@@ -142,7 +142,7 @@ class ModernGroup(Group, Generic[M, A]):
         return commit_time
 
     def check_offset_deletion(self) -> None:
-        """Which topics are subscribed is always known here."""
+        """Always allowed: the subscribed topics are known."""
 
     def member(self, member_id: str) -> M:
         found = self.members.get(member_id)
@@ -189,8 +189,8 @@ class ModernGroup(Group, Generic[M, A]):
 def check_member_epoch(
     kind: str, member: ModernMember, received: int, *, may_repeat: bool, tells_previous: bool = False
 ) -> None:
-    """Fence a member that has lost track. `may_repeat`: it may have missed our last answer and ask again.
-    `tells_previous`: the text names the previous epoch, too, as Kafka's does for share groups."""
+    """Fence a member with another epoch. `may_repeat`: the request may repeat one whose response was lost.
+    `tells_previous`: the message includes the previous epoch, as Kafka's does for share groups."""
     if received in (JOINING, member.member_epoch):
         return
     previous = ""
@@ -210,6 +210,6 @@ def check_member_epoch(
 
 
 def may_assign(group: ModernGroup[M, A], interval_ms: int, now_ms: int) -> bool:
-    """Is the last assignment long enough ago? Members that come together are then assigned together."""
-    # By the clock of who was the coordinator then; ours may be behind, or have been set back since.
+    """True if the last assignment is old enough: members that join together are then assigned together."""
+    # The time is from the previous coordinator's clock; ours may be behind it, or may have been set back.
     return group.assigned_at_ms == NO_ASSIGNMENT_YET or not 0 <= now_ms - group.assigned_at_ms < interval_ms

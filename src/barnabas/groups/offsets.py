@@ -1,4 +1,4 @@
-"""The offsets that groups have committed, and those that a transaction may still take back."""
+"""Committed offsets of groups, and pending ones of open transactions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Committed(NamedTuple):
     log_offset: int = -1
 
     def at(self, log_offset: int) -> Committed:
-        """With the offset of its record. Every commit comes through here, and `_replace` takes four times as long."""
+        """A copy with the offset of its record. Every commit calls this; `_replace` takes four times as long."""
         offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id, _ = self
         return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id, log_offset)
 
@@ -55,7 +55,7 @@ class OffsetStore:
         return iter(list(self._by_group))
 
     def snapshot(self) -> tuple[dict[str, Offsets], dict[int, dict[str, Offsets]]]:
-        """Everything, as plain values: equal for equal stores."""
+        """The whole content as plain values, for comparison."""
         pending = {
             producer: {group: dict(offsets) for group, offsets in groups.items()}
             for producer, groups in self._pending.items()
@@ -73,7 +73,7 @@ class OffsetStore:
         offsets[place] = committed
 
     def remove(self, group_id: str, place: TopicPartition) -> None:
-        """A tombstone: the offset is gone, and so are commits of it that are still pending."""
+        """Apply a tombstone: delete the offset and its pending commits."""
         self._weigh(_take_out(self._by_group, group_id, place), None)
         for producer_id, groups in list(self._pending.items()):
             self._weigh(_take_out(groups, group_id, place), None)
@@ -90,7 +90,7 @@ class OffsetStore:
         for group_id, offsets in groups.items():
             known = self._by_group.setdefault(group_id, {})
             for place, offset in offsets.items():
-                # A plain commit that came after this one has the last word.
+                # A later non-transactional commit wins.
                 if place not in known or known[place].log_offset < offset.log_offset:
                     self._weigh(known.get(place), offset)
                     known[place] = offset
@@ -103,7 +103,7 @@ class OffsetStore:
         self._ledger.offset_bytes += more
 
     def unload(self) -> None:
-        """Another coordinator keeps these offsets from now on."""
+        """Drop the offsets: another coordinator is responsible now."""
         self._ledger.offset_bytes -= self._held
         self._held = 0
 

@@ -1,6 +1,6 @@
-"""What consumer and share groups have in common in a shard: records of epochs, members and their partitions.
+"""Common replay of consumer and share groups: records of epochs, members and their partitions.
 
-The records of both types have keys and values of their own, but the same fields for these.
+The record types of both have separate keys and values with the same fields.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ G = TypeVar("G", bound=ModernGroup[Any, Any])
 
 
 class PartitionGroupKind(GroupManager[G]):
-    """Replays: each takes the key of a record, and its value or None for a tombstone."""
+    """Replay functions take the key of a record and its value, or None for a tombstone."""
 
     epoch_without_target: ClassVar[int]
-    """The assignment epoch of a group whose target was deleted."""
+    """Assignment epoch of a group whose target was deleted."""
 
     @abstractmethod
     def subscribed(self, group: G, member_id: str, value: Any) -> ModernMember:
-        """The member, known or new, after a record of what it subscribes to."""
+        """The member, existing or new, after a record of its subscription."""
 
     def unloaded(self, group: G) -> None:
-        """Nobody waits here: every heartbeat is answered at once."""
+        """Nothing to do: no request is parked, every heartbeat is answered immediately."""
 
     def replay_epoch(self, key: Any, value: Any) -> None:
         if value is None:

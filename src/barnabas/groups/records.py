@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 OFFSET_VERSION = 4
-OFFSET_VERSION_WITH_EXPIRY = 1  # the only one that knows when a client wanted its offset dropped
+OFFSET_VERSION_WITH_EXPIRY = 1  # the only version with an expiry time chosen by the client
 
 MAX_REASON = 2000
 
 
 def reason_headers(text: str) -> tuple[Header, ...]:
-    """Why there is a new generation or a new epoch, for the record that says so."""
+    """The reason of a new generation or epoch, as headers of its record."""
     return ((REBALANCE_REASON_HEADER, text[:MAX_REASON].encode()),) if text else ()
 
 
@@ -54,7 +54,7 @@ def _offset_key(group_id: str, place: TopicPartition) -> bytes:
     return encode_key(OffsetCommitKey(group=group_id, topic=place.topic, partition=place.partition))
 
 
-# -- The records that consumer, share and streams groups have in common, each under keys of its own ----
+# -- Records of consumer, share and streams groups; the fields are equal, the keys differ -----------------
 
 VERSION = 0
 """All of these records have one version."""
@@ -71,14 +71,14 @@ def tombstone(key: Message) -> CoordinatorRecord:
 
 
 class MemberKeys(NamedTuple):
-    """The keys of a member's records."""
+    """Keys of a member's records."""
 
     metadata: Make
     target: Make
     current: Make
 
     def tombstones(self, group_id: str, member_id: str) -> list[CoordinatorRecord]:
-        """In this order: a reader that meets the last of them must have removed everything else."""
+        """Tombstones in this order: a reader of the last one must already have removed the others."""
         return [
             tombstone(make(group_id=group_id, member_id=member_id))
             for make in (self.current, self.target, self.metadata)
@@ -86,7 +86,7 @@ class MemberKeys(NamedTuple):
 
 
 class PartitionGroupRecords(NamedTuple):
-    """The records of a type of group whose members get partitions."""
+    """Records of a group type whose members own partitions."""
 
     epoch_key: Make
     epoch_value: Make

@@ -1,4 +1,4 @@
-"""The broker's settings that groups depend on."""
+"""Broker settings of groups."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from barnabas.groups.ledger import Bounds
 # -- Settings of a single group: what was set for it (a config resource of type GROUP), else the broker's default
 
 Overrides = Callable[[str], Mapping[str, str]]
-"""What was set for a group, by its id."""
+"""Group configs by group id."""
 
 Defaults = Callable[[str], Any]
-"""The value of a broker setting, by its name."""
+"""Value of a broker setting by its name."""
 
 
 def _nothing(group_id: str) -> Mapping[str, str]:
@@ -26,7 +26,7 @@ def _nothing(group_id: str) -> Mapping[str, str]:
 
 
 class GroupConfigs:
-    """`configs.value("orders", "consumer.session.timeout.ms")`; read each time, so changes count at once."""
+    """`configs.value("orders", "consumer.session.timeout.ms")`; read each time, so changes take effect immediately."""
 
     def __init__(self, overrides: Overrides = _nothing, defaults: Defaults | None = None) -> None:
         self._overrides = overrides
@@ -38,7 +38,7 @@ class GroupConfigs:
             try:
                 return GROUP[name].parse(text)
             except ConfigError:
-                pass  # stored by another version: the default is better than nothing
+                pass  # stored by another version: fall back to the default
         if self._defaults is not None and name in GROUP_SYNONYMS:
             return self._defaults(GROUP_SYNONYMS[name])
         return GROUP[name].default_value
@@ -47,7 +47,7 @@ class GroupConfigs:
         return int(self.value(group_id, name))
 
 
-# Kafka's own constant: a join of a new member that nobody answers is forgotten after five minutes.
+# Kafka's constant: the join of a new member that is not answered expires after five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 

@@ -1,7 +1,7 @@
-"""One partition of `__consumer_offsets`: the groups that hash to it, of every type, and their offsets.
+"""One partition of `__consumer_offsets`: the groups of every type that hash to it, and their offsets.
 
-Whatever a replay of the partition brings back is changed in `replay` alone, and there only. What is particular to a
-type of group stands in its kind (`classic_kind`, `consumer`); the shard finds the right one.
+State that a replay restores is changed in `replay` only. Behaviour of a group type is in its manager
+(`classic/`, `consumer/`, ...); the shard selects it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class GroupShard:
     # -- members of the classic protocol ------------------------------------------------------------
 
     def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
-        """A consumer group takes members of either protocol; an empty group of another type becomes a classic one."""
+        """Consumer groups accept members of either protocol; an empty group of another type becomes a classic group."""
         group = self.groups.get(joining.request.group_id)
         size = protocol_bytes(joining.protocols)
         self.context.ledger.check_metadata(len(joining.request.protocols), size)
@@ -125,7 +125,7 @@ class GroupShard:
         return self.classic.leave(group, leavers, step)
 
     def _joined(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """The group that a member speaks of; without it, it cannot be a member."""
+        """Return the group of a member; raise UNKNOWN_MEMBER_ID if it does not exist."""
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has no members")
@@ -140,7 +140,7 @@ class GroupShard:
             self.context.ledger.changed(self.groups, deadline.group_id)
 
     def topics_changed(self, changed: Set[str], deleted: Set[str]) -> None:
-        """These topics were created, deleted (then they are in both), or have other partitions or racks."""
+        """Topics were created or deleted (then they are in both sets), or their partitions or racks changed."""
         for group in list(self.groups.values()):
             self._kind(group).topics_changed(group, changed, deleted)
 
@@ -153,7 +153,7 @@ class GroupShard:
     # -- offsets ------------------------------------------------------------------------------------
 
     def check_commit(self, group_id: str, committer: Committer) -> PartitionCheck:
-        """May this sender commit offsets, and of which partitions?"""
+        """Raise if the sender may not commit offsets; the result checks single partitions."""
         group = self.groups.get(group_id)
         if group is not None:
             return self._kind(group).check_commit(group, committer)
@@ -164,7 +164,7 @@ class GroupShard:
     def commit(
         self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]]
     ) -> list[CoordinatorRecord]:
-        """The records of a commit; `check_commit` comes first."""
+        """The records of a commit; call `check_commit` first."""
         offsets = list(offsets)
         self._check_room(group_id, offsets)
         return [
@@ -173,7 +173,7 @@ class GroupShard:
         ]
 
     def _check_room(self, group_id: str, offsets: list[tuple[TopicPartition, Committed]]) -> None:
-        """May these offsets be kept? Those in the place of others always may."""
+        """Raise if the offsets exceed the budget; replacing existing ones is always allowed."""
         ledger = self.context.ledger
         ledger.check_group(group_id in self.groups)
         longest = OFFSET_BYTES + self.settings.offset_metadata_max_bytes
@@ -204,7 +204,7 @@ class GroupShard:
         step.records += [offset_tombstone(group_id, place) for place in sorted(places)]
 
     def expire_offsets(self, group_id: str, step: CoordinatorResult) -> None:
-        """Drop what has outlived its retention, and the group itself when nothing is left of it."""
+        """Expire offsets, and the group itself once it is empty."""
         group = self.groups.get(group_id)
         if group is None or not group.expires:
             return
@@ -218,7 +218,7 @@ class GroupShard:
             step.records += group.tombstones()
 
     def forget_topics(self, group_id: str, topics: set[str], step: CoordinatorResult) -> None:
-        """Topics were deleted: offsets in them mean nothing any more."""
+        """Drop the offsets of deleted topics."""
         gone = [place for place in self._all_places(group_id) if place.topic in topics]
         self._bury(group_id, gone, step)
 
@@ -287,7 +287,7 @@ class GroupShard:
 def _expired_offsets(
     group: Group, offsets: Offsets, pending: set[TopicPartition], now_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
-    """What offsets.retention.minutes takes away (KIP-211). An offset in an open transaction stays."""
+    """Offsets that exceed offsets.retention.minutes (KIP-211). Offsets in open transactions stay."""
     since = group.retained_since()
     if since is None:
         return []
@@ -296,7 +296,7 @@ def _expired_offsets(
         for place, committed in offsets.items()
         if place not in pending
         and _is_over(committed, since(committed), now_ms, retention_ms)
-        and not group.consumes(place.topic)  # last: it looks at the names of all members
+        and not group.consumes(place.topic)  # last: it compares the names of all members
     ]
 
 

@@ -1,4 +1,4 @@
-"""One step of a group: what a request or a timer has caused, collected until it can be told."""
+"""Result of one step of a group: the records and replies of a request or a timer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Respond = Callable[[Any], None]
 
 
 class CoordinatorResult:
-    """Records to append, and the answers to give once they are safe: one request may free many that wait.
+    """Records to append, and replies to send once they are durable: one request may complete many parked ones.
 
-    `undo` puts back what the step has changed in memory when its records cannot be appended.
+    `undo` reverts the in-memory changes of the step if its records cannot be appended.
     """
 
     __slots__ = ("answers", "records", "undo")
@@ -29,19 +29,19 @@ class CoordinatorResult:
         self.answers.append((respond, response))
 
     def end(self, error: ErrorCode) -> None:
-        """Give the answers; if the records could not be made safe, each of them is an error."""
+        """Send the replies; if the records could not be made durable, each of them is an error."""
         code = group_error(error) if error else error
         for respond, response in self.answers:
             respond(_as_error(response, code) if code else response)
 
 
 def group_error(error: ErrorCode) -> ErrorCode:
-    """Kafka answers UNKNOWN_SERVER_ERROR to what is too large, which tells a client nothing."""
+    """Replace UNKNOWN_SERVER_ERROR, Kafka's answer to records that are too large, by an error clients understand."""
     return coordinator_error(error, too_large=ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """The same for a commit of offsets."""
+    """The same for an offset commit."""
     return coordinator_error(error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
 

@@ -1,4 +1,4 @@
-"""The topics of the cluster as far as groups care: a narrow view of the metadata image, which only shows."""
+"""Topics of the cluster as groups see them: a narrow, read-only view of the metadata image."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NO_NAMES: Names = frozenset()
 class Subscriptions:
     def __init__(self) -> None:
         self._subscribers: Counter[str] = Counter()
-        """How many members subscribe to each topic."""
+        """Number of members per topic."""
         self._members: Counter[Names] = Counter()
-        """How many members have each set of names."""
+        """Number of members per set of names."""
         self._shared: dict[Names, Names] = {}
         self.size = 0
-        """The memory that the sets take."""
+        """Memory of the sets."""
         self.names = 0
-        """In all sets together: what it costs to look at each of them."""
+        """Total size of all sets: the cost of iterating over them."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Subscriptions) and vars(self) == vars(other)
@@ -40,11 +40,11 @@ class Subscriptions:
 
     @property
     def sets(self) -> KeysView[Names]:
-        """Each that is different."""
+        """Distinct sets."""
         return self._members.keys()
 
     def share(self, names: Iterable[str]) -> Names:
-        """The set that other members have, if there is one with these names."""
+        """Return the shared set with these names, if another member has one."""
         made = frozenset(names)
         return self._shared.get(made, made)
 
@@ -78,7 +78,7 @@ class Subscriptions:
             self.names -= len(names)
 
     def topics_without(self, gone: Iterable[Names], joined: Names = NO_NAMES) -> set[str]:
-        """All topics once members with these names have gone, and one has joined."""
+        """All topics after members with these names have left and one has joined."""
         leaving: Counter[str] = Counter()
         for names in gone:
             leaving.update(names)
@@ -88,10 +88,10 @@ class Subscriptions:
 
 
 NOTHING_SUBSCRIBED = 0
-"""The hash of no topics, as in Kafka."""
+"""Hash of no topics, as in Kafka."""
 
 MAX_HASHES = 1 << 63
-"""As many as the field of a record can tell apart without a sign."""
+"""Range of a record field without its sign."""
 
 
 class Topic(NamedTuple):
@@ -101,7 +101,7 @@ class Topic(NamedTuple):
 
 
 class Topics:
-    """Always the present image. A shard is notified by `topics_changed` when what is seen here has changed."""
+    """View of the current image. `topics_changed` notifies a shard of changes."""
 
     def __init__(self, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
         self._image = image
@@ -116,7 +116,7 @@ class Topics:
 
     @property
     def names_version(self) -> int:
-        """The version since which there are the same topics, as far as we have followed them."""
+        """Version since which the topics are unchanged, as far as known."""
         if self._names_version is None:
             self._names_version = self.version
         return self._names_version
@@ -132,7 +132,7 @@ class Topics:
         return self._image().topic_names_by_id.get(topic_id)
 
     def ids(self, names: Iterable[str]) -> frozenset[Uuid]:
-        """The ids of those that exist."""
+        """Ids of the topics that exist."""
         topics = self._image().topics
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
@@ -142,7 +142,7 @@ class Topics:
         return {topic_id: len(state.partitions) for topic_id, state in found if state is not None}
 
     def racks(self, name: str) -> list[tuple[str, ...]]:
-        """In which racks the replicas of each partition are, sorted; nothing for a topic that does not exist."""
+        """Sorted racks of the replicas of each partition; empty if the topic does not exist."""
         image = self._image()
         state = image.topics.get(name)
         if state is None:
@@ -154,19 +154,19 @@ class Topics:
         return [known[one.replicas] for one in state.partitions]
 
     def _racks_in(self, image: MetadataImage) -> dict[tuple[int, ...], tuple[str, ...]]:
-        """Remembered while brokers stay the same: thousands of partitions have the same few replicas."""
+        """Cached while the brokers stay the same: thousands of partitions share few replica sets."""
         if self._racks[0] is not image.brokers:
             self._racks = (image.brokers, {})
         return self._racks[1]
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Equal as long as these topics have the same ids, partitions and racks; 63 bits, as records hold it.
+        """Equal while these topics have the same ids, partitions and racks; 63 bits, as in the record.
 
-        Kafka uses another function (XXH3), so a group that moves from one to the other has one more epoch.
+        Kafka uses another function (XXH3), so a group that moves between the two gets one more epoch.
         """
         topics, known = self._image().topics, self._hashes
         total = NOTHING_SUBSCRIBED
-        for name in names:  # a sum, so that nothing has to be sorted: a group may have 50,000 topics
+        for name in names:  # a sum needs no sorting: a group may have 50,000 topics
             if (state := topics.get(name)) is not None:
                 found = known.get(name)
                 total += found[1] if found is not None and found[0] is state else self._hash(name, state)
@@ -179,7 +179,7 @@ class Topics:
         return value
 
     def changed(self, deleted: Iterable[str]) -> None:
-        """Topics have come, grown or gone, these among them."""
+        """Topics were created, extended or deleted, these among them."""
         self._names_version = self.version
         for name in deleted:
             self._hashes.pop(name, None)

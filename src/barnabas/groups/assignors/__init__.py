@@ -1,6 +1,6 @@
-"""Who gets which partition: pure functions from subscriptions and the present assignment to the next one.
+"""Assignors: pure functions from subscriptions and the current assignment to the next assignment.
 
-Each is a generator of steps (`barnabas.common.cooperative`), for groups that would hold the loop up.
+Each is a generator of steps (`barnabas.common.cooperative`), because large groups would block the event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Assignor = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], dict[str, As
 AssignorSteps = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], Steps[dict[str, Assignment]]]
 
 CONSUMER_ASSIGNOR_STEPS: dict[str, AssignorSteps] = {"uniform": uniform_steps, "range": range_steps}
-"""By the names that members vote for."""
+"""By the name that members vote for."""
 
 CONSUMER_ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""The same, at once."""
+"""The same, without slicing."""

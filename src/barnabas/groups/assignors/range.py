@@ -1,7 +1,7 @@
-"""`range`: of every topic, each subscriber gets a run of neighbouring partitions.
+"""`range`: each subscriber gets a contiguous range of every topic's partitions.
 
 Partition n of topics with equally many partitions and the same subscribers goes to one member, so that it can
-join them. Who comes first is settled by instance id, then by member id.
+join them. Members are ordered by instance id, then by member id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def range_steps(
     shares: dict[str, dict[Uuid, Set[int]]] = {member_id: {} for member_id in ordered}
     subscribers_of = yield from subscribers_steps({member_id: members[member_id] for member_id in ordered})
     for topic_id, partitions in counts.items():
-        subscribers = subscribers_of.pop(topic_id, [])[:partitions]  # nothing is left for those behind
+        subscribers = subscribers_of.pop(topic_id, [])[:partitions]  # the others get nothing
         runs = zip(subscribers, _runs(partitions, len(subscribers)), strict=True)
         for piece in pieces(runs):
             for member_id, run in piece:
@@ -41,7 +41,7 @@ def _place(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
 
 
 def _runs(partitions: int, subscribers: int) -> Iterator[range]:
-    """The first few get one more when it does not come out even."""
+    """The first members get one more if the count is not divisible."""
     least, extra = divmod(partitions, subscribers or 1)
     start = 0
     for number in range(subscribers):

@@ -1,4 +1,4 @@
-"""What assignors know of a member."""
+"""A member's subscription and assignment, as assignors see it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def all_subscribe_alike(members: Mapping[str, MemberSpec]) -> bool:
 
 
 def subscribers_steps(members: Mapping[str, MemberSpec]) -> Steps[dict[Uuid, list[str]]]:
-    """Who subscribes to each topic, in the order of the members. Topics with the same subscribers have the same list:
-    a thousand members with one subscription of thousands of topics cost as much as one of them."""
+    """Subscribers of each topic, in member order. Topics with equal subscribers share one list: a thousand members
+    with the same subscription of thousands of topics cost as much as one of them."""
     kinds: dict[int, list[str]] = {}
     for member_id, member in members.items():
         kinds.setdefault(id(member.topics), []).append(member_id)

@@ -1,8 +1,8 @@
-"""`uniform`: everybody gets as many partitions as everybody else, and keeps what it has as far as that allows.
+"""`uniform`: members get equally many partitions and keep those they own where balance allows it.
 
-When all subscribe to the same topics, the sizes follow from the numbers alone and few partitions move: who has most
-already gets the larger shares. Otherwise partitions move from the busiest to the idlest subscriber of each topic until
-no move helps. Racks are not looked at, as in Kafka 4.3.
+If all members subscribe to the same topics, the quota of each follows from the counts alone and few partitions move:
+members that own most get the larger quotas. Otherwise partitions move from the most to the least loaded subscriber of
+each topic until no move helps. Racks are ignored, as in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.groups.modern import Assignment, partitions_of
 # -- Balancing members that subscribe to different topics ----------------------------------------------
 
 MAX_ROUNDS = 16
-"""As in Kafka: a move in one topic may allow another in a topic seen before, but not for ever."""
+"""As in Kafka: a move in one topic may enable another in an earlier topic, but the number of rounds is bounded."""
 
 
 class Balance:
@@ -28,17 +28,17 @@ class Balance:
         self._members = members
         self._subscribers: dict[Uuid, list[str]] = {}
         self._sharing: Counter[int] = Counter()
-        """How many topics have the same list of subscribers."""
+        """Number of topics that share a list of subscribers."""
         self._idlest: dict[int, list[tuple[int, str]]] = {}
-        """Heaps for lists of subscribers, each of which many topics have."""
+        """Heaps of subscriber lists that several topics share."""
         self._smallest: dict[int, int] = {}
-        """The smallest load among such subscribers, until one of them changes."""
+        """The smallest load among these subscribers; invalidated by every change."""
         self._counts = counts
         self._load = dict.fromkeys(members, 0)
         self._owners: dict[Uuid, dict[int, str]] = {}
 
     def _look_around(self) -> Steps[None]:
-        """Who subscribes to what, and who has what."""
+        """Collect subscribers and current owners."""
         self._subscribers = yield from subscribers_steps(self._members)
         self._sharing.update(map(id, self._subscribers.values()))
         self._owners = {topic: {} for topic in self._subscribers}
@@ -82,7 +82,7 @@ class Balance:
         return (-self._counts[topic] / subscribers, subscribers, topic)
 
     def _hand_out(self, topic: Uuid) -> Steps[None]:
-        """What nobody has goes to the subscriber that has least."""
+        """Assign unowned partitions to the least loaded subscriber."""
         owners = self._owners[topic]
         if len(owners) == self._counts[topic]:
             return
@@ -94,18 +94,18 @@ class Balance:
             yield
 
     def _idlest_of(self, subscribers: list[str]) -> list[tuple[int, str]]:
-        """Who has least is on top; loads only grow while partitions are handed out, so `_top` keeps that true."""
+        """Heap of subscribers by load. Loads only grow while partitions are assigned, so `_top` keeps it valid."""
         heap = self._idlest.get(id(subscribers))
         if heap is None:
             heap = [(self._load[member_id], member_id) for member_id in subscribers]
             heapq.heapify(heap)
-            # Not for lists of one topic: thousands of them would take much memory.
+            # Not for a list that one topic uses: thousands of them would take much memory.
             if self._sharing[id(subscribers)] > 1:
                 self._idlest[id(subscribers)] = heap
         return heap
 
     def _even_out(self, topic: Uuid) -> Steps[bool]:
-        """Move partitions of this topic from the busiest to the idlest, as long as they are two or more apart."""
+        """Move partitions of this topic from the most to the least loaded owner while they differ by two or more."""
         yield
         if self._is_even(topic):
             return False
@@ -139,7 +139,7 @@ class Balance:
         return largest - smallest <= 1
 
     def _top(self, heap: list[tuple[int, str]], sign: int) -> str:
-        """Loads change under the heap; one on top with an old load is put back with the new."""
+        """Return the top member; entries with an outdated load are pushed back with the current one."""
         while heap[0][0] != sign * self._load[heap[0][1]]:
             member_id = heap[0][1]
             heapq.heapreplace(heap, (sign * self._load[member_id], member_id))
@@ -211,7 +211,7 @@ def _share_evenly(
 
 
 def _owned(member: MemberSpec, topics: Set[Uuid], counts: Mapping[Uuid, int]) -> list[Place]:
-    """What it has of topics and partitions that still exist, always in the same order."""
+    """Owned partitions that still exist, in a stable order."""
     return [
         (topic, index)
         for topic in sorted(member.assigned)

@@ -1,14 +1,14 @@
-"""A classic group: its members, its generation, and where it stands in a rebalance.
+"""A classic group: its members, its generation and its rebalance state.
 
-Theory of operation. Members of a *generation* share out partitions among themselves. When a member comes, goes
-or changes its mind, everybody has to join again (PREPARING_REBALANCE). Once all have, or the longest
-rebalance timeout is over, a new generation begins: each join is answered with the protocol that won
-the vote, and one member, the *leader*, with the list of all. The leader computes an assignment and hands it in with its
-SyncGroup (COMPLETING_REBALANCE); when it is written down, every SyncGroup is answered (STABLE).
+Theory of operation. The members of a *generation* divide the partitions among themselves. When a member joins, leaves
+or changes its subscription, all members have to rejoin (PREPARING_REBALANCE). Once all have, or the largest
+rebalance timeout has passed, a new generation begins: each JoinGroup is answered with the protocol that won
+the vote, and one member, the *leader*, also receives the member list. The leader computes an assignment and sends it
+with its SyncGroup (COMPLETING_REBALANCE); once it is stored, every SyncGroup is answered (STABLE).
 
-What is written down is the generation with its members and assignments, at the moment it becomes stable or
-empty. Who is joining is not: after a restart of the coordinator the last written generation is in force, and
-members that have other ideas find out with their next request.
+The log stores the generation with its members and assignments when it becomes stable or empty. Pending joins
+are not stored: after a coordinator restart the last stored generation is in force, and members with
+newer state learn that from their next request.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class State(Enum):
 TRANSITIONS: dict[State, frozenset[State]] = {
     # The first member joins; the last offset expires, or an administrator deletes the group.
     State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
-    # All have joined, or time is up; nobody is left.
+    # All members have joined, or the timeout has passed; no member is left.
     State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
-    # The leader's assignment is written; a member comes, goes, changes or does not sync in time.
+    # The leader's assignment is stored; a member joins, leaves, changes or does not sync in time.
     State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
-    # A member comes, goes or changes.
+    # A member joins, leaves or changes.
     State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
     State.DEAD: frozenset(),
 }
@@ -71,16 +71,16 @@ class ClassicGroup(Group):
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending_joins: set[str] = set()
-        """Members that were given an id and have not yet come back with it (KIP-394)."""
+        """Member ids that were handed out and not yet used to join (KIP-394)."""
         self.pending_syncs: set[str] = set()
         self.member_added = False
-        """A member joined during the initial delay, which is extended for that."""
+        """A member joined during the initial delay, which extends it."""
         self.topics = ConsumedTopics()
-        """Kept up to date with each join, so that a new generation need not read what all members have said."""
+        """Updated with each join, so that a new generation does not parse the metadata of all members."""
         self.written_generation = NO_GENERATION
-        """The last generation that is in the log; an empty one that could not be written is in force all the same."""
+        """The last generation in the log; an empty one that could not be written is in force nevertheless."""
         self.reasons: list[str] = []
-        """Why the rebalance under way was started: written down with the generation that comes out of it."""
+        """Reasons of the current rebalance; stored with the resulting generation."""
         self._supporters: Counter[str] = Counter()
 
     # -- states -------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class ClassicGroup(Group):
 
     @property
     def is_idle(self) -> bool:
-        """There never was a generation, and nobody is about to begin one (its offsets are another matter)."""
+        """True if no generation exists and no member is about to start one (committed offsets aside)."""
         return self.state is State.EMPTY and self.generation == 0 and not self.pending_joins
 
     @property
@@ -122,7 +122,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient member allows."""
+        """The largest rebalance timeout of the members."""
         return max((member.timeouts.rebalance_ms for member in self.members.values()), default=0)
 
     def begin_generation(self, now_ms: int) -> None:
@@ -132,14 +132,14 @@ class ClassicGroup(Group):
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
 
     def note(self, reason: str) -> None:
-        """Members may come and go for as long as a rebalance takes, and say why at any length."""
+        """Record a reason; number and length are bounded, because clients choose them."""
         if len(self.reasons) < MAX_REASONS:
             self.reasons.append(reason[:MAX_REASON])
 
     # -- members ------------------------------------------------------------------------------------
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member that a request comes from; an instance id must belong to that very member id."""
+        """Return the member that sent a request; an instance id must belong to that member id."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
@@ -151,7 +151,7 @@ class ClassicGroup(Group):
                 )
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id}")
         return member
 
     def check_generation(self, generation: int) -> None:
@@ -182,7 +182,7 @@ class ClassicGroup(Group):
         self.topics.set(member.member_id, member.topics())
 
     def remove(self, member_id: str, step: CoordinatorResult) -> None:
-        """Forget a member, pending or real. What it waits for is answered: it is unknown now."""
+        """Remove a member, pending or joined, and answer its parked requests with UNKNOWN_MEMBER_ID."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -197,7 +197,7 @@ class ClassicGroup(Group):
         _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
 
     def replace_static(self, instance_id: str, new_id: str, step: CoordinatorResult) -> Member:
-        """The process behind an instance id has changed; the old one is fenced if it still waits."""
+        """Replace the process behind an instance id; parked requests of the old one are fenced."""
         old_id = self.static_members[instance_id]
         old = self.members.pop(old_id)
         _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
@@ -211,12 +211,12 @@ class ClassicGroup(Group):
         return member
 
     def dismiss_all(self, error: ErrorCode, step: CoordinatorResult) -> None:
-        """Answer everybody who waits: this group is no more."""
+        """Answer all parked requests with `error`: the group is being removed."""
         for member in self.members.values():
             _dismiss(member, error, member.member_id, step)
 
     def elect_joined_leader(self) -> bool:
-        """The leader must be among those who have joined; False when nobody has."""
+        """Elect a leader among the members that have joined; False if none has."""
         if self.leader is not None and self.members[self.leader].awaiting_join is None:
             joined = (member.member_id for member in self.members.values() if member.awaiting_join)
             new_leader = next(joined, None)
@@ -228,7 +228,7 @@ class ClassicGroup(Group):
     # -- protocols ----------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
-        """Could a member with these protocols share one with everybody else?"""
+        """True if a member with these protocols has one in common with all others."""
         names = _names(protocols)
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
@@ -237,18 +237,18 @@ class ClassicGroup(Group):
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first protocol of its list that all have; most votes win."""
+        """Each member votes for the first of its protocols that all members support; most votes win."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     @property
     def is_understood(self) -> bool:
-        """Are the members consumers whose subscriptions are known?"""
+        """True if the members are consumers with readable subscriptions."""
         return self.protocol_type == CONSUMER_PROTOCOL and self.topics.are_known
 
     def consumes(self, topic: str) -> bool:
-        """Is a member subscribed to this topic? Yes, for all we know, if consumers cannot be understood."""
+        """True if a member subscribes to the topic, or if the subscriptions cannot be read."""
         if self.is_understood:
             return topic in self.topics
         return self.protocol_type == CONSUMER_PROTOCOL and bool(self.members)
@@ -257,20 +257,20 @@ class ClassicGroup(Group):
 
     def retained_since(self) -> Age | None:
         if self.protocol_type is None:
-            return commit_time  # nobody ever joined: a consumer that assigns itself its partitions
+            return commit_time  # no member has ever joined: a consumer with manual assignment
         if self.state is State.EMPTY:
             return lambda committed: self.state_since_ms
         if self.state is State.STABLE and self.is_understood:
-            return commit_time  # of topics that no member consumes any longer
+            return commit_time  # of topics that no member consumes
         return None
 
     def check_offset_deletion(self) -> None:
-        """With members that are not consumers nobody can tell which offsets are in use."""
+        """Raise if members exist whose protocol does not reveal which offsets are in use."""
         if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may read: members of this protocol do not say who they are."""
+        """Always allowed: the classic protocol does not identify the reader."""
 
     def weight(self) -> Weight:
         pending = len(self.pending_joins)
@@ -283,7 +283,7 @@ class ClassicGroup(Group):
     # -- answers ------------------------------------------------------------------------------------
 
     def join_response(self, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
-        """What a member is told of the present generation; the leader gets to know everybody."""
+        """The current generation for one member; the leader receives the member list."""
         return JoinGroupResponse(
             generation_id=self.generation,
             protocol_type=self.protocol_type,
@@ -310,7 +310,7 @@ class ClassicGroup(Group):
         )
 
     def confirm(self, assignments: dict[str, bytes], since_ms: int) -> None:
-        """The present generation has been written down, and with that it is in force."""
+        """The current generation is stored and therefore in force."""
         for member_id, assignment in assignments.items():
             self.members[member_id].assignment = assignment
         if self.state is State.COMPLETING_REBALANCE:
@@ -319,7 +319,7 @@ class ClassicGroup(Group):
 
 
 def _names(protocols: Iterable[Protocol]) -> set[str]:
-    """Each once, however often a member lists it: it has one vote."""
+    """Distinct names: a member has one vote, even if it lists a protocol twice."""
     return {protocol.name for protocol in protocols}
 
 

@@ -1,4 +1,4 @@
-"""Classic groups in a shard: their requests, their one record, their deadlines."""
+"""Classic groups in a shard: requests, the group record and deadlines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
     # -- members ------------------------------------------------------------------------------------
 
     def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
-        """Join a group; one that nobody has heard of begins with a member that has no id yet."""
+        """Join a group; an unknown group is created by a member without an id."""
         request = joining.request
         group = self.context.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
@@ -84,7 +84,7 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
     # -- offsets ------------------------------------------------------------------------------------
 
     def check_commit(self, group: ClassicGroup, committer: Committer) -> PartitionCheck:
-        """Who is outside of a group may commit, as long as it has no members."""
+        """Clients outside the group may commit only while it has no members."""
         if committer.epoch < 0 and group.state is State.EMPTY:
             return any_partition
         if not committer.is_outside:
@@ -119,7 +119,7 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
             groups[key.group] = from_value(key.group, value, now_ms)
 
     def loaded(self, group: ClassicGroup) -> None:
-        """Members that were there when the log was written have a session timeout's time to show up."""
+        """Give the members of the log one session timeout to send a heartbeat."""
         for member in group.members.values():
             self.rebalances.expect_heartbeat(group, member)
         if len(group.members) > self.context.settings.max_size:

@@ -1,4 +1,4 @@
-"""One member of a classic group, and which topics members consume."""
+"""A member of a classic group, and the topics that members consume."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 MAX_NAMES = 10_000
-"""Topics of one member that are looked at: five milliseconds. A member with more counts as not understood."""
+"""Topics of one member that are parsed: five milliseconds. The subscription of a member with more is unreadable."""
 
 
 class Protocol(NamedTuple):
-    """An assignor that a member knows, and what it says to the leader under it."""
+    """An assignor that a member supports, with the member's metadata for it."""
 
     name: str
     metadata: bytes
@@ -38,9 +38,9 @@ class Timeouts(NamedTuple):
 
 
 class Member:
-    """What a member has told us, what it was assigned, and which of its requests is held back.
+    """Metadata of a member, its assignment, and its parked request.
 
-    `is_new` until its first join is answered: it does not know its id yet and cannot send heartbeats.
+    `is_new` until its first join is answered: until then it does not know its id and cannot send heartbeats.
     """
 
     __slots__ = (
@@ -77,30 +77,30 @@ class Member:
         self._topics: tuple[Sequence[Protocol], Names | None] | None = None
 
     def topics(self) -> Names | None:
-        """What a consumer subscribes to, under any of its protocols; None if that cannot be read. Kept."""
+        """Subscribed topics of all protocols, cached; None if the subscription is unreadable."""
         if self._topics is None or self._topics[0] is not self.protocols:
             self._topics = self.protocols, subscribed_topics(known.metadata for known in self.protocols)
         return self._topics[1]
 
     @property
     def keeps_quiet(self) -> bool:
-        """A member whose request we hold back cannot send heartbeats; a new one is not waited for forever."""
+        """True while a request is parked: it sends no heartbeats then. A new member has a deadline."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     @property
     def weight(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate bytes of memory."""
         return MEMBER_BYTES + len(self.assignment) + protocol_bytes(self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((known.metadata for known in self.protocols if known.name == protocol), b"")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The first protocol on the member's own list that everybody knows."""
+        """The first of the member's protocols among the candidates."""
         return next(known.name for known in self.protocols if known.name in candidates)
 
     def renamed(self, member_id: str) -> Member:
-        """A static member that has come back: another id, the same place in the group."""
+        """The same static member under a new member id."""
         return Member(
             member_id, self.instance_id, self.client, self.timeouts, self.protocols, self.assignment
         )
@@ -110,25 +110,25 @@ class Member:
 
 
 class ConsumedTopics:
-    """The topics that the members of a group subscribe to.
+    """Topics that the members of a group subscribe to.
 
-    Members mostly have the same names, so each set is kept once, and a member that leaves costs nothing.
+    Members mostly have equal subscriptions, so each set is stored once, and removing a member is cheap.
     """
 
     def __init__(self) -> None:
         self._of_member: dict[str, Names | None] = {}
         self._members: Counter[Names] = Counter()
-        """How many members have each set of names."""
+        """Number of members per set of names."""
         self._shared: dict[Names, Names] = {}
         self._unknown = 0
         self.size = 0
-        """The memory that the sets take."""
+        """Memory of the sets."""
 
     def __contains__(self, topic: str) -> bool:
         return any(topic in names for names in self._members)
 
     def __iter__(self) -> Iterator[str]:
-        """Each as often as sets have it."""
+        """Yield each topic once per distinct set."""
         return chain.from_iterable(self._members)
 
     @property
@@ -136,7 +136,7 @@ class ConsumedTopics:
         return not self._unknown
 
     def set(self, member_id: str, names: Names | None) -> None:
-        """None: what the member subscribes to is not known."""
+        """Set a member's topics; None if its subscription is unreadable."""
         self.remove(member_id)
         if names is None:
             self._unknown += 1
@@ -163,16 +163,16 @@ def _size(names: Names) -> int:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> Names | None:
-    """All topics of some subscriptions; None when one of them cannot be read, or there are too many.
+    """Union of the topics of some subscriptions; None if one is malformed or there are too many.
 
-    Every version of a subscription begins alike: version, then the list of topics. What follows is not read.
+    Every version of a subscription begins with its version and the topic list. The remainder is not parsed.
     """
     topics: set[str] = set()
     left, known = MAX_NAMES, b""
     try:
         for subscription in subscriptions:
             if known and subscription.startswith(known):
-                continue  # consumers say the same under each of their protocols
+                continue  # consumers send the same subscription under each protocol
             count = _count(subscription, left)
             end = _read_names(subscription, count, topics)
             left, known = left - count, subscription[:end]
@@ -189,7 +189,7 @@ def _count(subscription: bytes, most: int) -> int:
 
 
 def _read_names(subscription: bytes, count: int, names: set[str]) -> int:
-    """Add the names to a set; where they end."""
+    """Add the names to a set and return the end position."""
     position = _VERSION_AND_COUNT.size
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(subscription, position)

@@ -1,6 +1,6 @@
-"""What members of a classic group ask for: join, sync, stay, leave.
+"""Requests of classic group members: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Errors are raised as KafkaErrors with the codes that Kafka gives; nothing has changed then.
+Errors are raised as KafkaErrors with Kafka's codes, before anything has changed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 
-FIRST_VERSION_WITH_TWO_STEPS = 4  # KIP-394: a member is given an id before it counts
+FIRST_VERSION_WITH_TWO_STEPS = 4  # KIP-394: a member receives its id before it joins
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_THAT_SKIPS_ASSIGNMENT = 9  # KIP-814
 
 
 class JoinRequest(NamedTuple):
-    """A JoinGroup request, and what is known of its sender."""
+    """A JoinGroup request and its sender."""
 
     request: JoinGroupRequest
     client: Client
@@ -80,7 +80,7 @@ class ClassicMembership:
             self._rejoin(group, joining, step)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Members that are in already always have; while all rejoin, first come, first served."""
+        """True for existing members; while all rejoin, the first ones up to the limit."""
         if group.state in (State.EMPTY, State.DEAD):
             return True
         known = group.members.get(member_id)
@@ -119,7 +119,7 @@ class ClassicMembership:
         if group.state is State.PREPARING_REBALANCE and group.generation == 0:
             group.member_added = True
         group.add(member, request.protocol_type)
-        # It does not know its id before we answer, so it cannot send heartbeats: wait longer, not forever.
+        # It learns its id from our response, so it cannot send heartbeats yet: use a longer, bounded timeout.
         key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id)
         self._rebalances.deadlines.set(key, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = joining.because(f"{member_id} joined from {joining.client.host}")
@@ -136,13 +136,13 @@ class ClassicMembership:
         elif changed:
             self._update(group, member, joining, f"{member.member_id} changed its subscription", step)
         elif group.state is State.STABLE and group.leader == member.member_id:
-            # It may have seen a change of topics, which only a new assignment takes up.
+            # The leader may have seen a change of topics, which only a new assignment picks up.
             self._update(group, member, joining, f"the leader {member.member_id} rejoined", step)
         else:
             step.answer(joining.respond, self._repeated(group, member))
 
     def _repeated(self, group: ClassicGroup, member: Member) -> JoinGroupResponse:
-        """The answer may have been lost: give it again, for the present generation."""
+        """Repeat the response of the current generation: the previous one may have been lost."""
         return group.join_response(member)
 
     def _update(
@@ -165,7 +165,7 @@ class ClassicMembership:
     def _replace_static(
         self, group: ClassicGroup, joining: JoinRequest, new_id: str, step: CoordinatorResult
     ) -> None:
-        """A static member is back within its session timeout: if nothing changes for the others, no rebalance."""
+        """A static member returned within its session timeout: no rebalance if nothing changes for the others."""
         instance_id = joining.request.group_instance_id
         assert instance_id is not None
         old_leader = group.leader
@@ -194,7 +194,7 @@ class ClassicMembership:
     def _unchanged(
         self, group: ClassicGroup, member: Member, joining: JoinRequest, old_leader: str | None
     ) -> JoinGroupResponse:
-        """The generation goes on. A leader must not assign again: it is told to skip that, or who led before."""
+        """Keep the generation. A leader must not assign again: it is asked to skip that, or is shown the old leader."""
         if joining.version >= FIRST_VERSION_THAT_SKIPS_ASSIGNMENT:
             return group.join_response(member, skip_assignment=group.leader == member.member_id)
         response = group.join_response(member)
@@ -255,7 +255,7 @@ class ClassicMembership:
         return response
 
     def _leaving_id(self, group: ClassicGroup, leaver: MemberIdentity) -> str:
-        """Administrators name a static member by its instance id alone (KIP-345)."""
+        """Resolve a static member that administrators name by its instance id only (KIP-345)."""
         if leaver.member_id == UNKNOWN_MEMBER:
             holder = group.static_members.get(leaver.group_instance_id or "")
             if holder is None:
@@ -268,7 +268,7 @@ class ClassicMembership:
     # -- time ---------------------------------------------------------------------------------------
 
     def heartbeat_overdue(self, group: ClassicGroup, member_id: str, step: CoordinatorResult) -> None:
-        """A member's session is over, unless it is we who keep it waiting."""
+        """Expire a member's session, unless one of its requests is parked."""
         member = group.members.get(member_id)
         if member is not None and member.keeps_quiet:
             return

@@ -1,4 +1,4 @@
-"""How a classic group gets from one generation to the next, whatever made it start."""
+"""Rebalance of a classic group: from one generation to the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = rate_limited_logger(__name__)
 
 
 class Rebalances:
-    """The two phases of a rebalance. Every method adds records and answers to the step it is given."""
+    """The two phases of a rebalance. Every method adds records and replies to the given result."""
 
     def __init__(self, settings: GroupSettings, clock: Clock, deadlines: Deadlines[Deadline]) -> None:
         self.settings = settings
@@ -26,10 +26,10 @@ class Rebalances:
         self.deadlines = deadlines
         self._delay_left_ms: dict[str, int] = {}
 
-    # -- phase one: everybody joins -----------------------------------------------------------------
+    # -- phase one: all members join ----------------------------------------------------------------
 
     def rebalance_or_go_on(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
-        """A member came, went or changed: start a rebalance, or see whether the one under way can go on."""
+        """A member joined, left or changed: start a rebalance, or check whether the current one is complete."""
         if group.can_rebalance:
             self.prepare(group, reason, step)
         else:
@@ -52,7 +52,7 @@ class Rebalances:
             self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
 
     def go_on_if_all_joined(self, group: ClassicGroup, step: CoordinatorResult) -> None:
-        """The initial delay is waited out even when all known members have joined: others may be starting."""
+        """Complete the phase, except during the initial delay: other members may be starting."""
         in_initial_delay = group.previous_state is State.EMPTY
         if group.state is State.PREPARING_REBALANCE and not in_initial_delay and group.all_have_joined:
             self.complete_join(group, step)
@@ -63,7 +63,7 @@ class Rebalances:
         self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
 
     def end_initial_delay(self, group: ClassicGroup, step: CoordinatorResult) -> None:
-        """Once more if a member joined meanwhile, within the rebalance timeout; else the group begins."""
+        """Extend the delay if a member joined meanwhile, within the rebalance timeout; otherwise complete the join."""
         left_ms = self._delay_left_ms.pop(group.group_id, 0)
         if group.member_added and left_ms:
             group.member_added = False
@@ -74,11 +74,11 @@ class Rebalances:
             self.complete_join(group, step)
 
     def complete_join(self, group: ClassicGroup, step: CoordinatorResult) -> None:
-        """Everybody who has joined is in the next generation; who has not is out, static members excepted."""
+        """Members that have joined form the next generation; the others are removed, except static members."""
         self.deadlines.cancel(Deadline(DeadlineType.JOIN, group.group_id))
         self._remove_absent(group, step)
         if group.members and not group.elect_joined_leader():
-            # Only static members that are away: their session timeouts will decide.
+            # Only absent static members are left: their session timeouts decide.
             self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
             return
         group.begin_generation(self.clock.now_ms())
@@ -104,10 +104,10 @@ class Rebalances:
             member.is_new = False
             group.pending_syncs.add(member.member_id)
 
-    # -- phase two: the leader's assignment reaches everybody ---------------------------------------
+    # -- phase two: distribute the leader's assignment ----------------------------------------------
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes], step: CoordinatorResult) -> None:
-        """Write the leader's assignment down, and answer every member that has synced."""
+        """Store the leader's assignment and answer every member that has synced."""
         generation = group.generation
         step.records.append(group_record(group, assignments))
         for member in group.members.values():
@@ -118,7 +118,7 @@ class Rebalances:
         step.undo = lambda: self._start_over(group, generation)
 
     def _start_over(self, group: ClassicGroup, generation: int) -> None:
-        """The assignment could not be written; everybody has been told, and will join again."""
+        """Rebalance again after a failed write: all members received an error and will rejoin."""
         if group.state is State.COMPLETING_REBALANCE and group.generation == generation:
             self.prepare(group, "the assignment could not be stored", CoordinatorResult())
 
@@ -131,7 +131,7 @@ class Rebalances:
                 self.expect_heartbeat(group, member)
 
     def sync_overdue(self, group: ClassicGroup, step: CoordinatorResult) -> None:
-        """Members that took their join answer and were not heard of again hold up the others."""
+        """Remove members that did not sync after their JoinGroup response, because the others wait for them."""
         if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
             return
         absent = sorted(group.pending_syncs)

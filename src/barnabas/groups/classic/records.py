@@ -1,4 +1,4 @@
-"""The record of a classic group: its generation, with members and assignments."""
+"""The record of a classic group: its generation with members and assignments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barnabas.protocol.messages.records.group import GroupMetadataKey, GroupMeta
 
 GROUP_VERSION = 3
 READ_AT_ONCE = 256 * 1024
-"""Bytes of subscriptions: some ten thousand names, which take five milliseconds."""
+"""Bytes of subscriptions: about ten thousand names, five milliseconds."""
 
 
 def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
-    """The present generation; the reasons for it go with it and are forgotten."""
+    """The current generation and the reasons for it, which are then cleared."""
     value = encode_versioned(to_value(group, assignments), GROUP_VERSION)
     headers = reason_headers("; ".join(group.reasons))
     group.reasons.clear()
@@ -24,7 +24,7 @@ def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> Coordina
 
 
 def to_value(group: ClassicGroup, assignments: dict[str, bytes]) -> GroupMetadataValue:
-    """The present generation with these assignments."""
+    """The current generation with these assignments."""
     return GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -52,15 +52,15 @@ def _to_metadata(group: ClassicGroup, member: Member, assignment: bytes) -> Memb
 
 
 def confirm(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """A live group hears that its present generation is in the log."""
+    """Mark the current generation of a live group as stored."""
     assignments = {written.member_id: written.assignment for written in value.members}
     group.confirm(assignments, value.current_state_timestamp)
 
 
 def from_value(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-    """A group out of the log. Of each member only the protocol of the generation is known.
+    """Restore a group from the log. Of each member only the protocol of the generation is known.
 
-    A record is read in one step. If its subscriptions are large, they count as not understood until members rejoin.
+    A record is parsed in one step. Large subscriptions count as unreadable until the members rejoin.
     """
     group = ClassicGroup(group_id, now_ms)
     size = sum(len(written.subscription) for written in value.members)
@@ -79,7 +79,7 @@ def from_value(group_id: str, value: GroupMetadataValue, now_ms: int) -> Classic
 
 def _to_member(protocol: str, written: MemberMetadata) -> Member:
     session_ms = written.session_timeout
-    # Before version 1 of the record there was no rebalance timeout.
+    # Version 0 of the record has no rebalance timeout.
     rebalance_ms = written.rebalance_timeout if written.rebalance_timeout >= 0 else session_ms
     return Member(
         written.member_id,

@@ -1,7 +1,7 @@
-"""One request of a member on its way through the three epochs: the group's, the target's, its own.
+"""One heartbeat of a member through the three epochs: group, target and member.
 
-Nothing is changed here: records are added to the step, and the numbers that they will lead to are kept for what
-comes next in the same step.
+Nothing is changed here: records are added to the result, and the resulting epochs are kept for the following steps
+of the same request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = rate_limited_logger(__name__)
 
 
 class Advance:
-    """`before` and `after` are the member as it was and as it describes itself now."""
+    """`before` and `after` are the member before the request and as it describes itself now."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Advance:
     # -- the group epoch ----------------------------------------------------------------------------
 
     def update_epoch(self, reason: str) -> None:
-        """A new epoch if there is a reason, or if the subscribed topics are not what they were."""
+        """Bump the epoch if there is a reason, or if the subscribed topics have changed."""
         group = self._group
         if not reason and not group.topics_may_have_changed:
             return
@@ -69,18 +69,18 @@ class Advance:
             self._step.records.append(old_metadata_tombstone(group.group_id))
 
     def _topics(self) -> set[str]:
-        """Of everybody, once the member is as it will be."""
+        """Topics of all members, including the updated one."""
         if self._all_topics is None:
             self._all_topics = self._group.topics_without(self._replaced(), self.after)
         return self._all_topics
 
     def _replaced(self) -> list[ConsumerMember]:
-        """In whose place the member will be: itself as it was, and the static member before it."""
+        """Members that this one replaces: its previous version, and the previous static member."""
         ids = {self.after.member_id, self._group.static_members.get(self.after.instance_id or "")}
         return [self._group.members[one] for one in ids if one in self._group.members]
 
     def _members(self) -> dict[str, ConsumerMember]:
-        """Everybody, with the member as it will be, in the place of whom it replaces."""
+        """All members, with the updated one in place of those it replaces."""
         members = dict(self._group.members)
         replaced = self._group.static_members.get(self.after.instance_id or "")
         if replaced is not None:
@@ -92,12 +92,12 @@ class Advance:
 
     @property
     def needs_target(self) -> bool:
-        """There is none yet for the present epoch."""
+        """True if the current epoch has no target yet."""
         return self._group.assignment_epoch < self.epoch
 
     def update_target(self, assigning: Assigning[ConsumerGroup, Assignment], interval_ms: int) -> None:
-        """Compute the target for the present epoch, unless the last one is too young. That of a large group takes a
-        while: the member goes on with the one that there is."""
+        """Compute the target of the current epoch, unless the last one is too recent. A large group takes
+        longer: the member keeps the current target meanwhile."""
         group, now_ms = self._group, self._context.clock.now_ms()
         if not may_assign(group, interval_ms, now_ms):
             return
@@ -114,7 +114,7 @@ class Advance:
         self._goal_epoch, self._target = self.epoch, targets[self.after.member_id]
 
     def _begin_with_nothing(self) -> None:
-        """A member must have an epoch, and its epoch is that of a target: here of one that gives nobody anything."""
+        """A member needs an epoch, and its epoch is that of a target: write an empty one."""
         self._goal_epoch = self.epoch - 1
         record = target_epoch_record(self._group.group_id, self._goal_epoch, NO_ASSIGNMENT_YET)
         self._step.records.append(record)
@@ -126,7 +126,7 @@ class Advance:
     # -- the member ---------------------------------------------------------------------------------
 
     def reconcile(self, reported: Reported | None, *, subscription_changed: bool) -> ConsumerMember:
-        """Move the member towards its target as far as it can go now."""
+        """Move the member towards its target as far as possible now."""
         member, group = self.after, self._group
         if not subscription_changed and member.is_reconciled_to(self._goal_epoch):
             return member
@@ -145,7 +145,7 @@ class Advance:
         return moved
 
     def _expect_revocation(self, member: ConsumerMember) -> None:
-        """Members of the classic protocol have until the end of their rebalance timeout to join again instead."""
+        """Classic members have their rebalance timeout to rejoin instead."""
         if member.classic is not None:
             return
         deadline = Deadline(DeadlineType.REVOCATION, self._group.group_id, member.member_id)

@@ -1,4 +1,4 @@
-"""What is wrong with a ConsumerGroupHeartbeat whatever the state of its group; the texts are Kafka's."""
+"""Validation of ConsumerGroupHeartbeat requests, independent of the group; the messages are Kafka's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-To them their member epoch is a generation. Whenever the coordinator has something else for them than what they have, a
-heartbeat tells them that there is a rebalance; they join again, with what they own, and are answered at once.
+They see their member epoch as a generation. When their assignment has to change, a heartbeat answers
+REBALANCE_IN_PROGRESS; they rejoin with the partitions they own and are answered immediately.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class ClassicMembers:
         advance: Advance,
         step: CoordinatorResult,
     ) -> bool:
-        """Has the member another subscription than before?"""
+        """True if the member's subscription has changed."""
         described = advance.after
         pattern = self._parts.resolving.update(group, before, described, joining.client, step)
         names_changed = described.subscribed_topic_names != before.subscribed_topic_names
@@ -174,7 +174,7 @@ class ClassicMembers:
         resubscribed: bool,
         step: CoordinatorResult,
     ) -> ConsumerMember:
-        """It takes the place of the last member of the new protocol: the group is a classic one again."""
+        """It replaces the last member of the new protocol: downgrade the group to a classic one."""
         rebalance = advance.needs_target
         member = advance.after
         if not rebalance:
@@ -265,7 +265,7 @@ class ClassicMembers:
 
 
 def _leaver(group: ConsumerGroup, leaver: MemberIdentity) -> ConsumerMember:
-    """Administrators name a static member by its instance id alone."""
+    """Resolve a static member that administrators name by its instance id only."""
     if leaver.group_instance_id is None:
         return group.member(leaver.member_id)
     if leaver.member_id != UNKNOWN_MEMBER:
@@ -292,7 +292,7 @@ def _described(
 
 
 def _join_response(member: ConsumerMember) -> JoinGroupResponse:
-    """There is no leader: the coordinator assigns."""
+    """Response without a leader: the coordinator assigns."""
     assert member.classic is not None
     return JoinGroupResponse(
         member_id=member.member_id,

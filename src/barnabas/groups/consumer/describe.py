@@ -1,4 +1,4 @@
-"""A consumer group as administrators see it."""
+"""ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def described(group: ConsumerGroup, topics: Topics, assignors: Sequence[str]) ->
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
-    """What it still has to give up is shown with what it has."""
+    """Partitions to revoke are shown with the owned ones."""
     has: dict[Uuid, set[int]] = {}
     for places in (member.owned, member.revoking):
         for topic, indexes in places.items():
@@ -55,7 +55,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Mem
 def _assignment(
     places: Iterable[tuple[Uuid, Iterable[int]]], topics: Topics
 ) -> ConsumerGroupDescribeAssignment:
-    """Topics that are gone are left out."""
+    """Deleted topics are omitted."""
     named = ((topic, topics.name_of(topic), sorted(indexes)) for topic, indexes in places)
     return ConsumerGroupDescribeAssignment(
         topic_partitions=[

@@ -1,4 +1,4 @@
-"""A consumer group: its members, who has which partition, its patterns."""
+"""A consumer group: its members, partition owners and patterns."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         super().__init__(group_id)
         self.protocol_type = CONSUMER_PROTOCOL
         self.patterns: Counter[str] = Counter()
-        """How many members subscribe to each pattern."""
+        """Number of members per pattern."""
         self.resolved: dict[str, Resolved] = {}
         self.has_old_metadata = False
-        """There is a record of partition counts, which Kafka wrote before 4.1; it goes with the next epoch."""
+        """The log has a record of partition counts, which Kafka wrote before 4.1; the next epoch deletes it."""
         self._owners: dict[tuple[Uuid, int], str] = {}
         self._said_bytes = 0
         self._new_members = 0
@@ -37,7 +37,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
     # -- facts --------------------------------------------------------------------------------------
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
-        """Who has the partition now, whatever the target says. Nobody else gets it before it is given up."""
+        """Current owner of a partition, whatever the target says. No other member gets it before it is revoked."""
         return self._owners.get((topic_id, partition))
 
     def subscribed_topics(self) -> Set[str]:
@@ -51,14 +51,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         return Weight(members, size + self._said_bytes)
 
     def topics_of(self, member: ConsumerMember) -> Set[str]:
-        """By name and by pattern."""
+        """Topics by name and by pattern."""
         by_pattern = self.resolved.get(member.pattern, NOT_RESOLVED).topics
         return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
 
     def topics_without(
         self, gone: Collection[ConsumerMember], joined: ConsumerMember | None = None
     ) -> set[str]:
-        """By name and by pattern, of all members once these have gone and one has joined."""
+        """Topics, by name and by pattern, of all members after these have left and one has joined."""
         names = joined.subscribed_topic_names if joined is not None else NO_NAMES
         topics = self.subscriptions.topics_without((one.subscribed_topic_names for one in gone), names)
         if self.resolved:
@@ -68,12 +68,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         return topics
 
     def target(self, member: ConsumerMember) -> Assignment:
-        """Of the member, or of the one whose place it takes."""
+        """Target of the member, or of the static member that it replaces."""
         holder = self.static_members.get(member.instance_id or "", member.member_id)
         return self.targets.get(holder, {})
 
     def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Is something of its target still with another member?"""
+        """True if another member still owns a partition of its target."""
         return any(
             index not in member.owned.get(topic, {})
             and self.owner(topic, index) not in (None, member.member_id)
@@ -83,7 +83,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 
     @property
     def new_members(self) -> int:
-        """How many use the consumer protocol."""
+        """Number of members that use the consumer protocol."""
         return self._new_members
 
     @property
@@ -91,7 +91,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         return [member for member in self.members.values() if member.classic is not None]
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Could a member with these classic protocols share one with all others that still have some?"""
+        """True if a member with these classic protocols has one in common with all other classic members."""
         if protocol_type != CONSUMER_PROTOCOL:
             return False
         others = [member.classic for member in self.members.values() if member.classic is not None]
@@ -118,7 +118,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
             )
 
     def check_commit(self, committer: Committer) -> PartitionCheck:
-        """An older epoch is enough for partitions that the member has had since then (KIP-1251)."""
+        """Accept an older epoch for partitions that the member has owned since then (KIP-1251)."""
         if committer.needs_no_member(self.members):
             return any_partition
         member = self.member(committer.member_id)
@@ -184,14 +184,14 @@ def _all_places(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int]]]:
 
 
 def _said_bytes(member: ConsumerMember | None) -> int:
-    """Beside the names of topics."""
+    """Metadata bytes, topic names excluded."""
     if member is None:
         return 0
     return len(member.pattern) + (protocol_bytes(member.classic.protocols) if member.classic else 0)
 
 
 def _is_new(member: ConsumerMember | None) -> bool:
-    """Does it use the consumer protocol?"""
+    """True if it uses the consumer protocol."""
     return member is not None and member.classic is None
 
 
@@ -212,6 +212,6 @@ def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
 
 
 def _stale(member: ConsumerMember, message: str) -> KafkaError:
-    """Members of the classic protocol know generations only."""
+    """Classic members know ILLEGAL_GENERATION only."""
     is_new = member.classic is None
     return KafkaError(ErrorCode.STALE_MEMBER_EPOCH if is_new else ErrorCode.ILLEGAL_GENERATION, message)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: members join, stay and leave, all with the same request."""
+"""ConsumerGroupHeartbeat: joining, staying in and leaving a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from barnabas.protocol.messages.consumer import (
 NOT_TOLD = -1
 
 WHILE_ASSIGNING_MS = 1000
-"""When a member of a large group comes back for the target that is being computed."""
+"""Heartbeat interval of a member of a large group while its target is being computed."""
 
 
 class Heartbeats:
@@ -132,7 +132,7 @@ class Heartbeats:
     def _response(
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is sent when it has changed, or when the member has forgotten it."""
+        """Include the assignment if it has changed, or if the member does not know it."""
         is_full = (
             request.rebalance_timeout_ms != NOT_TOLD
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -173,13 +173,13 @@ def reported_by(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
 
 
 def check_epoch(member: ConsumerMember, received: int, reported: Reported | None) -> None:
-    """A member that missed our last answer may repeat itself if it has nothing but what it was given then."""
+    """Fence an outdated member, unless it missed our last response and owns only the partitions of that."""
     may_repeat = reported is not None and contains_all(member.owned, reported)
     check_member_epoch("consumer", member, received, may_repeat=may_repeat)
 
 
 def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member, if this member id is the one that has its place."""
+    """Return the static member if it has this member id."""
     member = group.static_member(instance_id)
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -195,7 +195,7 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 def replace_static(
     group: ConsumerGroup, known: ConsumerMember, member_id: str, step: CoordinatorResult
 ) -> ConsumerMember:
-    """The process behind an instance id has changed: the new one takes its place, partitions included."""
+    """Replace the process behind an instance id; the new one takes over its partitions."""
     member = known.changed(member_id=member_id, member_epoch=JOINING, previous_member_epoch=JOINING)
     step.records += member_tombstones(group.group_id, known.member_id)
     step.records += [
@@ -209,7 +209,7 @@ def replace_static(
 def _described(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> ConsumerMember:
-    """With what the request says; what it does not mention stays."""
+    """The member with the fields of the request; omitted fields are unchanged."""
     told: dict[str, object] = {"client": client, "classic": None}
     if request.instance_id is not None:
         told["instance_id"] = request.instance_id
@@ -234,7 +234,7 @@ def _reason(before: ConsumerMember, after: ConsumerMember, client: Client, resub
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that will be back keeps its partitions, and any member may commit them."""
+    """A static member that leaves temporarily keeps its partitions, and any member may commit them."""
     zero = {topic: dict.fromkeys(indexes, 0) for topic, indexes in member.owned.items()}
     return member.changed(member_epoch=LEAVING_FOR_A_WHILE, owned=zero, revoking={})
 

@@ -1,4 +1,4 @@
-"""Consumer groups in a shard: their requests, their records, their deadlines."""
+"""Consumer groups in a shard: requests, replay and deadlines."""
 
 from __future__ import annotations
 

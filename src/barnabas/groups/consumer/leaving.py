@@ -1,4 +1,4 @@
-"""Members go: by themselves, because they were silent, or because they did not give up what they had to."""
+"""Removal of members: on request, after a session timeout, or if they do not revoke partitions in time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leaving:
     def fence(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult
     ) -> None:
-        """Take members out of the group. If only classic ones are left, it becomes a classic group again."""
+        """Remove members from the group. If only classic members remain, it becomes a classic group again."""
         if not members:
             return
         logger.info("group %r: %s", group.group_id, reason)
@@ -37,7 +37,7 @@ class Leaving:
         step.undo = lambda: self._expect_again(group, members)
 
     def _expect_again(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
-        """It could not be written down: they are members, and will be silent once more."""
+        """The write failed: they are still members, so restart their session timeouts."""
         for member in members:
             session_ms = member.classic.session_ms if member.classic is not None else None
             self._kind.expect_heartbeat(group.group_id, member.member_id, session_ms)

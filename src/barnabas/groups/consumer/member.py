@@ -1,4 +1,4 @@
-"""One member of a consumer group: what it said of itself, and how far it has come towards its target."""
+"""A member of a consumer group: its metadata and its progress towards the target assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.groups.group import Client
 from barnabas.groups.modern import JOINING, Assignment
 
 Owned = Mapping[Uuid, Mapping[int, int]]
-"""Partitions by topic id, each with the assignment epoch since which the member has it (KIP-1251). Never changed."""
+"""Partitions by topic id, each with the assignment epoch since which the member owns it (KIP-1251). Immutable."""
 
 NO_EPOCH = -1
 NO_TIMEOUT = -1
@@ -25,26 +25,26 @@ class MemberState(IntEnum):
     """The numbers are those of the records."""
 
     STABLE = 0
-    """It has what it can have of its target."""
+    """It owns all of its target that is available."""
 
     UNREVOKED = 1
-    """It has to give something up first."""
+    """It has to revoke partitions first."""
 
     UNRELEASED = 2
-    """Others still have something that it shall get."""
+    """Other members have not released all partitions of its target."""
 
     UNKNOWN = 127
 
 
 class ClassicMember(msgspec.Struct, frozen=True):
-    """What a member that still speaks the classic protocol said when it joined."""
+    """JoinGroup metadata of a member that uses the classic protocol."""
 
     session_ms: int
     protocols: tuple[Protocol, ...]
 
     @property
     def protocol(self) -> Protocol:
-        """The one that it is told it uses: the first of its list."""
+        """The selected protocol: the first of its list."""
         return self.protocols[0]
 
 
@@ -63,18 +63,18 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     state: MemberState = MemberState.STABLE
     owned: Owned = {}
     revoking: Owned = {}
-    """What it still has and has been asked to give up."""
+    """Partitions that it owns and has been asked to revoke."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def changed(self, **fields: Any) -> ConsumerMember:
-        """With these fields, or itself if nothing differs."""
+        """A copy with these fields, or itself if nothing differs."""
         different = {name: value for name, value in fields.items() if getattr(self, name) != value}
         return msgspec.structs.replace(self, **different) if different else self
 
     def moved(self, epoch: int, state: MemberState, owned: Owned, revoking: Owned) -> ConsumerMember:
-        """Another step towards the target."""
+        """The member after its next step towards the target."""
         return msgspec.structs.replace(
             self,
             previous_member_epoch=self.member_epoch,
@@ -85,7 +85,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """Since when it has a partition, be it to keep or to give up; None if it does not have it."""
+        """Assignment epoch since which it owns a partition, also one to revoke; None if it does not own it."""
         for places in (self.owned, self.revoking):
             epoch = places.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -1,11 +1,11 @@
 """Groups that change their type while they have members (KIP-848, "online migration").
 
-- Up: the first ConsumerGroupHeartbeat to a classic group of consumers makes it a consumer group. Its members go on
-  with their assignments, and with the classic protocol, until they come back with the new one.
-- Down: when the last member of the new protocol leaves a consumer group in which others still use the
-  classic one, it becomes a classic group again.
+- Upgrade: the first ConsumerGroupHeartbeat to a classic group of consumers makes it a consumer group. Its members keep
+  their assignments and the classic protocol until they rejoin with the new one.
+- Downgrade: when the last member of the new protocol leaves a consumer group in which others still use the
+  classic protocol, it becomes a classic group again.
 
-Either way the records of one type are buried and those of the other written in one batch.
+In both cases one batch has the tombstones of one type and the records of the other.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from barnabas.protocol.wire import ProtocolError
 # -- What members of the classic protocol embed in their requests: subscriptions and assignments of consumers
 
 HIGHEST_VERSION = 3
-"""A newer version only adds fields at the end, so it is read as the highest that we know."""
+"""A newer version only appends fields, so it is parsed as the highest known version."""
 
 MAX_ELEMENTS = 10_000
-"""Names, owned topics and their partitions in one subscription, as in a request that is not served in parts."""
+"""Names, owned topics and their partitions in one subscription: the limit of a request that is served in one step."""
 
 _VERSION = Struct(">h")
 
 
 class EmbeddedError(ValueError):
-    """A member's metadata is not what consumers send."""
+    """Malformed subscription or assignment of a member."""
 
 
 def version_of(data: bytes) -> int:
     try:
         version = int(_VERSION.unpack_from(data)[0])
     except StructError:
-        raise EmbeddedError("there is no version") from None
+        raise EmbeddedError("the version is missing") from None
     if version < 0:
         raise EmbeddedError(f"version {version}")
     return min(version, HIGHEST_VERSION)
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Read in one step, so it may not have more than MAX_ELEMENTS."""
+    """Parsed in one step, therefore limited to MAX_ELEMENTS."""
     read = decoder(ConsumerProtocolSubscription, version_of(data))
     try:
         return read(memoryview(data), _VERSION.size, len(data), MAX_ELEMENTS)[0]
@@ -82,7 +82,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Nothing was assigned to a member that has not synced yet."""
+    """Empty for a member that has not synced yet."""
     if not data:
         return ConsumerProtocolAssignment()
     try:
@@ -92,7 +92,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: Assignment, topics: Topics, version: int) -> bytes:
-    """By name; topics that are gone are left out."""
+    """Partitions by topic name; deleted topics are omitted."""
     named = ((topics.name_of(topic), sorted(indexes)) for topic, indexes in assignment.items())
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -120,7 +120,7 @@ class Migration:
     # -- up -----------------------------------------------------------------------------------------
 
     def find_or_convert(self, group_id: str, step: CoordinatorResult, *, create: bool) -> ConsumerGroup:
-        """The group that a member of the new protocol speaks of; a classic one becomes it if a member joins."""
+        """Return the consumer group of a heartbeat; upgrade a classic group if a member joins."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -198,7 +198,7 @@ class Migration:
     # -- down ---------------------------------------------------------------------------------------
 
     def can_go_back(self, group: ConsumerGroup, without: Sequence[ConsumerMember]) -> bool:
-        """Would only members of the classic protocol be left without these?"""
+        """True if only classic members would remain without these members."""
         settings = self._context.settings
         left = len(group.members) - len(without)
         is_new = sum(member.classic is None for member in without)
@@ -210,7 +210,7 @@ class Migration:
         )
 
     def can_go_back_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Is the static member whose place a classic one takes the last of the new protocol?"""
+        """True if the static member that a classic one replaces is the last of the new protocol."""
         if replaced is None or replaced.classic is not None:
             return False
         settings = self._context.settings
@@ -230,7 +230,7 @@ class Migration:
         joining: ConsumerMember | None = None,
         rebalance: bool = True,
     ) -> ClassicGroup:
-        """The group as a classic one; its members find out with their next heartbeat, if they must rejoin."""
+        """Downgrade to a classic group; members that must rejoin learn it from their next heartbeat."""
         gone = {member.member_id for member in without}
         replaced = group.static_members.get(joining.instance_id or "") if joining is not None else None
         left = [one for one in group.members.values() if one.member_id not in gone | {replaced}]
@@ -273,7 +273,7 @@ class Migration:
     def _went_back(
         self, classic: ClassicGroup, rebalance: bool, offset: int, producer: ProducerIdAndEpoch | None
     ) -> None:
-        """The record is in the log: from now on this is the group."""
+        """Replace the group once the record is in the log."""
         self._context.groups[classic.group_id] = classic
         for type_ in (
             DeadlineType.INITIAL_DELAY,

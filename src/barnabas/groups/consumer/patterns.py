@@ -1,7 +1,7 @@
-"""Subscriptions by pattern (RE2): which topics a pattern stands for.
+"""Subscriptions by pattern (RE2) and the topics that match.
 
 RE2 matches in time linear in the name, whatever the pattern; `barnabas.common.regex` bounds the size of a pattern.
-Matching all topics may still take a while, so it is done in slices of a few milliseconds between other work.
+Matching all topics may still take long, so it runs in slices of a few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ REMEMBERED_PATTERNS = 100
 
 SLICE_SECONDS = 0.003
 NAMES_PER_LOOK = 10
-"""How many names are matched between two looks at the clock."""
+"""Names matched between two checks of the clock."""
 
 
 class Resolved(NamedTuple):
-    """What a pattern stood for: the version of the metadata, and the time."""
+    """Topics that matched a pattern, with the metadata version and the time."""
 
     topics: frozenset[str]
     version: int
@@ -36,7 +36,7 @@ NOT_RESOLVED = Resolved(frozenset(), 0, 0)
 
 @lru_cache(REMEMBERED_PATTERNS)
 def compile_pattern(pattern: str) -> Any:  # re2 has no types
-    """Raises KafkaError when it is no pattern, or one that is too large."""
+    """Compile a pattern; raises KafkaError if it is invalid or too large."""
     try:
         return patterns.compile_pattern(pattern)
     except PatternError as error:
@@ -47,7 +47,7 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 
 
 class Resolution:
-    """Some patterns being matched against all topics."""
+    """Matches some patterns against all topics."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Resolution:
         self._started_ms = clock.now_ms()
 
     def run_slice(self) -> bool:
-        """Match for a few milliseconds; are all names done?"""
+        """Match for a few milliseconds; True when all names are done."""
         deadline = self._clock.monotonic() + SLICE_SECONDS
         while self._position < len(self._names):
             for name in self._names[self._position : self._position + NAMES_PER_LOOK]:
@@ -87,7 +87,7 @@ class Resolution:
 
 
 def _usable(patterns: Iterable[str]) -> list[tuple[str, Any]]:
-    """Patterns in the log may be from a broker that allowed more; they stand for no topic here."""
+    """Patterns in the log may exceed the limits of this broker; those match no topic."""
     usable = []
     for pattern in patterns:
         try:

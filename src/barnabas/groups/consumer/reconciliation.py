@@ -1,10 +1,10 @@
-"""How one member moves towards its target, without making others wait who do not hold what it needs.
+"""Reconciliation of a member with its target, without blocking unrelated members.
 
     STABLE --(a newer target)--> UNREVOKED --(revoked all)--> UNRELEASED --(others let go)--> STABLE
                     \\_______ nothing to revoke _________________/        \\__ nothing to wait for __/
 
-A member keeps its epoch until it has given up what is no longer its own: only then may others be told that it is
-behind the target no longer. What it shall get comes as soon as nobody else has it, partition by partition.
+A member keeps its epoch until it has revoked the partitions it no longer owns: only then does it count as caught up
+with the target. It receives each new partition as soon as no other member owns it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from barnabas.groups.consumer.member import ConsumerMember, MemberState, Owned, 
 from barnabas.groups.modern import Assignment
 
 Reported = Sequence[tuple[Uuid, Sequence[int]]]
-"""The partitions that a member says it has."""
+"""Partitions that a member reports as owned."""
 
 
 class Goal(NamedTuple):
-    """Where a member shall get. `is_taken` tells whether another member has a partition."""
+    """Target of a member. `is_taken` is True for partitions that another member owns."""
 
     epoch: int
     target: Assignment
@@ -33,7 +33,7 @@ class Goal(NamedTuple):
 def reconcile(
     member: ConsumerMember, goal: Goal, reported: Reported | None, *, subscription_changed: bool
 ) -> ConsumerMember:
-    """The member after this heartbeat; itself when it cannot move. `reported` is None when it said nothing."""
+    """The member after this heartbeat; itself if nothing changes. `reported` is None if it reported no partitions."""
     if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
         return _drop_unsubscribed(member, goal, reported) if subscription_changed else member
     if member.state is MemberState.UNREVOKED and _still_has(member.revoking, reported):
@@ -51,7 +51,7 @@ def _still_has(places: Owned, reported: Reported | None) -> bool:
 
 
 def _drop_unsubscribed(member: ConsumerMember, goal: Goal, reported: Reported | None) -> ConsumerMember:
-    """Topics that it no longer wants are taken away at once; the next target may come later."""
+    """Revoke topics that it no longer subscribes to immediately; the next target may come later."""
     kept = {topic: places for topic, places in member.owned.items() if topic in goal.subscribed}
     if len(kept) == len(member.owned):
         return member

@@ -1,4 +1,4 @@
-"""The records of consumer groups, as Apache Kafka 4.3 writes them."""
+"""Records of consumer groups, as Apache Kafka 4.3 writes them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ member_tombstones = MemberKeys(
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What the member said of itself."""
+    """The member's metadata."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -96,7 +96,7 @@ def with_subscription(
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """How far the member has come."""
+    """The member's epochs and partitions."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -131,7 +131,7 @@ def with_progress(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssig
 
 
 def _owned(places: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """Before Kafka 4.3 partitions had no epochs of their own."""
+    """Before Kafka 4.3 partitions had no assignment epochs."""
     owned: dict[bytes, dict[int, int]] = {}
     for place in places:
         epochs = place.assignment_epochs

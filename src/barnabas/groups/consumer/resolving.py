@@ -1,4 +1,4 @@
-"""Keeping the patterns of a group resolved: at once when a new one comes, every few seconds while topics change."""
+"""Resolution of the patterns of a group: immediately for a new pattern, every few seconds while topics change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from barnabas.groups.step import CoordinatorResult
 logger = rate_limited_logger(__name__)
 
 REFRESH_AT_MOST_EVERY_MS = 5000
-"""Topics may come by the hundred; one look every few seconds is enough for those who wait for some of them."""
+"""Topics may be created by the hundred; matching them every few seconds is enough."""
 
 
 class PatternChange(NamedTuple):
     has_changed: bool
     counts_now: bool
-    """What the member's subscription stands for is known: its group may have a new epoch at once."""
+    """The topics of the member's subscription are known: its group may get a new epoch immediately."""
 
 
 UNCHANGED = PatternChange(has_changed=False, counts_now=False)
@@ -41,9 +41,9 @@ class Resolving:
         client: Client,
         step: CoordinatorResult,
     ) -> PatternChange:
-        """Take note of a member's pattern, and see whether patterns have to be matched again.
+        """Register a member's pattern and check whether patterns have to be matched again.
 
-        They stand for topics that the client may describe whose request is served: as with Kafka, for all members.
+        As in Kafka, they match the topics that the client of the current request may describe, for all members.
         """
         change = self._change(group, before, after, step)
         patterns = set(group.patterns)
@@ -60,7 +60,7 @@ class Resolving:
         if old == new:
             return UNCHANGED
         if new and not group.patterns[new]:
-            compile_pattern(new)  # raises when it is none
+            compile_pattern(new)  # raises if it is invalid
         if old and group.patterns[old] == 1:
             step.records.append(pattern_tombstone(group.group_id, old))
         return PatternChange(has_changed=True, counts_now=not new or new in group.resolved)
@@ -73,7 +73,7 @@ class Resolving:
         oldest = min((group.resolved[pattern] for pattern in patterns), key=lambda one: one.resolved_ms)
         age_ms = self._context.clock.now_ms() - oldest.resolved_ms
         if age_ms < 0:
-            return True  # the clock was set back, or was another one
+            return True  # the clock was set back, or belongs to another broker
         if oldest.version < self._context.topics.names_version and age_ms > REFRESH_AT_MOST_EVERY_MS:
             return True
         return age_ms > self._context.settings.regex_refresh_ms
@@ -96,7 +96,7 @@ class Resolving:
             self._write(group, resolution.results(), step)
 
     def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: CoordinatorResult) -> None:
-        """Only what a member still subscribes to; a new epoch if it stands for other topics than before."""
+        """Store the topics of current subscriptions; a new epoch if they differ from before."""
         wanted = {pattern: found for pattern, found in results.items() if group.patterns[pattern]}
         different = [
             pattern

@@ -1,4 +1,4 @@
-"""The target of a consumer group: who shall have which partition."""
+"""Target assignment of a consumer group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from barnabas.groups.modern import Assignment
 from barnabas.groups.topics import Topics
 
 _Subscription = tuple[frozenset[str], str]
-"""Names, and a pattern."""
+"""Topic names, and a pattern."""
 
 
 class Seen(NamedTuple):
-    """A group as it was at one moment."""
+    """Snapshot of a group."""
 
     members: Mapping[str, ConsumerMember]
     targets: Mapping[str, Assignment]
@@ -35,20 +35,20 @@ class Seen(NamedTuple):
         return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
 
     def target(self, member: ConsumerMember) -> Assignment:
-        """Of the member, or of the one whose place it takes."""
+        """Target of the member, or of the static member that it replaces."""
         holder = self.static_members.get(member.instance_id or "", member.member_id)
         return self.targets.get(holder, {})
 
 
 def seen(group: ConsumerGroup) -> Seen:
-    """Copies, for a computation that takes many turns."""
+    """Copy a group for a computation of many slices."""
     return Seen(dict(group.members), dict(group.targets), dict(group.static_members), dict(group.resolved))
 
 
 def is_large(
     context: ShardContext, group: ConsumerGroup, topics: Iterable[str], joins: ConsumerMember
 ) -> bool:
-    """Would its target take longer than a heartbeat may? `topics` are those of all members."""
+    """True if computing the target would take too long for a heartbeat. `topics` are those of all members."""
     work = len(group.members) + group.subscriptions.names + len(joins.subscribed_topic_names)
     work += sum(len(resolved.topics) for resolved in group.resolved.values())
     if work > LARGE:
@@ -70,7 +70,7 @@ def compute(context: ShardContext, group: Seen) -> Steps[dict[str, Assignment]]:
         yield
     targets = yield from CONSUMER_ASSIGNOR_STEPS[name](specs, counts)
     topics.clear()
-    while specs:  # to free them at once would take long
+    while specs:  # freeing all of them at once would take long
         specs.popitem()
         yield
     return targets
@@ -79,8 +79,8 @@ def compute(context: ShardContext, group: Seen) -> Steps[dict[str, Assignment]]:
 def _topics_of_all(
     group: Seen, topics: Topics, counts: dict[Uuid, int]
 ) -> Steps[dict[_Subscription, Set[Uuid]]]:
-    """The topics that exist of each subscription, and how many partitions they have. Both are looked up in one step:
-    a topic may be gone in the next one. Equal sets of topics become the same one."""
+    """Existing topics of each subscription with their partition counts, looked up in one step because a topic may be
+    deleted before the next one. Equal sets of topics share one object."""
     found: dict[_Subscription, Set[Uuid]] = {}
     shared: dict[Set[Uuid], Set[Uuid]] = {}
     for member in group.members.values():
@@ -99,6 +99,6 @@ def _topics_of_all(
 
 
 def preferred_assignor(members: Iterable[ConsumerMember], assignors: list[str]) -> str:
-    """The one that most members want; of several, and of none, the first that the broker names."""
+    """The assignor that most members request; in a tie, or without requests, the broker's first."""
     votes = Counter(member.assignor for member in members if member.assignor in assignors)
     return max(assignors, key=lambda name: votes[name])

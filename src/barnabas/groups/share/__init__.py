@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): members that share partitions; who has which record is for `queues` to know."""
+"""Share groups (KIP-932): membership and assignment; the state of records is in `barnabas.share`."""

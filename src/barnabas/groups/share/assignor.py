@@ -1,7 +1,7 @@
-"""The assignor `simple` of share groups: every partition has a member, every member a partition, all about equal.
+"""The `simple` assignor of share groups: every partition has a member, every member a partition, evenly spread.
 
-Members that all subscribe to the same topics are spread over all partitions together, others topic by topic. What a
-member has it keeps as long as that leaves the balance as it is.
+Members with equal subscriptions are spread over all partitions together, others topic by topic. A member keeps
+its partitions where balance allows it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Place = tuple[Uuid, int]
 P = TypeVar("P")
 
 FEW_TOPICS = 50
-"""That are looked at in one step."""
+"""Partitions visited in one step."""
 
 FEW_MEMBERS = 20
-"""Whose targets grow in one step: those of members that read the same topics are enlarged at the same time."""
+"""Members whose targets grow in one step: members with equal topics grow together."""
 
 
 def assign(
@@ -29,7 +29,7 @@ def assign(
     partitions: Mapping[Uuid, Set[int]],
     present: Mapping[str, Assignment],
 ) -> dict[str, Assignment]:
-    """What each member shall read. `subscriptions` are the topics of each member, `present` what it has."""
+    """Target of each member. `subscriptions` are the topics of each member, `present` its current partitions."""
     return finish(assign_steps(subscriptions, partitions, present))
 
 
@@ -83,7 +83,7 @@ def _topic_by_topic(
     partitions: Mapping[Uuid, Set[int]],
     present: Mapping[str, Assignment],
 ) -> Steps[dict[str, Assignment]]:
-    """Nothing is kept for each partition of each member: with millions of them Python's collector would take long."""
+    """Keeps no object per partition and member: with millions of them garbage collection would take long."""
     targets: dict[str, dict[Uuid, frozenset[int]]] = {member: {} for member in members}
     for topic, indexes in sorted(partitions.items()):
         subscribers = [member for member in members if topic in subscriptions[member]]
@@ -104,7 +104,7 @@ def _topic_by_topic(
 
 
 def _spread(members: list[str], places: list[P], held: list[tuple[str, P]]) -> Steps[list[tuple[str, P]]]:
-    """Members with places for all; they keep what they hold as far as that leaves the balance as it is."""
+    """Pair all members with partitions; members keep theirs where balance allows it."""
     if not members or not places:
         return []
     if len(members) <= len(places):
@@ -116,7 +116,7 @@ def _spread(members: list[str], places: list[P], held: list[tuple[str, P]]) -> S
 def _matched(
     few: Collection[object], many: Collection[object], kept: Collection[tuple[object, object]]
 ) -> Steps[list[tuple[Any, Any]]]:
-    """Give each of the many one of the few, so that those have about the same number, keeping what can be kept."""
+    """Assign one of `few` to each of `many`, evenly, keeping existing pairs where possible."""
     least, larger = divmod(len(many), len(few))
     load = dict.fromkeys(few, 0)
     matched: dict[object, object] = {}

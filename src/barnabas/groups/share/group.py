@@ -1,4 +1,4 @@
-"""A share group: its members, what each shall read, and for which partitions there is state."""
+"""A share group: its members, their targets, and the partitions that have state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.protocol.messages.share import (
     ShareGroupDescribeTopicPartitions,
 )
 
-FIRST_EPOCH = 1  # since Kafka 4.3 groups begin with 1, so that their first members join at 2
+FIRST_EPOCH = 1  # since Kafka 4.3 groups start at 1, so their first members join at 2
 
 
 class ShareGroup(ModernGroup[ShareMember, Assignment]):
@@ -36,19 +36,19 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
 
     @property
     def state(self) -> GroupState:
-        """A member reads what it is told to at once: there is nothing to reconcile."""
+        """Members adopt their target immediately: there is nothing to reconcile."""
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
     @property
     def expires(self) -> bool:
-        """What it has read is kept until an administrator deletes it."""
+        """Never: its state is kept until an administrator deletes it."""
         return False
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return group_tombstones(self.group_id, self.members)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Offsets that were committed under this name may be read; the group itself uses none."""
+        """Offsets that were committed under this group id may be read; the group does not use them."""
 
     def check_empty(self) -> None:
         if self.members:
@@ -57,14 +57,14 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
     # -- partitions ---------------------------------------------------------------------------------
 
     def assignable(self, names: Iterable[str]) -> dict[Uuid, frozenset[int]]:
-        """Of the subscribed topics, the partitions that have state."""
+        """Partitions of the subscribed topics that have state."""
         return assignable(self.states, set(names))
 
     @property
     def has_unassigned(self) -> bool:
-        """Has state been created for subscribed partitions since the last assignment?
+        """True if state was created for subscribed partitions since the last assignment.
 
-        Most heartbeats find everything as the last one did, which is remembered: the question costs all members.
+        The result is cached, because computing it visits all members and most heartbeats change nothing.
         """
         if not self.members:
             return False
@@ -85,7 +85,7 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
     def without_state(
         self, topics: Topics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
     ) -> dict[Uuid, NamedPartitions]:
-        """Subscribed partitions for which state is to be created now; `is_begun`: that is under way."""
+        """Subscribed partitions that need state now; `is_begun`: creation is in progress."""
         seen, wanted = self._complete, frozenset(names)
         if seen is not None and seen[:2] == (topics.version, wanted) and seen[2] is self.states:
             return {}
@@ -117,7 +117,7 @@ def assignable(states: StatePartitions, names: Set[str]) -> dict[Uuid, frozenset
 _NOTHING = NamedPartitions("", frozenset())
 
 
-# -- A share group as ShareGroupDescribe shows it ------------------------------------------------------
+# -- ShareGroupDescribe ---------------------------------------------------------------------------------
 
 ASSIGNOR = "simple"
 

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: members join, stay and leave, all with the same request."""
+"""ShareGroupHeartbeat: joining, staying in and leaving a group."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from barnabas.protocol.messages.share import (
 SOONEST_RETURN_MS = 100
 
 WithoutState = Callable[[int, Partitions], None]
-"""Told which partitions need state before they can be assigned, and the state epoch to begin with."""
+"""Receives the partitions that need state before they can be assigned, and the initial state epoch."""
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
-    """What can be said of a request without knowing the group."""
+    """Validate a request, independent of the group."""
     if not request.member_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     if not request.group_id:
@@ -65,7 +65,7 @@ class Heartbeats:
         )
         self._assigning = Assigning(self._context, targets)
         self.begun_ms: dict[tuple[str, Uuid], int] = {}
-        """When we have begun to create state, in memory only: the next coordinator begins again."""
+        """Start times of state creation, in memory only: the next coordinator starts again."""
 
     def handle(
         self,
@@ -118,7 +118,7 @@ class Heartbeats:
         step.answer(respond, response)
 
     def _until_assignment(self, group: ShareGroup) -> int:
-        """A member that has to wait for the next assignment may come back for it before its usual time."""
+        """Shorter heartbeat interval of a member that waits for the next assignment."""
         usual, shortest = self._kind.heartbeat_interval_ms(group.group_id), SOONEST_RETURN_MS
         due_ms = group.assigned_at_ms + self._kind.assignment_interval_ms(group.group_id)
         return min(usual, max(shortest, due_ms - self._context.clock.now_ms()))
@@ -142,7 +142,7 @@ class Heartbeats:
         now_ms = self._context.clock.now_ms()
         oldest = now_ms - self._context.settings.share_initialize_retry_ms
 
-        def is_begun(topic: Uuid) -> bool:  # and not later than now, before the clock was set back
+        def is_begun(topic: Uuid) -> bool:  # and not in the future, in case the clock was set back
             return oldest < self.begun_ms.get((group.group_id, topic), oldest) <= now_ms
 
         return group.without_state(self._context.topics, names, is_begun)
@@ -155,7 +155,7 @@ class Heartbeats:
         resubscribed: bool,
         step: CoordinatorResult,
     ) -> int:
-        """The group epoch, raised if the present assignment does not do any more."""
+        """The group epoch, bumped if the current assignment is outdated."""
         reason = ""
         if resubscribed:
             word = "changed its subscription" if member.member_id in group.members else "joined"
@@ -181,7 +181,7 @@ class Heartbeats:
         *,
         nothing_yet: bool,
     ) -> tuple[int, Assignment]:
-        """The assignment epoch, and what the member shall read."""
+        """The assignment epoch and the member's target."""
         present = group.targets.get(member.member_id, {})
         interval_ms = self._kind.assignment_interval_ms(group.group_id)
         now_ms = self._context.clock.now_ms()
@@ -201,7 +201,7 @@ class Heartbeats:
         return epoch, targets[member.member_id]
 
     def _is_large(self, group: ShareGroup, member: ShareMember) -> bool:
-        """Would its target take longer than a heartbeat may?"""
+        """True if computing the target would take too long for a heartbeat."""
         work = len(group.members) + group.subscriptions.names + len(member.subscribed_topic_names)
         initialized = group.states.initialized
         if work + len(initialized) > LARGE:
@@ -237,7 +237,7 @@ class Heartbeats:
         resubscribed: bool,
         step: CoordinatorResult,
     ) -> ShareMember:
-        """The member takes over its target at once; what it no longer subscribes to it has no more."""
+        """The member adopts its target immediately and loses topics that it no longer subscribes to."""
         if member.is_reconciled_to(epoch) and not resubscribed:
             return member
         subscribed = self._context.topics.ids(member.subscribed_topic_names)
@@ -253,7 +253,7 @@ class Heartbeats:
     def _response(
         self, request: ShareGroupHeartbeatRequest, before: ShareMember, after: ShareMember
     ) -> ShareGroupHeartbeatResponse:
-        """The assignment is sent when it has changed, or when the member has forgotten it."""
+        """Include the assignment if it has changed, or if the member does not know it."""
         tell = request.subscribed_topic_names is not None or before.assigned != after.assigned
         return ShareGroupHeartbeatResponse(
             member_id=after.member_id,
@@ -274,7 +274,7 @@ class Heartbeats:
         )
 
     def fence(self, group: ShareGroup, member: ShareMember, reason: str, step: CoordinatorResult) -> None:
-        """Remove a member; the others share what it read as soon as they send their next heartbeats."""
+        """Remove a member; the others take over its partitions with their next heartbeats."""
         step.records += member_tombstones(group.group_id, member.member_id)
         names = _subscribed(group, member, ShareMember(member_id=member.member_id))
         metadata_hash = self._context.topics.hash_of(names)
@@ -283,7 +283,7 @@ class Heartbeats:
 
 
 def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> frozenset[str]:
-    """All topics that members subscribe to, once one of them has changed."""
+    """Subscribed topics of all members after one has changed."""
     if before.subscribed_topic_names == after.subscribed_topic_names:
         return frozenset(group.subscribed_topics())
     gone = [before.subscribed_topic_names] if before.member_id in group.members else []
@@ -291,7 +291,7 @@ def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> f
 
 
 def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:
-    """With what the request says; what it does not mention stays."""
+    """The member with the fields of the request; omitted fields are unchanged."""
     told: dict[str, object] = {"client": client}
     if request.rack_id is not None:
         told["rack_id"] = request.rack_id

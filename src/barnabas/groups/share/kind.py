@@ -1,4 +1,4 @@
-"""Share groups in a shard: their requests, their records, their deadlines."""
+"""Share groups in a shard: requests, replay and deadlines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
     # -- state of partitions ------------------------------------------------------------------------
 
     def state_created(self, group_id: str, created: Partitions, step: CoordinatorResult) -> None:
-        """The share coordinator has state for these: they can be assigned with the next heartbeats."""
+        """The share coordinator has state for these partitions: the next heartbeats can assign them."""
         group = self.find(group_id)
         self._not_begun(group_id, created)
         self._note(group, group.states.done(created), step)
@@ -66,7 +66,7 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
             self.heartbeats.begun_ms.pop((group_id, topic), None)
 
     def begin_reset(self, group_id: str, wanted: Partitions, step: CoordinatorResult) -> int:
-        """An administrator moves offsets of a group without members, perhaps of one that is not there yet."""
+        """Set offsets of a group without members; the group is created if it does not exist."""
         group = self.context.groups.get(group_id)
         if group is None:
             step.records.append(epoch_record(group_id, FIRST_EPOCH, 0, "its offsets were set"))
@@ -78,7 +78,7 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
         return group.epoch
 
     def begin_deletion(self, group_id: str, topics: Iterable[Uuid], step: CoordinatorResult) -> Partitions:
-        """The partitions whose state is to be deleted now."""
+        """Partitions whose state is to be deleted now."""
         group = self.find(group_id)
         group.check_empty()
         chosen = set(topics)

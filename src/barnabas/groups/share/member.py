@@ -1,4 +1,4 @@
-"""One member of a share group: what it said of itself, and what it reads."""
+"""A member of a share group: its metadata and its partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_EPOCH = -1
 
 
 class MemberState(IntEnum):
-    """The numbers are those of the records. Nobody waits for anybody here, so there is one that matters."""
+    """The numbers are those of the records. Members never wait for each other, so one state is used."""
 
     STABLE = 1
     UNKNOWN = 127
@@ -31,13 +31,13 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def instance_id(self) -> str | None:
-        """There are no static members: nothing that a member has would be worth keeping for it."""
+        """Always None: share groups have no static members."""
         return None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.member_epoch == assignment_epoch
 
     def changed(self, **fields: Any) -> ShareMember:
-        """With these fields, or itself if nothing differs."""
+        """A copy with these fields, or itself if nothing differs."""
         different = {name: value for name, value in fields.items() if getattr(self, name) != value}
         return msgspec.structs.replace(self, **different) if different else self

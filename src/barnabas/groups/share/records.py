@@ -1,4 +1,4 @@
-"""The records of share groups, as Apache Kafka 4.3 writes them."""
+"""Records of share groups, as Apache Kafka 4.3 writes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ member_tombstones = MemberKeys(
 
 
 def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """What the member said of itself."""
+    """The member's metadata."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client.client_id,
@@ -72,7 +72,7 @@ def with_subscription(
 
 
 def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """What the member reads."""
+    """The member's epochs and partitions."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,

@@ -1,7 +1,7 @@
-"""State of a share group's partitions at the share coordinator: created, reset and deleted by the group coordinator.
+"""Share state of a group's partitions: created, reset and deleted by the group coordinator.
 
-The group notes what it wants before it is begun and what was done after it (`state_partitions`), so that the next
-coordinator knows what may be half done.
+The group records its intent before each operation and its completion afterwards (`state_partitions`), so that the next
+coordinator knows which operations may be incomplete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def keys_of(group_id: str, partitions: Partitions) -> list[SharePartitionKey]:
 
 
 class Persister(Protocol):
-    """Asks the share coordinator, on whichever broker it is."""
+    """Sends requests to the share coordinator, on this or another broker."""
 
     def initialize(
         self,
@@ -49,7 +49,7 @@ class Persister(Protocol):
 
 
 class ShareStates:
-    """Creates state for groups, and calls back members that wait for it."""
+    """Creates state for groups and notifies members that wait for it."""
 
     def __init__(self, groups: GroupCoordinator, persister: Persister) -> None:
         self._groups = groups
@@ -62,14 +62,14 @@ class ShareStates:
         return group_id in self._waiting
 
     def when_created(self, group_id: str, callback: Callable[[], None]) -> None:
-        """Call back when all that is being created for a group is there, or has failed."""
+        """Call back when all pending state of a group is created, or has failed."""
         if group_id in self._waiting:
             self._waiting[group_id].append(callback)
         else:
             callback()
 
     def create(self, group_id: str, state_epoch: int, wanted: Partitions) -> None:
-        """Create state that begins where `share.auto.offset.reset` says, and note it in the group."""
+        """Create state that starts at `share.auto.offset.reset`, and record it in the group."""
         self._waiting.setdefault(group_id, [])
 
         def created(outcomes: Outcomes) -> None:
@@ -99,7 +99,7 @@ class ShareStates:
                 logger.warning("the state of share group %r is created, but not noted: %s", group_id, error)
             done()
 
-        if failed and created:  # two records of one key: the second must know of the first
+        if failed and created:  # two records of one key: the second depends on the first
             self._groups.perform_simple(
                 group_id, lambda shard, step: shard.share.state_not_created(group_id, failed, step), _ignore
             )
@@ -120,7 +120,7 @@ class ShareStates:
         offsets: Offsets,
         done: Callable[[Outcomes], None],
     ) -> None:
-        """Begin at other offsets; `done` gets the outcomes when the group has noted them."""
+        """Start at other offsets; `done` gets the outcomes once the group has recorded them."""
 
         def created(outcomes: Outcomes) -> None:
             self._note(group_id, wanted, outcomes, lambda: done(outcomes))
@@ -128,7 +128,7 @@ class ShareStates:
         self.initialize(offsets, state_epoch, created)
 
     def delete_all(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
-        """Before a share group is deleted, its state goes; groups of other types have none."""
+        """Delete the state of a share group before the group; groups of other types have none."""
         found: dict[Uuid, NamedPartitions] = {}
 
         def begin(shard: GroupShard, step: CoordinatorResult) -> None:
@@ -173,4 +173,4 @@ def _each(
 
 
 def _ignore(error: ErrorCode) -> None:
-    """The next heartbeat finds what is missing."""
+    """The next heartbeat detects missing state."""

@@ -1,7 +1,7 @@
-"""For which partitions a share group has state with the share coordinator.
+"""Partitions of a share group that have state at the share coordinator.
 
-State is created before the first member gets a partition and deleted with the group or by an administrator. Both are
-noted before they are begun, so that the coordinator after a crash knows what may be half done.
+State is created before a partition is first assigned and deleted with the group or by an administrator. Both are
+recorded beforehand, so that the coordinator after a crash knows which operations may be incomplete.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.common.types import Uuid
 
 
 class NamedPartitions(NamedTuple):
-    """Partitions of a topic; the name is there for people who read the record."""
+    """Partitions of a topic; the name is for readers of the record."""
 
     name: str
     partitions: frozenset[int]
@@ -29,7 +29,7 @@ class StatePartitions(NamedTuple):
     deleting: Mapping[Uuid, str] = MappingProxyType({})
 
     def known(self, topic_id: Uuid) -> frozenset[int]:
-        """Partitions that have state, or are about to."""
+        """Partitions that have state, or will have it soon."""
         found = frozenset[int]()
         for partitions in (self.initializing, self.initialized):
             if topic_id in partitions:
@@ -50,7 +50,7 @@ class StatePartitions(NamedTuple):
         return self._replace(initializing=_without(self.initializing, wanted))
 
     def delete(self, topics: Iterable[Uuid]) -> StatePartitions:
-        """Their state is about to be deleted."""
+        """Mark their state as being deleted."""
         gone = set(topics)
         named = {**self.deleting}
         for partitions in (self.initializing, self.initialized):
@@ -62,7 +62,7 @@ class StatePartitions(NamedTuple):
         )
 
     def forgotten(self, topics: Iterable[Uuid]) -> StatePartitions:
-        """Nothing is left of their state."""
+        """Remove them: their state is deleted."""
         gone = set(topics)
         deleted = self.delete(gone)
         return deleted._replace(

@@ -1,1 +1,1 @@
-"""Streams groups (KIP-1071): the broker sizes an application's topics and shares its tasks out."""
+"""Streams groups (KIP-1071): the broker sizes an application's internal topics and assigns its tasks."""

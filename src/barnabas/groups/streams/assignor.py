@@ -1,10 +1,10 @@
-"""The assignor `sticky` of Kafka 4.3: tasks stay where they are as long as everybody has a fair share.
+"""The `sticky` assignor of Kafka 4.3: tasks stay with their member while the load is balanced.
 
 Members are threads; those of one process share its load, and a process never has the same task twice. Active tasks
-come first. Each goes to the member that had it, or else to one that had it as a standby, unless that has its share
-already; what is left goes to the process with the least load for its threads, and there to the least loaded thread.
-Then the standbys of stateful tasks, in the same way. Tasks of the same partition are looked at together, and the rest
-is dealt out subtopology by subtopology, so that everybody in a new group gets some of each.
+come first. Each goes to its previous member, or else to a member that had it as a standby, unless that member is
+full; the others go to the process with the lowest load per thread, and there to the least loaded thread.
+The standbys of stateful tasks follow in the same way. Tasks of the same partition are assigned together, and the others
+subtopology by subtopology, so that every member of a new group gets some of each.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 logger = rate_limited_logger(__name__)
 
 FEW = 50
-"""Tasks that are assigned in one step."""
+"""Tasks assigned in one step."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """What the assignor knows of a member: its process, and the target that it had last."""
+    """A member's process and its previous target."""
 
     process_id: str
     previous: Tasks = NOTHING
@@ -41,7 +41,7 @@ class SubtopologySpec:
 def assign(
     members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, Tasks]:
-    """The target of each member. With no members there is nobody to give a task to."""
+    """Target of each member; empty without members."""
     return finish(assign_steps(members, subtopologies, standby_replicas))
 
 
@@ -62,11 +62,11 @@ class _Member:
         self.active: set[Task] = set()
         self.standby: set[Task] = set()
         self.count = 0
-        """Of tasks in both roles."""
+        """Tasks of both roles."""
 
     @property
     def standing(self) -> tuple[float, int, str]:
-        """Who is given the next task: the smallest. The id makes the outcome the same everywhere."""
+        """Sort key: the smallest gets the next task. The id makes the result deterministic."""
         return self.process.load, self.count, self.member_id
 
 
@@ -84,7 +84,7 @@ class _Process:
         return len(self.tasks) / len(self.members)
 
     def least_loaded(self) -> _Member:
-        """Counts only grow: one on top of the heap with an old count is put back with the new."""
+        """Counts only grow: an entry with an outdated count is pushed back with the current one."""
         heap = self._by_count
         if not heap:
             heap += [(member.count, member.member_id, member) for member in self.members]
@@ -96,7 +96,7 @@ class _Process:
 
 
 class _Share:
-    """How many tasks a member gets at most: the ceiling of the mean over those that have not got theirs yet."""
+    """Maximum number of tasks of a member: the ceiling of the mean over members that are not full."""
 
     __slots__ = ("_members", "_tasks", "most")
 
@@ -156,7 +156,7 @@ class _Assignment:
         return targets
 
     def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> Steps[list[Task]]:
-        """All tasks of some subtopologies, those of one partition next to each other."""
+        """All tasks of some subtopologies, grouped by partition."""
         places = yield from sort(
             (index, subtopology_id)
             for subtopology_id, one in self._subtopologies.items()
@@ -201,7 +201,7 @@ class _Assignment:
     # -- standbys -----------------------------------------------------------------------------------
 
     def _assign_standby(self, tasks: list[Task]) -> Steps[None]:
-        """Backwards, so that standbys do not pile up where the first active tasks went."""
+        """In reverse order, so that standbys do not gather where the first active tasks went."""
         rest: list[tuple[Task, int]] = []
         for piece in pieces(reversed(tasks), FEW):
             rest += [(task, self._missing_standbys(task)) for task in piece]
@@ -213,7 +213,7 @@ class _Assignment:
             yield
 
     def _missing_standbys(self, task: Task) -> int:
-        """Once those who had the task have got it again."""
+        """Assign the tasks that did not stay with a previous member."""
         left = self._replicas
         while left and self._keep_standby(task):
             left -= 1
@@ -233,7 +233,7 @@ class _Assignment:
         return (member for member in members if task not in member.process.tasks)
 
     def _spread(self, task: Task, replicas: int, heap: list[tuple[float, str, _Process]]) -> None:
-        """To the least loaded processes that do not have the task; there may be too few of them."""
+        """Assign to the least loaded processes that do not have the task; there may be too few of them."""
         passed: list[_Process] = []
         while replicas and heap:
             process = heapq.heappop(heap)[2]
@@ -259,7 +259,7 @@ class _Assignment:
 
 
 def _all_but(tasks: list[Task], is_kept: Callable[[Task], bool]) -> Steps[list[Task]]:
-    """Those that were not kept."""
+    """Tasks that were not kept."""
     rest: list[Task] = []
     for piece in pieces(tasks, FEW):
         rest += [task for task in piece if not is_kept(task)]

@@ -1,4 +1,4 @@
-"""Heartbeats that are refused before any group is looked at, in the order and words of Kafka."""
+"""Validation of StreamsGroupHeartbeat requests, with Kafka's order and messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_topic_names(topology: StreamsGroupHeartbeatTopology) -> None:
 
 
 def _check_features(request: StreamsGroupHeartbeatRequest, version: int) -> None:
-    """What the protocol has room for, but no coordinator of Kafka 4.3 does."""
+    """Fields of the protocol that the coordinator of Kafka 4.3 does not support."""
     if request.instance_id is not None:
         raise _invalid("Static membership is not yet supported.")
     if version < FIRST_WITH_TASK_OFFSETS:

@@ -1,4 +1,4 @@
-"""A topology and the topics of the cluster brought together: tasks, internal topics, and what is in the way."""
+"""A topology matched with the topics of the cluster: tasks, internal topics, and problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKER_DEFAULT = -1  # in a request to create a topic: as many replicas as the b
 
 
 class InternalTopic(NamedTuple):
-    """A repartition or changelog topic, with what it takes to create it."""
+    """A repartition or changelog topic with the parameters of its creation."""
 
     name: str
     partitions: int
@@ -51,9 +51,9 @@ class ConfiguredSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """Ready when nothing is in the way; only then are there tasks to assign.
+    """Ready without a problem; only then are there tasks to assign.
 
-    `metadata_hash` tells which state of the topics this was computed from.
+    `metadata_hash` identifies the state of the topics that this was computed from.
     """
 
     topology: Topology
@@ -68,7 +68,7 @@ class ConfiguredTopology:
 
 
 def configure(topology: Topology, existing: PartitionCounts, metadata_hash: int) -> ConfiguredTopology:
-    """KafkaError(STREAMS_INVALID_TOPOLOGY) if no topics at all could make this topology run."""
+    """Raises KafkaError(STREAMS_INVALID_TOPOLOGY) if the topology is invalid for any topics."""
     try:
         subtopologies, missing = _configure(topology, existing)
     except TopicsUnfitError as unfit:

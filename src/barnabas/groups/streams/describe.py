@@ -1,4 +1,4 @@
-"""A streams group as StreamsGroupDescribe shows it."""
+"""StreamsGroupDescribe."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def described(group: StreamsGroup, *, with_description: bool = False) -> Describ
 
 
 def _describe_topology(group: StreamsGroup, answer: DescribedGroup) -> None:
-    """One of another topology epoch is as good as none."""
+    """Return the description of the current topology epoch; None if it is of another one."""
     stored, topology = group.description, group.topology
     if stored is None or topology is None or stored.epoch != topology.epoch:
         answer.topology_description_status = Status.NOT_STORED
@@ -52,7 +52,7 @@ def _describe_topology(group: StreamsGroup, answer: DescribedGroup) -> None:
 
 
 def _topology(group: StreamsGroup) -> StreamsGroupDescribeTopology | None:
-    """With the partitions that were decided, once they are; else as the members have sent it."""
+    """The topology with the computed partition counts, if known; otherwise as the members sent it."""
     if group.configured is not None and group.configured.is_ready:
         return _decided(group.configured)
     return None if group.topology is None else _as_sent(group.topology)

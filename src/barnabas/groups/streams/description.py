@@ -1,7 +1,7 @@
-"""What a streams topology looks like, for people (KIP-1331): a member is asked for it, and it is kept with the group.
+"""Topology descriptions for display (KIP-1331): requested from a member and stored with the group.
 
-Kafka hands it to a plugin and has none of its own. Here it is a record beside the group's others, as the member has
-sent it: it outlives restarts and goes with the group. In memory it stays encoded, and it counts as what members say.
+Kafka passes them to a plugin and ships none. Here a description is one more record of the group, as the member
+sent it: it survives restarts and is deleted with the group. In memory it stays encoded and counts as member metadata.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from barnabas.protocol.messages.streams import (
 FIRST_HEARTBEAT_WITH_DESCRIPTIONS = 1
 
 PAUSE_MS = 30_000
-"""After a member was asked: time to send it, before another one is asked. Members may be set up to send nothing."""
+"""Time for a member to send it before another one is asked. Members may be configured to send nothing."""
 
 
 class Status:
-    """In the answer of StreamsGroupDescribe."""
+    """Status in the response of StreamsGroupDescribe."""
 
     NOT_REQUESTED = 0
     NOT_STORED = 1
@@ -37,7 +37,7 @@ class Status:
 
 class StoredDescription(NamedTuple):
     epoch: int
-    """Of the topology that it describes."""
+    """Epoch of the topology that it describes."""
     data: bytes
 
     def decoded(self) -> TopologyDescription:
@@ -66,7 +66,7 @@ def description_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def check_update(request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: int) -> None:
-    """What is refused before any group is looked at."""
+    """Validate a request, independent of the group."""
     if not most_bytes:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

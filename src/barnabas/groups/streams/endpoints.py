@@ -1,4 +1,4 @@
-"""Which partitions the instances with a user endpoint serve: what interactive queries need to know."""
+"""Partitions of the instances with a user endpoint, for interactive queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.protocol.messages.streams import Endpoint, EndpointToPartitions, T
 def partitions_by_endpoint(
     group: StreamsGroup, updated: StreamsMember, configured: ConfiguredTopology, existing: PartitionCounts
 ) -> list[EndpointToPartitions]:
-    """For every member; of the one that is being answered, what it has after this answer."""
+    """Partitions of every member; for the member that is being answered, those after this response."""
     others = [member for member in group.members.values() if member.member_id != updated.member_id]
     return [
         EndpointToPartitions(
@@ -31,7 +31,7 @@ def partitions_by_endpoint(
 def _partitions(
     tasks: Iterable[Task], configured: ConfiguredTopology, existing: PartitionCounts
 ) -> list[TopicPartition]:
-    """A task reads the partition of its number of every topic that has that many."""
+    """A task reads the partition with its number of every topic that has that many."""
     return [
         TopicPartition(topic, [index for index in indexes if index < existing.get(topic, 0)])
         for subtopology_id, indexes in by_subtopology(tasks)

@@ -1,4 +1,4 @@
-"""A streams group: a topology, members that are threads of its application, and who has which task."""
+"""A streams group: a topology, members that are threads of its application, and task owners."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
 from barnabas.groups.streams.topology import Topology
 
 FIRST_EPOCH = 1
-"""A group that nobody has joined yet is in this epoch, and so is its assignment; the first join makes it 2."""
+"""Epoch of a group before the first member joins, and of its assignment; the first join makes it 2."""
 
 NOT_VALIDATED = -1
-"""The validated topology epoch of a group whose topics do not fit its topology."""
+"""Validated topology epoch of a group whose topics do not fit its topology."""
 
 
-TASK_BYTES = 150  # a task and a number in memory
+TASK_BYTES = 150  # memory of a task and an epoch
 
 
 class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
@@ -40,7 +40,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         self.assignment_configs: Mapping[str, str] = {}
         self.owners = TaskOwners()
         self.description: StoredDescription | None = None
-        # What follows a restart may forget: it is computed again, or asked for again.
+        # A restart may lose the following state: it is computed or requested again.
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
         self.shutdown_requested_by: str | None = None
@@ -79,7 +79,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     # -- replays ------------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """A member that goes makes a new epoch without a look at the topics: the next heartbeat still has to look."""
+        """A leaving member bumps the epoch without checking the topics: the next heartbeat still has to."""
         is_unseen = self.topics_may_have_changed and metadata_hash == self.metadata_hash
         super().set_epoch(epoch, metadata_hash)
         self.topics_may_have_changed = is_unseen
@@ -107,7 +107,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
             )
 
     def check_commit(self, committer: Committer) -> PartitionCheck:
-        """A member may be an epoch behind, as long as it has had the task since then."""
+        """Accept an older epoch for tasks that the member has owned since then."""
         if committer.needs_no_member(self.members):
             return any_partition
         member = self.member(committer.member_id)

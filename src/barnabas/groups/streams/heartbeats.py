@@ -1,9 +1,9 @@
-"""One heartbeat of a member of a streams group, from the request to the answer.
+"""One StreamsGroupHeartbeat, from the request to the response.
 
-1. The member is made, or takes over what has changed. 2. The first member brings the topology; later ones must bring
-the same. 3. Topology and topics are brought together: tasks, or what is in the way. 4. If any of this was new the
-group epoch rises, and a target assignment is computed for it, unless it is too early for that. 5. The member moves a
-step towards its target. All of it becomes records; the group itself changes when they are replayed.
+1. The member is created or updated. 2. The first member brings the topology; later ones must bring
+the same. 3. Topology and topics are matched: tasks, or a problem. 4. If any of this changed, the
+group epoch is bumped, and a target assignment is computed for it, unless it is too early. 5. The member moves a
+step towards its target. All of this becomes records; the group itself changes when they are replayed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 logger = rate_limited_logger(__name__)
 
 NEVER_MS = 2**31 - 1
-"""How often members shall say how far their state is: it is looked at when they join only."""
+"""Interval of the members' task offset reports; they are used only when a member joins."""
 
 
 class Outcome(NamedTuple):
-    """The answer, and the internal topics that the broker has to create for the group to get on."""
+    """The response, and the internal topics that the broker has to create."""
 
     response: StreamsGroupHeartbeatResponse
     missing: tuple[InternalTopic, ...] = ()
@@ -97,7 +97,7 @@ class Heartbeat:
         return member
 
     def _updated(self, member: StreamsMember) -> StreamsMember:
-        """What the heartbeat leaves out stays as it was."""
+        """The member with the fields of the request; omitted fields are unchanged."""
         request, endpoint, tags = self._request, self._request.user_endpoint, self._request.client_tags
         timeout_ms, topology = request.rebalance_timeout_ms, request.topology
         return replace(
@@ -116,14 +116,14 @@ class Heartbeat:
         )
 
     def _local_state(self, member: StreamsMember) -> Mapping[Task, int]:
-        """What it says when it joins: later on it has what it was given."""
+        """Tasks that a joining member reports; afterwards the coordinator knows them."""
         if self._request.member_epoch != JOINING:
             return member.local_state
         offsets = self._request.task_offsets or ()
         return {Task(one.subtopology_id, one.partition): one.offset for one in offsets}
 
     def _member_record(self, updated: StreamsMember) -> CoordinatorRecord:
-        """The record holds no state on a disk: where there is some, the effect stores it beside."""
+        """The record has no task offsets: if there are any, an effect stores them in memory."""
         record = member_record(self._group.group_id, updated)
         if not updated.local_state:
             return record
@@ -140,7 +140,7 @@ class Heartbeat:
     def _agree_on_topology(self) -> Topology:
         known, sent = self._group.topology, self._request.topology
         if sent is None:
-            if known is None:  # its record was lost: a member that joins brings it again
+            if known is None:  # its record was lost: the member sends it again when it rejoins
                 raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, "The group has no topology. Rejoin with it.")
             return known
         value = to_value(sent)
@@ -161,8 +161,8 @@ class Heartbeat:
             )
 
     def _check_owned_tasks(self, member: StreamsMember, configured: ConfiguredTopology) -> None:
-        """It may name tasks that there are no longer, since a topic was made again with fewer partitions, if it was
-        given them: INVALID_REQUEST would end the application instead of the task."""
+        """Ignore tasks that no longer exist because a topic was recreated with fewer partitions, if the member was
+        assigned them: INVALID_REQUEST would stop the application instead of the task."""
         if self._owned is None or not configured.is_ready:
             return
         given: set[Task] = set()
@@ -185,14 +185,14 @@ class Heartbeat:
     # -- the group ----------------------------------------------------------------------------------
 
     def _next_epoch(self, configured: ConfiguredTopology, change: str | None) -> int:
-        """One more if something makes the present assignment wrong; `change`: what is new about the member."""
+        """Bump the epoch if something invalidates the current assignment; `change`: what is new about the member."""
         group = self._group
         validated = configured.topology.epoch if configured.is_ready else NOT_VALIDATED
         configs = self._kind.assignment_configs(group.group_id)
         reasons = [change] if change is not None else []
         if group.topology is not None:
             reasons += self._news(configured, validated, configs)
-        elif not reasons:  # a new group is reason enough
+        elif not reasons:  # a new group needs no other reason
             reasons = ["the group has a topology again"]
         if not reasons:
             return group.epoch
@@ -276,7 +276,7 @@ class Heartbeat:
         return Outcome(response, configured.missing)
 
     def _list_tasks(self, response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
-        """Members hear of their tasks when they join and when these change, not with every heartbeat."""
+        """Tasks are sent when a member joins and when they change, not with every heartbeat."""
         response.active_tasks = task_ids(member.assigned.active)
         response.standby_tasks = task_ids(member.assigned.standby)
         response.warmup_tasks = task_ids(member.assigned.warmup)
@@ -293,7 +293,7 @@ class Heartbeat:
             response.partitions_by_user_endpoint = listed
         if (
             group.group_id in self._kind.context.groups
-        ):  # else the epoch of a group that is only being made is lost
+        ):  # otherwise the epoch of a group that is being created is lost
             response.endpoint_information_epoch = group.endpoint_epoch
 
     def _note(self, status: Status, detail: str) -> None:
@@ -301,7 +301,7 @@ class Heartbeat:
 
 
 def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
-    """What the member says that it has; it leaves that out when nothing has changed."""
+    """Tasks that the member reports; None if it omits them because nothing has changed."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
     return Tasks(

@@ -1,4 +1,4 @@
-"""Streams groups in a shard: who joins, beats, leaves or is not heard of any more."""
+"""Streams groups in a shard: requests, replay and deadlines."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from barnabas.protocol.schema import Message
 
 
 class Descriptions:
-    """Of the groups in a shard; `find` raises where there is no such streams group."""
+    """Topology descriptions of the groups in a shard; `find` raises if the streams group does not exist."""
 
     def __init__(self, context: ShardContext, find: Callable[[str], StreamsGroup]) -> None:
         self._context = context
         self._find = find
 
     def are_wanted_of(self, group: StreamsGroup, member: StreamsMember) -> bool:
-        """Shall this member send what the topology looks like? One at a time is asked."""
+        """True if this member should send the topology description. One member at a time is asked."""
         topology, stored = group.topology, group.description
         if not self._context.settings.streams_description_max_bytes or topology is None:
             return False
@@ -66,7 +66,7 @@ class Descriptions:
         return True
 
     def update(self, request: StreamsGroupTopologyDescriptionUpdateRequest, step: CoordinatorResult) -> None:
-        """Keep what a member has sent. Of a group that is gone it is UNKNOWN_MEMBER_ID: the member shall rejoin."""
+        """Store a member's description; UNKNOWN_MEMBER_ID if the group was deleted, so that the member rejoins."""
         if request.group_id not in self._context.groups:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Streams group {request.group_id} not found.")
         group = self._find(request.group_id)
@@ -84,7 +84,7 @@ class Descriptions:
             step.records.append(description_record(request.group_id, value))
 
     def _check_room(self, group: StreamsGroup, stored: StoredDescription) -> None:
-        """What does not fit is not asked for again."""
+        """Reject a description that does not fit; it is not requested again."""
         size, most = len(stored.data), self._context.settings.streams_description_max_bytes
         try:
             self._context.ledger.check_bytes(size)
@@ -99,7 +99,7 @@ class Descriptions:
 logger = rate_limited_logger(__name__)
 
 STANDBY_REPLICAS = "num.standby.replicas"
-"""The one setting of a group that the assignor looks at; the group's record holds the value last used."""
+"""The only group setting that the assignor uses; the group's record has the value last used."""
 
 
 class StreamsGroupManager(GroupManager[StreamsGroup]):
@@ -137,7 +137,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         return Heartbeat(self, group, request, client, step, version).run()
 
     def _group_of(self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult) -> StreamsGroup:
-        """Who joins makes the group; an empty classic group of that name gives way."""
+        """Return the group; a joining member creates it and replaces an empty classic group of that name."""
         known = self.context.groups.get(request.group_id)
         if request.member_epoch != JOINING:
             if known is None:
@@ -172,7 +172,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
     def _fence(
         self, group: StreamsGroup, member: StreamsMember, reason: str, step: CoordinatorResult
     ) -> None:
-        """The next heartbeat of anybody computes an assignment without this member."""
+        """Remove a member; the next heartbeat of any member computes a new assignment."""
         logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
         step.records += member_tombstones(group.group_id, member.member_id)
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
@@ -182,13 +182,13 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         step.undo = lambda: self._expect(group, member)
 
     def request_shutdown(self, group: StreamsGroup, member_id: str) -> None:
-        """Everybody is told to stop, until the group is empty."""
+        """Ask all members to shut down, until the group is empty."""
         if group.shutdown_requested_by is None:
             logger.info("%r asks all members of group %r to stop", member_id, group.group_id)
             group.shutdown_requested_by = member_id
 
     def store(self, group_id: str, member: StreamsMember) -> None:
-        """The effect of a record that says less of the member than is known."""
+        """Effect that stores member state which its record does not have."""
         group = self.for_replay(group_id, create=True)
         assert group is not None
         group.store(member)
@@ -196,12 +196,12 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
     # -- topics -------------------------------------------------------------------------------------
 
     def partition_counts(self, topology: Topology) -> dict[str, int]:
-        """Of the topics of a topology that exist."""
+        """Existing topics of a topology."""
         found = (self.context.topics.find(name) for name in topology.required_topics)
         return {topic.name: topic.partitions for topic in found if topic is not None}
 
     def configured(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
-        """Computed again only when a topic has changed since."""
+        """Recompute only if a topic has changed since."""
         known = group.configured
         if known is not None and known.topology == topology and not group.topics_may_have_changed:
             return known
@@ -216,7 +216,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
     # -- assignments --------------------------------------------------------------------------------
 
     def _wait_for_more(self, group: StreamsGroup) -> None:
-        """Instances of an application start together: the first assignment shall not be for one of them."""
+        """Delay the first assignment: instances of an application start together."""
         key = Deadline(DeadlineType.INITIAL_DELAY, group.group_id)
         delay_ms = self.context.configs.milliseconds(group.group_id, "streams.initial.rebalance.delay.ms")
         if delay_ms and key not in self.context.deadlines:
@@ -239,7 +239,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         configured: ConfiguredTopology,
         step: CoordinatorResult,
     ) -> dict[str, Tasks]:
-        """Compute the targets of an epoch, and write those that are new."""
+        """Compute the targets of an epoch and write the changed ones."""
         targets = finish(self._compute(members, group.targets, configured, self._standbys(group.group_id)))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
@@ -248,7 +248,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         return targets
 
     def is_large(self, group: StreamsGroup, configured: ConfiguredTopology) -> bool:
-        """Would its target take longer than a heartbeat may?"""
+        """True if computing the target would take too long for a heartbeat."""
         tasks = sum(one.tasks for one in configured.subtopologies.values())
         return len(group.members) + tasks * (1 + self._standbys(group.group_id)) > LARGE
 
@@ -256,7 +256,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         return int(self.assignment_configs(group_id)[STANDBY_REPLICAS])
 
     def _compute_all(self, group: StreamsGroup) -> Steps[dict[str, Tasks]]:
-        """For the group as it is now."""
+        """Targets for the current state of the group."""
         if group.topology is None:
             return dict.fromkeys(group.members, NOTHING)
         configured = self.configured(group, group.topology)
@@ -317,4 +317,4 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
             self.expect_revocation(group.group_id, member.member_id, member.rebalance_timeout_ms)
 
     def unloaded(self, group: StreamsGroup) -> None:
-        """Nobody waits here: every heartbeat is answered at once."""
+        """Nothing to do: no request is parked, every heartbeat is answered immediately."""

@@ -14,13 +14,13 @@ NO_TOPOLOGY_EPOCH = -1
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to its target, numbered as in the log."""
+    """Progress of a member towards its target, numbered as in the log."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
-    """It has to let go of tasks, and stays in its epoch until it has."""
+    """It has to revoke tasks, and stays in its epoch until it has."""
     UNRELEASED_TASKS = 3
-    """It is in the target's epoch, but waits for tasks that others have not let go of."""
+    """It is in the target's epoch, but waits for tasks that others have not released."""
     UNKNOWN = 127
     """A state that only a newer coordinator knows; this one was downgraded."""
 
@@ -34,7 +34,7 @@ def state_of(number: int) -> MemberState:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where an instance answers interactive queries."""
+    """Address at which an instance answers interactive queries."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
-    """Replaced as a whole with every change; what a heartbeat leaves out stays as it was."""
+    """Immutable; a heartbeat leaves omitted fields unchanged."""
 
     member_id: str
     member_epoch: int = JOINING
@@ -60,7 +60,7 @@ class StreamsMember:
     assigned: HeldTasks = NOTHING_HELD
     pending_revocation: HeldTasks = NOTHING_HELD
     local_state: Mapping[Task, int] = field(default_factory=dict, compare=False)
-    """How far the state on its disk is, as it said when it joined; not in the log, and gone after a restart."""
+    """Task offsets of its state directory, as reported when it joined; not in the log, lost at a restart."""
 
     @property
     def subscribed_topic_names(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Which process has which task at the moment, those that it still has to let go of included."""
+"""Current owners of tasks, including tasks that still have to be revoked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.groups.streams.tasks import HeldTasks, Task
 
 
 class TaskOwners:
-    """An active task has one owner at a time. In standbys and warm-ups a process has a task at most once."""
+    """An active task has one owner. A process has a task at most once among its standbys and warm-ups."""
 
     def __init__(self) -> None:
         self._active: dict[Task, str] = {}

@@ -6,8 +6,8 @@
     UNRELEASED_TASKS ---- tasks have become free -----------------> STABLE when none is waited for
 
 A member gets an active task only when no process has it, and a standby only when its own process has the task in no
-role: state directories are locked by a process. Tasks to give up are looked at first, so nobody waits for a member
-that waits itself.
+role: a process locks its state directories. Revocations come first, so no member waits for another waiting
+member.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 def reconcile(
     member: StreamsMember, target: Target, owners: TaskOwners, owned: Tasks | None
 ) -> StreamsMember:
-    """The member after this heartbeat; `owned` is what it says that it has, if it says so."""
+    """The member after this heartbeat; `owned` are the tasks that it reports, if any."""
     if member.state is MemberState.STABLE:
         if member.member_epoch == target.epoch:
             return member

@@ -1,4 +1,4 @@
-"""The records of a streams group in `__consumer_offsets`, as Apache Kafka 4.3 writes them."""
+"""Records of streams groups in `__consumer_offsets`, as Apache Kafka 4.3 writes them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def epoch_record(
     *,
     reason: str,
 ) -> CoordinatorRecord:
-    """A new epoch; why there is one goes with it."""
+    """A new epoch with its reason."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
@@ -172,7 +172,7 @@ def with_assignment(member: StreamsMember, value: StreamsGroupCurrentMemberAssig
 def _epochs(
     listed: Iterable[StreamsGroupCurrentMemberAssignmentTaskIds], member_epoch: int
 ) -> dict[Task, int]:
-    """Records of Kafka before 4.3 have no epochs: the member's own stands for them."""
+    """Records of Kafka before 4.3 have no epochs: the member epoch is used."""
     found: dict[Task, int] = {}
     for ids in listed:
         epochs = ids.assignment_epochs

@@ -1,4 +1,4 @@
-"""What each record of a streams group means for the group in memory."""
+"""Replay of the records of streams groups."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from barnabas.groups.kind import Replay
 
 FindGroup = Callable[[str, bool], StreamsGroup | None]
-"""The group of a record; whether it is made when there is none."""
+"""Finds the group of a record; `create`: create it if it does not exist."""
 
 
 class StreamsReplays:
-    """Tombstones of groups and members that are not there are passed over: compaction may have kept only them."""
+    """Tombstones of unknown groups and members are ignored: compaction may have kept only those."""
 
     def __init__(self, find: FindGroup, forget: Callable[[str], None]) -> None:
         self._find = find

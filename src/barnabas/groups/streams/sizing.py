@@ -1,8 +1,8 @@
-"""How many partitions the internal topics of a topology need, given those of its source topics.
+"""Partition counts of the internal topics of a topology, from those of its source topics.
 
-Three rules, in this order. A repartition topic that the application has not sized gets as many partitions as the
-subtopology that writes it reads at most, which may need several rounds, since that may read repartition topics too.
-Topics that are joined (a copartition group) must agree: external topics and sized ones have the say, the others
+Three rules, in this order. A repartition topic without a count gets as many partitions as the largest input of the
+subtopology that writes it, which may take several rounds, since that input may be a repartition topic too.
+Topics of a copartition group must agree: external topics and those with a count decide, the others
 follow. A changelog has a partition for each task of its subtopology.
 """
 
@@ -20,7 +20,7 @@ PartitionCounts = Mapping[str, int]
 
 
 class Status(IntEnum):
-    """What a member is told beside its tasks, numbered as in StreamsGroupHeartbeatResponse."""
+    """Status codes of StreamsGroupHeartbeatResponse."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -31,7 +31,7 @@ class Status(IntEnum):
 
 
 class Problem(NamedTuple):
-    """What is in the way: members are told, and wait until it is mended."""
+    """A problem that is reported to members; they wait until it is resolved."""
 
     status: Status
     detail: str
@@ -46,7 +46,7 @@ class TopicsUnfitError(Exception):
 
 
 def decide_partitions(topology: Topology, existing: PartitionCounts) -> dict[str, int]:
-    """The partitions of every internal topic. What exists already has the number it has."""
+    """Partition counts of all internal topics. Existing topics keep theirs."""
     decided = _size_repartition_topics(topology, existing)
     _agree_in_copartition_groups(topology, existing, decided)
     for subtopology in topology.subtopologies.values():
@@ -57,7 +57,7 @@ def decide_partitions(topology: Topology, existing: PartitionCounts) -> dict[str
 
 
 def number_of_tasks(subtopology: Subtopology, existing: PartitionCounts, decided: PartitionCounts) -> int:
-    """One task for each partition of the largest topic that is read."""
+    """Number of tasks: the partitions of the largest topic that is read."""
     counts = [_count(topic, existing, decided) for topic in input_topics(subtopology)]
     if not counts:
         raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
@@ -132,14 +132,14 @@ def _agree_in_copartition_groups(
 
 
 def copartitioned_topics(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
-    """The group names its topics by their places in the subtopology."""
+    """Topic names of a copartition group, which has indexes into the lists of the subtopology."""
     external = {subtopology.source_topics[place] for place in group.source_topics}
     repartition = subtopology.repartition_source_topics
     return external | {repartition[place].name for place in group.repartition_source_topics}
 
 
 def _agree(counts: dict[str, int], repartition_sizes: PartitionCounts) -> dict[str, int]:
-    """The partitions of the repartition topics among some that are joined."""
+    """Partition counts of the repartition topics in a copartition group."""
     external = {topic: count for topic, count in counts.items() if topic not in repartition_sizes}
     fixed = {topic: count for topic, count in counts.items() if repartition_sizes.get(topic, UNDECIDED)}
     if external:
@@ -159,7 +159,7 @@ def _agree(counts: dict[str, int], repartition_sizes: PartitionCounts) -> dict[s
 
 
 def _same(deciding: dict[str, int], shown: dict[str, int]) -> int:
-    """The number of partitions that those which decide have in common."""
+    """The common partition count of the topics that decide."""
     numbers = set(deciding.values())
     if len(numbers) > 1:
         listed = ", ".join(f"{topic}={count}" for topic, count in shown.items())

@@ -22,9 +22,9 @@ NO_TASKS: TaskSet = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a member shall have, or says that it has: an active task processes, a standby keeps its state warm.
+    """Target or reported tasks of a member: an active task processes, a standby keeps its state up to date.
 
-    Warm-ups are in the protocol, but the coordinator of Kafka 4.3 never assigns one; nor do we.
+    Warm-ups are in the protocol, but the coordinator of Kafka 4.3 never assigns one; nor does this one.
     """
 
     active: TaskSet = NO_TASKS
@@ -40,8 +40,8 @@ NOTHING = Tasks()
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """What a member has been given. An active task comes with the epoch in which the member got it: a commit
-    that names an older one was sent by a member that had the task before.
+    """Assigned tasks of a member. An active task has the epoch in which the member got it: a commit
+    with an older epoch comes from a previous owner.
     """
 
     active: Mapping[Task, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ NOTHING_HELD = HeldTasks()
 
 
 class _TaskIds(Protocol):
-    """What messages and records have in common where they list tasks."""
+    """Task ids as messages and records list them."""
 
     @property
     def subtopology_id(self) -> str: ...
@@ -84,6 +84,6 @@ def tasks_of(listed: Iterable[_TaskIds]) -> TaskSet:
 
 
 def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, list[int]]]:
-    """As messages and records list them: subtopologies in order, and the partitions of each."""
+    """Tasks as messages and records list them: sorted subtopologies, and the partitions of each."""
     ordered = groupby(sorted(tasks), key=lambda task: task.subtopology_id)
     return [(subtopology_id, [task.partition for task in group]) for subtopology_id, group in ordered]

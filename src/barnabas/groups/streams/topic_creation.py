@@ -1,7 +1,7 @@
-"""Creates internal topics of streams groups when a heartbeat shows that they are missing.
+"""Creation of internal topics of streams groups when a heartbeat finds them missing.
 
-A heartbeat does not wait for them. Failures are kept for a while, so that the next heartbeats report them, and the
-controller is not asked again with each. In Kafka: AutoTopicCreationManager.createStreamsInternalTopics.
+A heartbeat does not wait for them. Failures are kept for a while, so that the next heartbeats report them without
+asking the controller again. In Kafka: AutoTopicCreationManager.createStreamsInternalTopics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = rate_limited_logger(__name__)
 MAX_FAILURES_KEPT = 1000  # as in Kafka
 
 CreateTopics = Callable[[Sequence[InternalTopic], RequestContext], Awaitable[dict[str, KafkaError | None]]]
-"""Creates topics in the name of a client; the error of each."""
+"""Creates topics on behalf of a client; returns the error of each."""
 
 
 class _Failure(NamedTuple):
@@ -38,7 +38,7 @@ class StreamsTopics:
         self._tasks = Tasks()
 
     def create(self, topics: Iterable[InternalTopic], pause_ms: int, context: RequestContext) -> None:
-        """Begin to create those that are not being created; `pause_ms`: how long to wait after a failure."""
+        """Start to create topics that are not being created; `pause_ms`: time to wait after a failure."""
         self._forget_old_failures()
         wanted = [
             topic
@@ -50,7 +50,7 @@ class StreamsTopics:
             self._tasks.start(self._create(wanted, pause_ms, context))
 
     def failures(self, names: Iterable[str]) -> dict[str, str]:
-        """Why some of these could not be created."""
+        """Reasons why some of these could not be created."""
         return {name: self._failures[name].text for name in names if name in self._failures}
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The topology of a streams application as its members send it, kept as it stands in the log."""
+"""The topology of a streams application, as its members send it and the log stores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.streams import StreamsGroupHeartbeatSubtopology,
 from barnabas.protocol.messages.streams import TopicInfo as RequestedTopic
 
 UNDECIDED = 0
-"""In a topic of a topology: as many partitions, or replicas, as the broker decides."""
+"""In a topic of a topology: the broker chooses the number of partitions or replicas."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Topology:
 
     @cached_property
     def required_topics(self) -> frozenset[str]:
-        """The topics whose partitions decide about the tasks."""
+        """Topics whose partitions determine the tasks."""
         return frozenset(
             topic
             for subtopology in self.subtopologies.values()
@@ -45,12 +45,12 @@ class Topology:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of memory, about: as many as it takes to say."""
+        """Approximate bytes of memory: the size of its encoding."""
         return len(repr(self.subtopologies))
 
     @cached_property
     def readers(self) -> dict[str, str]:
-        """Which subtopology reads a topic: its commits are about that topic."""
+        """The subtopology that reads a topic, and therefore commits its offsets."""
         return {
             topic: subtopology_id
             for subtopology_id, subtopology in self.subtopologies.items()
@@ -104,7 +104,7 @@ def _topic(sent: RequestedTopic) -> TopicInfo:
 
 
 def check_topology(topology: StreamsGroupHeartbeatTopology) -> None:
-    """What can be refused without knowing any topic; the rest shows when partitions are counted."""
+    """Validation independent of the topics; the remaining problems appear when partitions are counted."""
     if topology.epoch < 0:
         raise _invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
     seen: set[str] = set()
