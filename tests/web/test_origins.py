@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.web.origins import is_cross_site, is_of_this_machine
+from barnabas.web.origins import is_cross_site, is_loopback_host
 
 HOST = {"host": "console.example:8090"}
 
@@ -48,4 +48,4 @@ def test_a_change_comes_from_our_own_pages_or_from_no_browser(headers: dict[str,
     ],
 )
 def test_a_name_that_somebody_points_at_this_machine_is_not_this_machine(host: str, ours: bool) -> None:
-    assert is_of_this_machine(host) is ours
+    assert is_loopback_host(host) is ours

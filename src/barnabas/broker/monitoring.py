@@ -38,8 +38,7 @@ from barnabas.security.authz.audit import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions.coordinator import declare_transaction_metrics
-from barnabas.web.credentials import credentials_from
-from barnabas.web.metrics_server import MetricsServer, metrics_server_limits
+from barnabas.web import MetricsServer, credentials_from, metrics_server_limits
 
 # -- What is measured of mirror topics, read when somebody looks ---------------------------------------
 

@@ -83,7 +83,7 @@ def console(
     if command.invoked_subcommand is not None:
         return
     from barnabas.services.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
-    from barnabas.web.process import run
+    from barnabas.web import run
 
     if not exporter_only:
         check_console()
@@ -116,7 +116,7 @@ def _run_exporter(
     cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
 ) -> None:
     from barnabas.services.console.exporter.server import ExporterServer
-    from barnabas.web.process import run
+    from barnabas.web import run
 
     tokens_file = "" if tokens is None else str(tokens)
     run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)

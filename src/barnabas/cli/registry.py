@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
     from barnabas.security.tls.settings import Tls
-    from barnabas.web.server import WebLimits
+    from barnabas.web import WebLimits
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
 
@@ -126,7 +126,7 @@ def run_registry(
       barnabas registry run --peers http://karapace1:8081,http://karapace2:8081
     """
     from barnabas.services.registry.server import RegistryServer, RegistrySettings
-    from barnabas.web.process import run
+    from barnabas.web import run
 
     check_registry()
     log_to_stderr()
@@ -235,7 +235,7 @@ def _limits(
     connections: int, incomplete_per_address: int, proxies: list[str], body_timeout: str, body_rate: int
 ) -> WebLimits:
     from barnabas.common.durations import seconds_of
-    from barnabas.web.server import WebLimits, parse_networks
+    from barnabas.web import WebLimits, parse_networks
 
     try:
         return WebLimits(

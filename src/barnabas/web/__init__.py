@@ -1,1 +1,91 @@
-"""HTTP for the services: uvicorn server and its limits, the `/metrics` server, credentials, origin checks."""
+"""HTTP for the services: the uvicorn server with its limits (`WebServer`), the `/metrics` server (`MetricsServer`), the
+router, request bodies and responses, credentials, and checks against pages of other sites.
+
+A service subclasses `Server` and gives its ASGI application to a `WebServer`; `run` runs it as a process. Names are
+imported on first use: a broker loads only the metrics server.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
+    from barnabas.web.credentials import CredentialFile, HttpCredentials, credentials_from
+    from barnabas.web.metrics_server import MetricsServer, metrics_server_limits, run_in_thread
+    from barnabas.web.origins import has_foreign_origin, host_name, is_cross_site, is_loopback_host
+    from barnabas.web.responses import Headers, ResponseWriter, Send
+    from barnabas.web.router import Match, MethodNotAllowedError, NotFoundError, Route, Router
+    from barnabas.web.server import (
+        PEER_CERTIFICATE,
+        App,
+        Server,
+        WebLimits,
+        WebServer,
+        bind,
+        parse_networks,
+        run,
+    )
+
+_NAMES = {
+    "bodies": ("BodyEndedError", "BodyTooLargeError", "Receive", "Scope", "headers_of", "read_body"),
+    "credentials": ("CredentialFile", "HttpCredentials", "credentials_from"),
+    "metrics_server": ("MetricsServer", "metrics_server_limits", "run_in_thread"),
+    "origins": ("has_foreign_origin", "host_name", "is_cross_site", "is_loopback_host"),
+    "responses": ("Headers", "ResponseWriter", "Send"),
+    "router": ("Match", "MethodNotAllowedError", "NotFoundError", "Route", "Router"),
+    "server": (
+        "PEER_CERTIFICATE",
+        "App",
+        "Server",
+        "WebLimits",
+        "WebServer",
+        "bind",
+        "parse_networks",
+        "run",
+    ),
+}
+
+__all__ = [
+    "PEER_CERTIFICATE",
+    "App",
+    "BodyEndedError",
+    "BodyTooLargeError",
+    "CredentialFile",
+    "Headers",
+    "HttpCredentials",
+    "Match",
+    "MethodNotAllowedError",
+    "MetricsServer",
+    "NotFoundError",
+    "Receive",
+    "ResponseWriter",
+    "Route",
+    "Router",
+    "Scope",
+    "Send",
+    "Server",
+    "WebLimits",
+    "WebServer",
+    "bind",
+    "credentials_from",
+    "has_foreign_origin",
+    "headers_of",
+    "host_name",
+    "is_cross_site",
+    "is_loopback_host",
+    "metrics_server_limits",
+    "parse_networks",
+    "read_body",
+    "run",
+    "run_in_thread",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _NAMES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,30 +28,30 @@ def _digest(secret: bytes) -> bytes:
 
 
 class CredentialFile:
-    """Digests of the lines of a file; `#` begins a comment."""
+    """Digests of the lines of a file; lines that begin with `#` are comments."""
 
     def __init__(self, path: str, setting: str) -> None:
         self._path = path
         self._setting = setting
-        self._seen: tuple[int, ...] = ()
+        self._version: tuple[int, ...] = ()
         self._digests: list[bytes] = []
         self._read()
 
-    def knows(self, secret: bytes) -> bool:
+    def accepts(self, secret: bytes) -> bool:
         try:
             self._read()
         except ConfigError as error:
             log.error("%s: all requests are rejected until the file can be read", error)
-            self._seen, self._digests = (), []
-        wanted = _digest(secret)
+            self._version, self._digests = (), []
+        digest = _digest(secret)
         # Compare all of them: the time must not reveal which one matched.
-        return sum([hmac.compare_digest(wanted, each) for each in self._digests]) > 0
+        return sum([hmac.compare_digest(digest, each) for each in self._digests]) > 0
 
     def _read(self) -> None:
         try:
-            found = os.stat(self._path)
-            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if seen == self._seen:
+            status = os.stat(self._path)
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if version == self._version:
                 return
             with open(self._path, "rb") as file:
                 lines = file.read(MAX_FILE).splitlines()
@@ -60,16 +60,16 @@ class CredentialFile:
         secrets = [line for each in lines if (line := each.strip()) and not line.startswith(b"#")]
         if not secrets:
             raise ConfigError(f"{self._setting}={self._path} is empty: write one credential per line")
-        self._seen, self._digests = seen, [_digest(secret) for secret in secrets]
+        self._version, self._digests = version, [_digest(secret) for secret in secrets]
 
 
 class HttpCredentials:
-    """Authenticates requests by their Authorization header; without a file, all are accepted."""
+    """Authenticates requests by their Authorization header; without files, all requests are accepted."""
 
     def __init__(self, users_file: str = "", tokens_file: str = "", tokens_setting: str = TOKENS) -> None:
         self._by_scheme: dict[str, CredentialFile] = {}
         if users_file:
-            # Lines NAME:PASSWORD, just as Basic sends them.
+            # Lines NAME:PASSWORD, as Basic sends them.
             self._by_scheme["basic"] = CredentialFile(users_file, "barnabas.metrics.users.file")
         if tokens_file:
             self._by_scheme["bearer"] = CredentialFile(tokens_file, tokens_setting)
@@ -79,25 +79,25 @@ class HttpCredentials:
 
     @property
     def challenge(self) -> str:
-        """The value of WWW-Authenticate."""
+        """Value of WWW-Authenticate."""
         names = {"basic": 'Basic realm="metrics"', "bearer": "Bearer"}
         return ", ".join(names[scheme] for scheme in self._by_scheme)
 
     def accept(self, head: bytes) -> bool:
         if not self._by_scheme:
             return True
-        given = list(_authorizations(head))
-        if len(given) != 1:
+        headers = list(_authorizations(head))
+        if len(headers) != 1:
             return False
-        scheme, _, value = given[0].partition(b" ")
+        scheme, _, value = headers[0].partition(b" ")
         name = scheme.decode("latin-1").lower()
         file = self._by_scheme.get(name)
         secret = _decoded(value.strip()) if name == "basic" else value.strip()
-        return file is not None and bool(secret) and file.knows(secret)
+        return file is not None and bool(secret) and file.accepts(secret)
 
 
 def credentials_from(config: BrokerConfig) -> HttpCredentials:
-    """Raises ConfigError for a file that cannot be used."""
+    """Raise ConfigError if a file cannot be read or is empty."""
     return HttpCredentials(config["barnabas.metrics.users.file"], config["barnabas.metrics.tokens.file"])
 
 

@@ -1,7 +1,7 @@
-"""Checks of HTTP requests against pages of other sites.
+"""Rejects HTTP requests that pages of other sites make a browser send.
 
-Such a page must not make its reader's browser change anything here (CSRF), nor read responses through a name that it
-points at this machine (DNS rebinding). Both are decided by headers that pages cannot set.
+A page must not change anything here (CSRF), nor read responses through a host name that resolves to this machine (DNS
+rebinding). Both are detected by headers that pages cannot set.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_cross_site(method: str, headers: Mapping[str, str]) -> bool:
-    """As Go's CrossOriginProtection: by Sec-Fetch-Site, which browsers of the last years send, else by Origin.
+    """True if a page of another site sent this request to change something.
 
-    A request with neither header does not come from a current browser, and is accepted.
+    Decided by Sec-Fetch-Site, which current browsers send, else by Origin, as in Go's CrossOriginProtection. A request
+    with neither header does not come from a current browser, and is accepted.
     """
     if method in SAFE_METHODS:
         return False
@@ -28,13 +29,13 @@ def is_cross_site(method: str, headers: Mapping[str, str]) -> bool:
 
 
 def has_foreign_origin(headers: Mapping[str, str]) -> bool:
-    """True if a page of another site sent this request to read the response or to change something."""
+    """True if Origin names another host than Host."""
     origin = headers.get("origin", "")
     return bool(origin) and _host_of(origin) != headers.get("host", "").lower()
 
 
-def is_of_this_machine(host: str) -> bool:
-    """True if the Host header is a loopback address or localhost, with any port: ssh may forward it."""
+def is_loopback_host(host: str) -> bool:
+    """True if the Host header is localhost or a loopback address. Any port is accepted: ssh may forward it."""
     name = host_name(host)
     return name.rstrip(".") == "localhost" or is_loopback(name)
 
@@ -44,11 +45,11 @@ def is_foreign(method: str, headers: Mapping[str, str], *, is_local: bool) -> bo
     if is_cross_site(method, headers) or has_foreign_origin(headers):
         return True
     has_host = "host" in headers  # browsers always send it
-    return is_local and has_host and not is_of_this_machine(headers["host"])
+    return is_local and has_host and not is_loopback_host(headers["host"])
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without the port; nothing for one that is malformed."""
+    """Name in a Host header, without the port; empty if the header is malformed."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018  (ValueError if it is not a number)

@@ -1,14 +1,14 @@
-"""uvicorn's connection with the bounds that it lacks: on time, on the number of connections, on unread bodies.
+"""uvicorn's connection with limits on time and on the number of connections.
 
-Each connection is in one phase, and no phase lasts for as long as the client likes:
+Each connection is in one phase, and each phase has a limit (`WebLimits`):
 
-    HEAD    the head of a request is incomplete, or the first one has not begun      head_seconds
-    BODY    the body is incomplete                                                   body_seconds, body_rate
-    ANSWER  the application works, or the client reads the answer                    answer_seconds without progress
-    IDLE    answered; the next request has not begun                                 KEEP_ALIVE, less if there are many
+    HEAD      the head of a request is incomplete, or the first one has not begun    head_seconds
+    BODY      the body is incomplete                                                 body_seconds, body_rate
+    RESPONSE  the application works, or the client reads the response                answer_seconds without progress
+    IDLE      the response is complete, the next request has not begun               KEEP_ALIVE, if the server has room
 
-A client holds few connections in HEAD and BODY (`incomplete_per_address`). A server that is full closes the connection
-that has been in IDLE longest for a new one. With TLS a connection is in HEAD during its handshake.
+One client may have `incomplete_per_address` connections in HEAD and BODY. A full server closes the connection that has
+been in IDLE longest to accept a new one. With TLS, a connection is in HEAD during its handshake.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from barnabas.web.server import PEER_CERTIFICATE, WebLimits
 
 HANDSHAKE_SECONDS = 10.0
 READ_BYTES = 8 * 1024
-"""At a time. asyncio reads 256 KiB, and 40,000 chunks of one byte take h11 0.2 s; these take 8 ms."""
+"""Per read. asyncio reads 256 KiB: 40,000 chunks of one byte, for which h11 takes 0.2 s instead of 8 ms."""
 
 _TIMEOUT_TEXT = (
-    b"the request did not arrive in time; send it again over a faster connection, or in smaller parts\n"
+    b"timeout: the request was incomplete; send it again over a faster connection, or in smaller parts\n"
 )
-_TIMEOUT_ANSWER = (
+_TIMEOUT_RESPONSE = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_TIMEOUT_TEXT), _TIMEOUT_TEXT)
 )
@@ -45,7 +45,7 @@ log = rate_limited_logger(__name__)
 class Phase(Enum):
     HEAD = auto()
     BODY = auto()
-    ANSWER = auto()
+    RESPONSE = auto()
     IDLE = auto()
 
     @property
@@ -53,19 +53,19 @@ class Phase(Enum):
         return self in (Phase.HEAD, Phase.BODY)
 
 
-class Crowd:
-    """The connections of one server: those that are incomplete, by client, and those that may be closed."""
+class ConnectionTracker:
+    """Connections of one server: incomplete requests by client, and idle connections, which may be closed."""
 
     def __init__(self, limits: WebLimits) -> None:
         self.limits = limits
         self.handshakes = 0
         self.idle: dict[BoundedProtocol, None] = {}
-        """The one that has been idle longest first."""
+        """The longest idle connection first."""
         self._incomplete: Counter[str] = Counter()
 
-    def make_room(self, others: int) -> bool:
+    def make_room(self, open_connections: int) -> bool:
         """True if a new connection can be served; closes an idle one if the server is full."""
-        if others + self.handshakes < self.limits.connections:
+        if open_connections + self.handshakes < self.limits.connections:
             return True
         if not self.idle:
             return False
@@ -75,13 +75,13 @@ class Crowd:
         return True
 
     def begin(self, client: str) -> bool:
-        """Count an incomplete request; False beyond the limit. Each `begin` needs an `end`."""
+        """Count an incomplete request; False beyond the limit. Call `end` for each `begin`."""
         self._incomplete[client] += 1
         is_within = not client or self._incomplete[client] <= self.limits.incomplete_limit
         if not is_within:
             log.warning(
-                "%s has %d connections with incomplete requests; further ones are closed. If this is a proxy, add it "
-                "to the trusted proxies",
+                "%s has %d connections with incomplete requests; new ones are closed. If it is a proxy, add it to the "
+                "trusted proxies",
                 *(client, self.limits.incomplete_limit),
             )
         return is_within
@@ -92,7 +92,7 @@ class Crowd:
             del self._incomplete[client]
 
     def client_of(self, transport: asyncio.BaseTransport) -> str:
-        """The address that limits apply to; empty for a trusted proxy. One host has a whole /64 of IPv6."""
+        """Address that limits apply to; empty for a trusted proxy. An IPv6 host usually has a whole /64."""
         peer = transport.get_extra_info("peername")
         if not peer:
             return ""
@@ -105,18 +105,18 @@ class Crowd:
 
 
 class BoundedProtocol(H11Protocol):
-    crowd: Crowd
+    tracker: ConnectionTracker
     _client = ""
     _phase: Phase | None = None
     _since = 0.0
     _received = 0
     _timer: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._client = self.crowd.client_of(transport)
-        has_room = self.crowd.make_room(len(self.connections))
-        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports without TLS
+        self._client = self.tracker.client_of(transport)
+        has_room = self.tracker.make_room(len(self.connections))
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # asyncio's transports without TLS have it
         super().connection_made(transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and (certificate := tls.getpeercert(binary_form=True)):
@@ -136,16 +136,16 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._enter(None)
-        self._cancel(self._stuck)
+        self._cancel(self._write_timer)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stuck = self.loop.call_later(self.crowd.limits.answer_seconds, self.transport.abort)
+        self._write_timer = self.loop.call_later(self.tracker.limits.answer_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._cancel(self._stuck)
+        self._cancel(self._write_timer)
 
     def timeout_keep_alive_handler(self) -> None:
         """`close` would wait indefinitely for a client that does not read."""
@@ -161,7 +161,7 @@ class BoundedProtocol(H11Protocol):
         self._enter(phase)
         if phase.is_incomplete:
             self._since, self._received = self.loop.time(), 0
-            self._watch()
+            self._set_timer()
 
     def _current_phase(self) -> Phase:
         state = self.conn.their_state
@@ -170,27 +170,27 @@ class BoundedProtocol(H11Protocol):
         if state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
             return Phase.HEAD
         is_answered = self.cycle is not None and self.cycle.response_complete
-        return Phase.IDLE if is_answered else Phase.ANSWER
+        return Phase.IDLE if is_answered else Phase.RESPONSE
 
     def _enter(self, phase: Phase | None) -> None:
-        """Keeps the counts of the server; None: the connection is closed."""
-        was, self._phase = self._phase, phase
+        """Change the phase and the counts of the server; None: the connection is closed."""
+        previous, self._phase = self._phase, phase
         self._cancel(self._timer)
-        self.crowd.idle.pop(self, None)
+        self.tracker.idle.pop(self, None)
         if phase is Phase.IDLE:
-            self.crowd.idle[self] = None
-        was_incomplete = was is not None and was.is_incomplete
+            self.tracker.idle[self] = None
+        was_incomplete = previous is not None and previous.is_incomplete
         is_incomplete = phase is not None and phase.is_incomplete
         if was_incomplete and not is_incomplete:
-            self.crowd.end(self._client)
-        elif is_incomplete and not was_incomplete and not self.crowd.begin(self._client):
+            self.tracker.end(self._client)
+        elif is_incomplete and not was_incomplete and not self.tracker.begin(self._client):
             self.transport.abort()
 
-    def _watch(self) -> None:
+    def _set_timer(self) -> None:
         self._timer = self.loop.call_at(self._deadline(), self._check_deadline)
 
     def _deadline(self) -> float:
-        limits = self.crowd.limits
+        limits = self.tracker.limits
         if self._phase is Phase.HEAD:
             return self._since + limits.head_seconds
         by_rate = limits.body_grace + self._received / limits.body_rate
@@ -200,21 +200,21 @@ class BoundedProtocol(H11Protocol):
         if self.flow.read_paused:  # the application is slow, not the client
             self._since, self._received = self.loop.time(), 0
         if self.loop.time() >= self._deadline():
-            self._give_up()
+            self._time_out()
         else:
-            self._watch()
+            self._set_timer()
 
-    def _give_up(self) -> None:
-        """Answer 408 if something of a request has come that is not answered."""
+    def _time_out(self) -> None:
+        """Send 408 if a part of a request was received and has no response yet."""
         cycle, is_silent = self.cycle, self._phase is Phase.HEAD and not self._received
         if is_silent or (cycle is not None and cycle.response_started and not cycle.response_complete):
             self.transport.abort()
             return
         if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True  # the application's own answer goes nowhere
+            cycle.disconnected = True  # drop the application's response
             cycle.message_event.set()
         if self._phase is Phase.HEAD or cycle.disconnected:
-            self.transport.write(_TIMEOUT_ANSWER)
+            self.transport.write(_TIMEOUT_RESPONSE)
         self.transport.close()
 
     @staticmethod
@@ -224,52 +224,49 @@ class BoundedProtocol(H11Protocol):
 
 
 class Handshake(asyncio.Protocol):
-    """TLS handshake; then the connection and the data received so far are handed over."""
+    """TLS handshake; then passes the connection and the data received meanwhile to `protocol`."""
 
     def __init__(self, protocol: BoundedProtocol, tls: ssl.SSLContext) -> None:
         self._protocol = protocol
-        self._crowd = protocol.crowd
+        self._tracker = protocol.tracker
         self._tls = tls
         self._client = ""
         self._is_counted = False
-        self._early: list[bytes] = []
+        self._received: list[bytes] = []
         self._is_lost = False
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)
-        has_room = self._crowd.make_room(len(self._protocol.connections))
-        self._client = self._crowd.client_of(stream)
-        self._crowd.handshakes += 1
+        has_room = self._tracker.make_room(len(self._protocol.connections))
+        self._client = self._tracker.client_of(stream)
+        self._tracker.handshakes += 1
         self._is_counted = True
-        if not self._crowd.begin(self._client) or not has_room:
+        if not self._tracker.begin(self._client) or not has_room:
             stream.abort()
             return
         stream.pause_reading()  # the first bytes are for the handshake
-        self._task = asyncio.get_running_loop().create_task(self._shake_hands(stream))
+        self._task = asyncio.get_running_loop().create_task(self._handshake(stream))
 
-    async def _shake_hands(self, stream: asyncio.Transport) -> None:
+    async def _handshake(self, stream: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(
                 stream, self, self._tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
             )
-        except (OSError, TimeoutError):  # an SSLError is an OSError
+        except (OSError, TimeoutError):  # SSLError is an OSError
             stream.abort()
             return
         finally:
             self._uncount()
         if secured is not None and not self._is_lost:
-            self._hand_over(secured)
-
-    def _hand_over(self, secured: asyncio.Transport) -> None:
-        secured.set_protocol(self._protocol)
-        self._protocol.connection_made(secured)
-        for data in self._early:
-            self._protocol.data_received(data)
+            secured.set_protocol(self._protocol)
+            self._protocol.connection_made(secured)
+            for data in self._received:
+                self._protocol.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        self._early.append(data)
+        self._received.append(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
@@ -278,13 +275,15 @@ class Handshake(asyncio.Protocol):
     def _uncount(self) -> None:
         if self._is_counted:
             self._is_counted = False
-            self._crowd.handshakes -= 1
-            self._crowd.end(self._client)
+            self._tracker.handshakes -= 1
+            self._tracker.end(self._client)
 
 
-def bounded_protocol(limits: WebLimits, tls: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
-    """Protocol factory of one server."""
-    bounded: type[BoundedProtocol] = type("BoundedProtocol", (BoundedProtocol,), {"crowd": Crowd(limits)})
+def protocol_factory(limits: WebLimits, tls: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
+    """Factory of one server's connections."""
+    bounded: type[BoundedProtocol] = type(
+        "BoundedProtocol", (BoundedProtocol,), {"tracker": ConnectionTracker(limits)}
+    )
     if tls is None:
         return bounded
     return lambda **settings: Handshake(bounded(**settings), tls)

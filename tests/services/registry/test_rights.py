@@ -20,7 +20,7 @@ from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.registry.api.routes import ROUTES, Right, RightOn
 from barnabas.testing import EmbeddedBroker
-from barnabas.web.router import Route
+from barnabas.web import Route
 from tests.services.registry.rest import Answer, Rest
 
 LITERAL, ALLOW, ANY = 3, 3, 1

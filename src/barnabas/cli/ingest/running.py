@@ -119,7 +119,7 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
         return
     from barnabas.metrics.registry import Registry
     from barnabas.services.ingest.metrics import declare_agent_metrics
-    from barnabas.web.metrics_server import MetricsServer
+    from barnabas.web import MetricsServer
 
     registry = Registry()
     declare_agent_metrics(registry, agent)

@@ -201,7 +201,7 @@ async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str 
 async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
     from barnabas.client.addresses import parse_addresses
     from barnabas.services.mirror.reporting import mirror_metrics
-    from barnabas.web.metrics_server import MetricsServer
+    from barnabas.web import MetricsServer
 
     try:
         where = parse_addresses(address)[0]

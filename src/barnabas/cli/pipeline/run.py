@@ -30,7 +30,7 @@ from barnabas.pipelines.running.status import StatusFile, as_reported, new_statu
 from barnabas.pipelines.running.status_reports import Reported, Reports
 from barnabas.pipelines.terminal import LiveScreen
 from barnabas.spark.errors import PipelineError
-from barnabas.web.metrics_server import run_in_thread
+from barnabas.web import run_in_thread
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
 

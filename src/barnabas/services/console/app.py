@@ -40,8 +40,7 @@ from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
 from barnabas.services.console.visitor import Authenticator, Head, Nobody, Visitor
-from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
-from barnabas.web.responses import Send
+from barnabas.web import BodyEndedError, BodyTooLargeError, Receive, Scope, Send, headers_of, read_body
 
 _logger = safe_logger(__name__)
 

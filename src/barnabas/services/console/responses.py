@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from barnabas.services.console.routes import Download, Event
-from barnabas.web.bodies import Receive
-from barnabas.web.responses import Headers, ResponseWriter, Send
+from barnabas.web import Headers, Receive, ResponseWriter, Send
 
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"

@@ -21,7 +21,7 @@ import msgspec
 
 from barnabas.services.console.errors import ResourceNotFoundError, WrongMethodError
 from barnabas.services.console.needs import Needs
-from barnabas.web.router import Match, MethodNotAllowedError, NotFoundError, Route, Router
+from barnabas.web import Match, MethodNotAllowedError, NotFoundError, Route, Router
 
 E = TypeVar("E", bound=Callable[..., Any])
 

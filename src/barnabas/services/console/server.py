@@ -15,8 +15,7 @@ from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.pages import route_table
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.web.process import Server
-from barnabas.web.server import WebServer, bind
+from barnabas.web import Server, WebServer, bind
 
 
 class ConsoleServer(Server):

@@ -11,7 +11,7 @@ from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, Security
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.settings import Tls
 from barnabas.services.console.access.model import AccessSettings
-from barnabas.web.server import WebLimits
+from barnabas.web import WebLimits
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8090)
 

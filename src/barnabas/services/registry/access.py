@@ -19,7 +19,7 @@ from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.registry import errors
 from barnabas.services.registry.certificates import CertificateUsers, CertifiedUser
 from barnabas.services.registry.topic import TOPIC
-from barnabas.web.origins import has_foreign_origin, host_name, is_cross_site, is_of_this_machine
+from barnabas.web import has_foreign_origin, host_name, is_cross_site, is_loopback_host
 
 
 class Visitor(Protocol):
@@ -77,7 +77,7 @@ class Origins:
         if is_cross_site(method, headers) or has_foreign_origin(headers):
             raise errors.foreign_page("a page of another site sent this request; nothing was changed")
         host = headers.get("host", "")
-        if self._local_names is None or is_of_this_machine(host) or host_name(host) in self._local_names:
+        if self._local_names is None or is_loopback_host(host) or host_name(host) in self._local_names:
             return
         raise errors.foreign_page(
             f"this registry listens on loopback, and the Host header names {host[:100]!r}: use 127.0.0.1, or start "

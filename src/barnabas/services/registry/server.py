@@ -26,8 +26,7 @@ from barnabas.services.registry.leadership import GROUP, Identity
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import SchemaStore, StoreSettings
 from barnabas.services.registry.topic import TOPIC
-from barnabas.web.process import Server
-from barnabas.web.server import WebLimits, WebServer, bind
+from barnabas.web import Server, WebLimits, WebServer, bind
 
 logger = safe_logger(__name__)
 

@@ -32,7 +32,7 @@ from barnabas.services.console.access.model import (
 from barnabas.services.console.access.passwords import ApiToken, PasswordHash, is_digest
 from barnabas.services.console.alarms.catalogue import BY_NAME
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
-from barnabas.web.server import WebLimits, parse_networks
+from barnabas.web import WebLimits, parse_networks
 
 T = TypeVar("T")
 _FORBIDDEN_IN_NAMES = frozenset("/\\\0")

@@ -31,7 +31,7 @@ from barnabas.services.console.errors import (
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.visitor import Anyone, Authenticator, Head, Nobody, Visitor
-from barnabas.web.origins import is_cross_site, is_of_this_machine
+from barnabas.web import is_cross_site, is_loopback_host
 
 # -- Limits failed logins, by name and by address ------------------------------------------------------
 
@@ -163,7 +163,7 @@ class LocalAuthenticator:
 
     def check(self, head: Head) -> None:
         host = head.headers.get("host", "")
-        if not is_of_this_machine(host):
+        if not is_loopback_host(host):
             raise RefusedError(
                 f"This console is for this machine only, and {host[:100]!r} is another name: use 127.0.0.1"
             )

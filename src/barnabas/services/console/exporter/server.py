@@ -20,9 +20,7 @@ from barnabas.services.console.exporter.watch import Watch
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.services.console.statuses import StatusBoard
-from barnabas.web.credentials import HttpCredentials
-from barnabas.web.metrics_server import MetricsServer
-from barnabas.web.process import Server
+from barnabas.web import HttpCredentials, MetricsServer, Server
 
 CLIENT_ID = "barnabas-exporter"
 

@@ -22,9 +22,17 @@ from barnabas.services.ingest.http.door import PublishQueue, Reservation
 from barnabas.services.ingest.http.errors import PublishError
 from barnabas.services.ingest.http.keys import digests
 from barnabas.services.ingest.http.settings import HttpSettings
-from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
-from barnabas.web.credentials import CredentialFile
-from barnabas.web.responses import ResponseWriter, Send
+from barnabas.web import (
+    BodyEndedError,
+    BodyTooLargeError,
+    CredentialFile,
+    Receive,
+    ResponseWriter,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+)
 
 HEALTH = "/health"
 MAX_KEY = 255
@@ -94,7 +102,7 @@ class ProduceApp:
         if self._tokens is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self._tokens.knows(token.strip().encode("latin-1")):
+        if scheme.lower() != "bearer" or not self._tokens.accepts(token.strip().encode("latin-1")):
             text = "a token is needed: Authorization: Bearer TOKEN, with one of the lines of the token file"
             raise PublishError(401, text, headers=(("www-authenticate", "Bearer"),))
 

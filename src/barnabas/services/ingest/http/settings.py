@@ -9,7 +9,7 @@ from barnabas.records.record import Header
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.endpoints import is_this_machine
 from barnabas.security.tls.of_files import check_files
-from barnabas.web.server import WebLimits, parse_networks
+from barnabas.web import WebLimits, parse_networks
 
 DEFAULT_LISTEN = "127.0.0.1:8088"
 POSITIVE = (

@@ -18,7 +18,7 @@ from barnabas.services.ingest.http.app import ProduceApp
 from barnabas.services.ingest.http.door import HttpCounts, PublishQueue, RequestBatch
 from barnabas.services.ingest.http.settings import HttpSettings, check_settings
 from barnabas.services.ingest.outbox import Outbox
-from barnabas.web.server import WebServer, bind
+from barnabas.web import WebServer, bind
 
 # -- HTTP server ----------------------------------------------------------------------------------------
 

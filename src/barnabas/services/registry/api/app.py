@@ -17,10 +17,19 @@ from barnabas.services.registry.errors import RegistryError
 from barnabas.services.registry.formats.parsing import SchemaSyntaxError, count_values, load_json
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import NotLeadingError
-from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
-from barnabas.web.responses import ResponseWriter, Send
-from barnabas.web.router import Match, Route
-from barnabas.web.server import PEER_CERTIFICATE
+from barnabas.web import (
+    PEER_CERTIFICATE,
+    BodyEndedError,
+    BodyTooLargeError,
+    Match,
+    Receive,
+    ResponseWriter,
+    Route,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+)
 
 logger = safe_logger(__name__)
 

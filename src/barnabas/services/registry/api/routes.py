@@ -12,7 +12,7 @@ from barnabas.services.registry import errors
 from barnabas.services.registry.api import endpoints
 from barnabas.services.registry.api.request import Request
 from barnabas.services.registry.model import check_context
-from barnabas.web.router import Match, MethodNotAllowedError, NotFoundError, Route, Router
+from barnabas.web import Match, MethodNotAllowedError, NotFoundError, Route, Router
 
 
 class RightOn(Enum):
