@@ -249,6 +249,37 @@ def test_a_log_that_was_moved_and_then_lost_is_missed(tmp_path: Path) -> None:
     logs.close()
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("until", range(2, 8))
+def test_a_log_that_is_lost_while_it_moves_is_missed(tmp_path: Path, until: int, clean: bool) -> None:
+    """The old folder is not used in its place: it lacks what was written since."""
+    logs = filled(tmp_path, dirs=2)
+    moved(logs, until)
+    log = logs.get(PARTITION)
+    assert log is not None
+    append(log, batch(b"d"))
+    log.flush()
+    logs.checkpoint()
+    logs.close(clean)
+    lose(logs)
+    logs = started(tmp_path, dirs=2)
+    assert (list(logs.damaged), logs.get(PARTITION)) == ([PARTITION], None)
+    logs.give_up_missing(PARTITION)
+    assert logs.create(PARTITION, TOPIC_ID, LogConfig()).log_end_offset == 0
+    logs.close()
+
+
+@pytest.mark.parametrize("until", range(2, 8))
+def test_a_clean_stop_leaves_one_folder_of_a_log_that_moves(tmp_path: Path, until: int) -> None:
+    logs = filled(tmp_path, dirs=2)
+    moved(logs, until)
+    logs.close()
+    held = [each.folder for each in logs.dirs if os.path.exists(f"{each.folder}/{PARTITION}")]
+    target = logs.dir_of(PARTITION)
+    assert target is not None
+    assert held == [target.folder]
+
+
 def test_a_log_that_may_be_in_a_dir_that_is_offline_is_not_called_missing(tmp_path: Path) -> None:
     logs = filled(tmp_path, dirs=2)
     logs.close()

@@ -136,9 +136,13 @@ class Loader:
             noted = {partition: end for (where, partition), end in self._noted.items() if where is log_dir}
             accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
             for partition, end in noted.items():
-                if self.dir_of.setdefault(partition, log_dir) is not log_dir:
-                    log_dir.forget(partition)  # it has moved
-                    continue
+                other = self.dir_of.setdefault(partition, log_dir)
+                if other is not log_dir:
+                    if not self._is_behind(partition, end):
+                        log_dir.forget(partition)  # it has moved
+                        continue
+                    self._set_aside_old(partition, other)
+                    self.dir_of[partition] = log_dir
                 self.report.damaged[partition] = MissingLog(
                     f"{log_dir.folder}/{partition}", partition.topic, end, is_accepted=partition in accepted
                 )
@@ -147,6 +151,19 @@ class Loader:
             # An acceptance is valid for one loss; it ends when the folder is restored or the topic deleted.
             if not accepted <= noted.keys():
                 log_dir.write_partitions(ACCEPTED_LOSSES, accepted & noted.keys())
+
+    def _is_behind(self, partition: TopicPartition, end: int) -> bool:
+        """True if the log in another dir lacks records: it was replaced by the one that is missing.
+
+        While the partition is copied, notes are about the copy, which may have more on the disk.
+        """
+        log = self.logs.get(partition)
+        return log is not None and partition not in self.futures and log.log_end_offset < end
+
+    def _set_aside_old(self, partition: TopicPartition, log_dir: LogDir) -> None:
+        self.logs.pop(partition).abandon()
+        self.report.strays.append(self.set_aside(log_dir, str(partition), partition))
+        log_dir.forget(partition)
 
     def _partitions(self, log_dir: LogDir) -> Iterable[TopicPartition]:
         for name in self._fs.list(log_dir.folder):

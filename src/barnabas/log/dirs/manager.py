@@ -337,6 +337,7 @@ class LogManager(LogsByDir):
     def close(self, clean: bool = True) -> None:
         """Close all logs; if clean, flush them and write the clean shutdown marker of each dir."""
         if clean:
+            self._settle_two_places()  # the old folder of a moved partition is not closed
             for log_dir in self._online():
                 try:
                     close_dir(log_dir, self._files_of(log_dir), self.closing_threads, self.broker_epoch)

@@ -208,6 +208,7 @@ class Moves:
         self._fs.sync_folder(target.folder)
         self._retire(source, f"{source.folder}/{partition}", partition)
         if source.disk.error is None:
+            source.forget(partition)
             self._fs.sync_folder(source.folder)
             remove_note(self._fs, f"{target.folder}/{partition}")
 
