@@ -256,8 +256,8 @@ class Reader(Client):
         return self._take(response.responses[0].partitions[0], wanted.fetch_offset)
 
     def _take(self, data: PartitionData, asked: int) -> bool:
-        # It may have been asked twice at once, and the other answer came first.
-        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and asked == self.position:
+        is_next = asked == self.position  # not if another response came first, or the reader starts again
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_next:
             self._miss(data.log_start_offset)
         if data.error_code or not data.records:
             return False
@@ -266,7 +266,8 @@ class Reader(Client):
                 batch = memoryview(data.records)[start : start + header.size]
                 for record in iterate_records(batch, header):
                     self._see(record.offset, bytes(record.value or b""))
-            self.position = header.next_offset
+            if is_next:
+                self.position = header.next_offset
         return True
 
     def _miss(self, log_start: int) -> None:
