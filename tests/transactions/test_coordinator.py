@@ -417,3 +417,19 @@ def test_partitions_of_other_brokers_get_their_markers_through_peers(
     )
     wait_for(lambda: transaction(embedded).is_at_rest, "completion")
     assert stable(embedded)
+
+
+def test_a_marker_that_is_not_written_leaves_no_producer(
+    embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a leader knows producers that its followers do not."""
+    partition = embedded.broker.replicas.find(*PLACE)
+    assert partition is not None
+
+    def refuse(*_: Any) -> None:
+        raise KafkaError(E.NOT_ENOUGH_REPLICAS, "too few replicas are in sync")
+
+    monkeypatch.setattr(type(partition), "append", refuse)
+    marker = Marker(7, 1, committed=False, coordinator_epoch=0, version=V2)
+    assert write_marker(embedded, PLACE, marker) == E.NOT_ENOUGH_REPLICAS
+    assert partition.log.producers.get(7) is None

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
 
@@ -74,6 +75,7 @@ class ProducerStates:
         """Of each batch and marker from this offset on was taken note; of those below a snapshot tells the result."""
         self.loaded_ms: int | None = None
         """When this was read from files."""
+        self._ending: int | None = None
         self.on_new: Callable[[], None] = _nobody_counts
         """Called before a new producer is remembered: all partitions share a bound (`producer_budget`)."""
 
@@ -179,11 +181,6 @@ class ProducerStates:
         producer.since = offset
         return producer
 
-    def introduce(self, producer_id: int, epoch: int, offset: int) -> None:
-        """Add a producer of known epoch that has written nothing yet; no effect if it is known."""
-        if producer_id not in self._producers:
-            self._new(producer_id, offset).epoch = epoch
-
     def forget_oldest(self, count: int) -> None:
         """Forget those that have been silent longest: rarely and many, so that a flood of ids costs little for each."""
         idle = (producer for producer in self._producers.values() if producer.transaction_start is None)
@@ -195,8 +192,7 @@ class ProducerStates:
     ) -> CompletedTransaction | None:
         """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
         producer = self._producers.get(header.producer_id) or self._new(header.producer_id, marker_offset)
-        is_new = producer.epoch == NO_PRODUCER_EPOCH
-        producer.ended_epoch = header.producer_epoch if is_new else producer.epoch
+        producer.ended_epoch = self._ended_epoch(producer, header)
         producer.bump_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.marker_offset = marker_offset
@@ -211,6 +207,20 @@ class ProducerStates:
         if (unstable := self.unstable.pop(header.producer_id, None)) is not None:
             self._note_decided(completed._replace(first_offset=unstable))
         return completed
+
+    def _ended_epoch(self, producer: Producer, header: BatchHeader) -> int:
+        if producer.epoch != NO_PRODUCER_EPOCH:
+            return producer.epoch
+        return header.producer_epoch if self._ending is None else self._ending
+
+    @contextmanager
+    def ending(self, epoch: int) -> Iterator[None]:
+        """In this context the marker of an unknown producer ends a transaction of `epoch`."""
+        self._ending = epoch
+        try:
+            yield
+        finally:
+            self._ending = None
 
     def _note_decided(self, completed: CompletedTransaction) -> None:
         decided = self.decided

@@ -48,6 +48,11 @@ class Marker(NamedTuple):
         return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
+    def ended_epoch(self) -> int:
+        """Producer epoch of the transaction: markers of transactions V2 carry the next one."""
+        return self.producer_epoch - 1 if self.version >= V2 else self.producer_epoch
+
+    @property
     def ending(self) -> EndTransactionMarker:
         return EndTransactionMarker(self.committed, self.coordinator_epoch)
 
@@ -92,11 +97,11 @@ class MarkerWriter:
             return
         if is_repeated:
             self._host.safety.when_safe(partition, partition.log.log_end_offset, answer)
-            return
-        if marker.version >= V2:
-            # The marker of V2 carries the next epoch: a write of the next transaction may be waiting.
-            log = partition.log
-            log.producers.introduce(marker.producer_id, marker.producer_epoch - 1, log.log_end_offset)
+        else:
+            with partition.log.producers.ending(marker.ended_epoch):
+                self._write_next(partition, marker, answer)
+
+    def _write_next(self, partition: Partition, marker: Marker, answer: Answer) -> None:
         if partition.topic == CONSUMER_OFFSETS:
             self._write_offsets(partition.index, marker, answer)
         else:
