@@ -19,6 +19,7 @@ from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Answer, Locate, Peers
 from barnabas.common.clock import Clock, TurnLimit
+from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.log import names
@@ -121,6 +122,8 @@ class _NoThreads:
             work()
         except OSError as error:
             failure = error
+        except KafkaError as error:
+            failure = OSError(str(error))  # as ThreadBackground
         asyncio.get_running_loop().call_later(self._delay(), lambda: done(failure))
 
     async def call(self, work: Callable[[], T]) -> T:

@@ -94,7 +94,9 @@ class Comparison:
         def are_alike() -> bool:
             logs = logs_of(self._world, index)
             since = max(log.offsets.local_start for log in logs)
-            return all(contents(log, since) == contents(logs[0], since) for log in logs)
+            return len({log.log_end_offset for log in logs}) == 1 and all(
+                contents(log, since) == contents(logs[0], since) for log in logs
+            )
 
         await self._watch.until(are_alike, f"the replicas of partition {index} are alike")
         logs = logs_of(self._world, index)
