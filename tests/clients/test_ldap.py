@@ -180,8 +180,8 @@ def test_a_name_stays_one_value_of_a_distinguished_name() -> None:
     [
         ("", "url must be ldaps://"),
         ("url=ldap://ldap.example.com", "must be ldaps, or ldap to this machine"),
-        ("url=ldaps://h\nuser.dn=uid=alice", "user.dn must be the name of an entry with {}"),
-        ("uri=ldaps://h", "uri is no option of ldap"),
+        ("url=ldaps://h\nuser.dn=uid=alice", "user.dn must be a distinguished name with {}"),
+        ("uri=ldaps://h", "uri is not an option of ldap"),
         ("url=ldaps://h\nuser.dn={}\nca.file=/does/not/exist", "No such file"),
     ],
 )

@@ -154,8 +154,8 @@ def test_a_token_of_yesterday_or_of_somebody_else_is_refused_and_not_logged(
             with pytest.raises(AuthenticationError, match="invalid_token"):
                 asyncio.run(ask(bootstrap, token))
             assert token.rpartition(".")[2] not in caplog.text
-        until_logged(caplog, "it has expired")
-        until_logged(caplog, "its signature is wrong")
+        until_logged(caplog, "the token has expired")
+        until_logged(caplog, "the signature is invalid")
 
 
 def test_a_provider_may_change_its_keys(bootstrap: str, provider: IdentityProvider) -> None:

@@ -303,7 +303,7 @@ def test_a_revocation_list_that_cannot_be_read_is_refused(tmp_path: Path) -> Non
     }
 
     with (
-        pytest.raises(ConfigError, match="holds no certificate that can be read"),
+        pytest.raises(ConfigError, match="contains no valid certificate"),
         EmbeddedBroker(settings, security="SSL"),
     ):
         pass

@@ -1,1 +1,1 @@
-"""Who asks (`principal`, `context`), what that allows (`authorizer`), and how much of it (`quotas`)."""
+"""Client identity (`principal`, `context`, `authn`, `tls`), authorization (`authz`) and client quotas (`quotas`)."""

@@ -1,7 +1,7 @@
-"""Kafka's RequestContext: who sends a request, from where, and over which listener.
+"""Kafka's RequestContext: principal, address, listener and client id of the sender of a request.
 
-A connection has one, which changes when the client names itself otherwise or authenticates; requests refer to it. So it
-is never changed in place: a request that waits keeps the context in which it came.
+Each connection has one, and its requests refer to it. Contexts are immutable: when the client authenticates or changes
+its client id, the connection gets a new one, and requests in flight keep the context they arrived with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.security.principal import ANONYMOUS, BROKER, Principal
 
 
 class ClientConnection(Protocol):
-    """What a context knows of the connection that it belongs to."""
+    """The connection of a context, as far as the context needs it."""
 
     @property
     def closed(self) -> bool: ...
@@ -22,7 +22,7 @@ class ClientConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The sender of requests from the network, from ourselves, or forwarded by another broker."""
+    """Sender of a request: a client, this broker itself, or a client whose request another broker forwarded."""
 
     principal: Principal
     listener: str
@@ -31,15 +31,15 @@ class RequestContext:
     software_name: str = ""
     software_version: str = ""
     connection: ClientConnection | None = field(default=None, compare=False, repr=False)
-    """None for a request of our own, and for a forwarded one: its client is connected elsewhere."""
+    """None for requests of this broker and for forwarded ones, whose client is connected to another broker."""
     is_privileged: bool = False
-    """Did it come where only brokers of the cluster are let in? (decision 0021)"""
+    """True if the request arrived on a listener that admits only brokers of the cluster (decision 0021)."""
     is_forwarded: bool = False
-    """Another broker has sent it on in an Envelope: the client is connected there."""
+    """True if another broker forwarded the request in an Envelope; the client is connected there."""
 
     @property
     def is_peer(self) -> bool:
-        """A broker of the cluster: it comes where only those are let in, and names itself so."""
+        """True for a broker of the cluster: a privileged context with the client id of a peer."""
         return self.is_privileged and (self.client_id or "").startswith(PEER_CLIENT_ID)
 
     def named(self, client_id: str | None) -> RequestContext:
@@ -52,25 +52,25 @@ class RequestContext:
         return replace(self, principal=principal)
 
     def unprivileged(self) -> RequestContext:
-        """For a client that has authenticated where brokers are served, and is none of them."""
+        """Return the context of an authenticated client on the brokers' listener that is not a broker."""
         return replace(self, is_privileged=False)
 
     def disconnected(self) -> RequestContext:
-        """For a connection that is closed: the two must not refer to each other any longer."""
+        """Return the context without its connection, to break the reference cycle when the connection closes."""
         return replace(self, connection=None)
 
 
 def of_connection(
     connection: ClientConnection, listener: str, host: str, *, is_privileged: bool
 ) -> RequestContext:
-    """The context of a client that has just connected."""
+    """Return the context of a client that has just connected."""
     return RequestContext(ANONYMOUS, listener, host, connection=connection, is_privileged=is_privileged)
 
 
 def of_envelope(principal: Principal, listener: str, host: str, client_id: str | None) -> RequestContext:
-    """The context of a client whose request another broker has forwarded (KIP-590)."""
+    """Return the context of a client whose request another broker forwarded (KIP-590)."""
     return RequestContext(principal, listener, host, client_id, is_forwarded=True)
 
 
 SELF = RequestContext(BROKER, "", "localhost", client_id="broker", is_privileged=True)
-"""The context of requests that a broker sends to itself."""
+"""Context of requests that a broker sends to itself."""

@@ -1,9 +1,9 @@
-"""Which addresses a token may be fetched from, and an alarm be sent to.
+"""URLs that tokens may be fetched from and alarms may be sent to.
 
-The address stands in a setting, and with it goes a secret, or what happens in a company. Plain http would show that to
-the network, and `file:` would make any file a token, so https it is, or http to this machine. Who owns the process may
-allow others by name, as with Kafka's `org.apache.kafka.sasl.oauthbearer.allowed.urls`: in an environment variable, not
-in a setting.
+These URLs come from settings, and requests to them carry secrets or internal data. Plain http would expose those to the
+network, and `file:` would turn any local file into a token. So only https is allowed, and http to this machine. The
+owner of the process can allow further URLs by name in an environment variable (not in a setting), as with Kafka's
+`org.apache.kafka.sasl.oauthbearer.allowed.urls`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ WEBHOOKS_VARIABLE = "BARNABAS_WEBHOOK_ALLOWED_URLS"
 
 
 def problem_with(url: str, variable: str = VARIABLE) -> str | None:
-    """Why nothing is sent there. Addresses in the environment variable are allowed whatever they are."""
+    """Return why the URL is refused, or None if it is allowed. URLs listed in the environment variable always are."""
     if url and url in (allowed.strip() for allowed in os.environ.get(variable, "").split(",")):
         return None
     try:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
-        return "is no address"
+        return "is not a valid URL"
     if parts.scheme == "https" and host:
         return None
     if parts.scheme == "http" and host:

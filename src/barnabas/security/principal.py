@@ -1,4 +1,4 @@
-"""Kafka's KafkaPrincipal: a type and a name, and how a broker tells it to another one (KIP-590)."""
+"""Kafka's KafkaPrincipal, a type and a name, and its serialized form in Envelope requests (KIP-590)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION = 0
 
 
 class Principal(NamedTuple):
-    """What authentication found out, as `User:alice`."""
+    """Identity of a client after authentication, written as `User:alice`."""
 
     type: str
     name: str
@@ -24,21 +24,21 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
-"""Everyone on a listener that does not authenticate."""
+"""Principal of all clients on a listener without authentication."""
 
 BROKER = Principal("Broker", "barnabas")
-"""A broker that asks for itself. Clients are users: none of them can be called so."""
+"""Principal of requests that a broker sends to itself. Clients have the type `User` and cannot impersonate it."""
 
 
 def serialized(principal: Principal) -> bytes:
-    """As Kafka's DefaultKafkaPrincipalBuilder does it: the version, then the message."""
+    """Serialize as Kafka's DefaultKafkaPrincipalBuilder does: the version, then the message."""
     return encode_versioned(DefaultPrincipalData(*principal), _VERSION)
 
 
 def deserialized(data: bytes) -> Principal:
-    """The principal that another broker tells; ProtocolError when it is none."""
+    """Parse a principal serialized by another broker; ProtocolError if malformed."""
     try:
-        told = decode_versioned(DefaultPrincipalData, data)
+        parsed = decode_versioned(DefaultPrincipalData, data)
     except UnknownVersionError as error:
         raise ProtocolError(str(error)) from error
-    return Principal(told.type, told.name, told.token_authenticated)
+    return Principal(parsed.type, parsed.name, parsed.token_authenticated)

@@ -137,7 +137,7 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
         ({"security.protocol": "SSL", "ssl.engine.factory.class": "x.Y"}, "Java class"),
         (
             {"security.protocol": "SSL", "ssl.ca.location": "a", "ssl.truststore.location": "b"},
-            "exclude each other",
+            "are mutually exclusive",
         ),
         ({**JAVAS, "sasl.mechanism": "GSSAPI"}, r"GSSAPI \(Kerberos\) is not supported"),
         ({**JAVAS, "sasl.mechanism": ""}, "sasl.mechanism must be one of PLAIN, SCRAM-SHA-256"),

@@ -85,21 +85,24 @@ def test_what_is_wrong_with_a_store_is_said(tmp_path: Path) -> None:
         ({"ssl_truststore_location": written(tmp_path / "x", "hello")}, "neither PEM nor PKCS12"),
         (
             {"ssl_truststore_location": p12, "ssl_truststore_password": "oops"},
-            "damaged or has another password",
+            "damaged or has a different password",
         ),
-        ({"ssl_truststore_location": p12}, "damaged or has another password"),
-        ({"ssl_keystore_location": p12, "ssl_keystore_password": "hush"}, "no key with its certificate"),
+        ({"ssl_truststore_location": p12}, "damaged or has a different password"),
+        (
+            {"ssl_keystore_location": p12, "ssl_keystore_password": "hush"},
+            "no private key with its certificate",
+        ),
         ({"ssl_keystore_location": locked}, "ssl.key.password is missing"),
         (
             {"ssl_keystore_location": locked, "ssl_key_password": "oops"},
-            "ssl.key.password does not open the key",
+            "ssl.key.password does not decrypt the key",
         ),
-        (mixed, "does not belong to the certificate"),
+        (mixed, "does not match the certificate"),
         (
             {"ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----\nx"},
-            "no certificate that can be read",
+            "no valid certificate",
         ),
-        ({"ssl_cipher_suites": "ROT13"}, "no cipher that OpenSSL knows"),
+        ({"ssl_cipher_suites": "ROT13"}, "no cipher known to OpenSSL"),
     ]
     for settings, text in wrong:
         with pytest.raises(SecuritySettingError, match=text) as caught:

@@ -90,7 +90,7 @@ def give_token(request: BaseHTTPRequestHandler) -> None:
         ("ftp://id.example.org/", "must be an https address"),
         ("data:,x", "must be an https address"),
         ("https:///token", "must be an https address"),
-        ("http://[::1", "is no address"),
+        ("http://[::1", "is not a valid URL"),
         ("", "must be an https address"),
     ],
 )

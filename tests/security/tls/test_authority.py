@@ -73,7 +73,7 @@ def test_an_authority_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> Non
     authority.provide(HOSTS)
     (authority.folder / "ca-key.pem").write_text("damaged")
     authority.broker.unlink()
-    with pytest.raises(SecuritySettingError, match="remove that folder to have a new one made"):
+    with pytest.raises(SecuritySettingError, match="delete that folder to create a new authority"):
         authority.provide(HOSTS)
 
 

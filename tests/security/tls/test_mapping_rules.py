@@ -64,11 +64,11 @@ def test_a_name_that_no_rule_applies_to_has_no_user() -> None:
     ["default", "RULE:^CN=(.*)$", "RULE:^CN=(.*)$/$1", "RULE:^CN=(.*)$/$1/X", "DEFAULT/L", "RULE:/DEFAULT"],
 )
 def test_what_is_no_rule_is_refused(rules: str) -> None:
-    with pytest.raises(SecuritySettingError, match="which is no rule"):
+    with pytest.raises(SecuritySettingError, match="has an invalid rule"):
         MappingRules.parse(rules)
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=x)", r"(a)\1"])
 def test_a_pattern_that_re2_does_not_know_is_refused(pattern: str) -> None:
-    with pytest.raises(SecuritySettingError, match="which cannot be used"):
+    with pytest.raises(SecuritySettingError, match="has an invalid pattern"):
         MappingRules.parse(f"RULE:{pattern}/x/")

@@ -51,7 +51,7 @@ def refusal(make: Any) -> str:
 
 
 def test_a_listener_without_a_key_store_is_refused() -> None:
-    assert refusal(wanted).startswith("ssl.keystore.location is missing: a listener that speaks TLS needs")
+    assert refusal(wanted).startswith("ssl.keystore.location is missing: a TLS listener needs")
 
 
 def test_a_key_store_that_is_missing_or_is_none_is_named(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_key_of_another_certificate_is_refused() -> None:
         "ssl_keystore_certificate_chain": OWN.certificate_pem,
         "ssl_keystore_key": AUTHORITY.sign("other").key_pem(),
     }
-    assert "has a key that does not belong to the certificate" in refusal(
+    assert "contains a key that does not match the certificate" in refusal(
         lambda: server_context(wanted(**settings))
     )
 
@@ -83,7 +83,7 @@ def test_a_key_that_the_password_does_not_open_is_refused(password: str) -> None
         **({"ssl_key_password": password} if password else {}),
     }
     text = refusal(lambda: server_context(wanted(**settings)))
-    assert text.startswith("ssl.key.password " + ("does not open" if password else "is missing"))
+    assert text.startswith("ssl.key.password " + ("does not decrypt" if password else "is missing"))
 
 
 def test_pkcs12_is_read_with_its_password_and_with_no_other(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_pkcs12_is_read_with_its_password_and_with_no_other(tmp_path: Path) -> N
     good = {"ssl_keystore_location": str(store), "ssl_keystore_password": SECRET}
     assert server_context(wanted(**good))
     bad = {**good, "ssl_keystore_password": "wrong"}
-    assert refusal(lambda: server_context(wanted(**bad))).endswith("is damaged or has another password")
+    assert refusal(lambda: server_context(wanted(**bad))).endswith("is damaged or has a different password")
 
 
 @requires_java
@@ -112,9 +112,9 @@ def test_jks_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> Non
     making += ["-keypass", "of-the-key", "-alias", "me", "-keyalg", "EC", "-dname", "CN=localhost"]
     subprocess.run(making, check=True, capture_output=True, timeout=60)
     text = refusal(lambda: server_context(wanted(ssl_keystore_location=str(store))))
-    named, _, command = text.partition("after you have made it: ")
+    named, _, command = text.partition("after converting the store: ")
     target = store.with_suffix(".p12")
-    assert f"name {target} and its password instead" in named
+    assert f"set {target} and its password instead" in named
     answers = "new-one\nnew-one\nchangeit\nof-the-key\n"
     subprocess.run(
         shlex.split(command), check=True, input=answers, text=True, capture_output=True, timeout=60
@@ -124,7 +124,9 @@ def test_jks_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> Non
 
 def test_client_certificates_need_a_trust_store() -> None:
     text = refusal(lambda: in_settings(ssl_client_auth="required"))
-    assert text.startswith("ssl.truststore.location is missing: with ssl.client.auth=required it says whose")
+    assert text.startswith(
+        "ssl.truststore.location is missing: ssl.client.auth=required needs the authorities of"
+    )
 
 
 @pytest.mark.parametrize(("word", "mode"), [("none", 0), ("requested", 1), ("required", 2)])
@@ -154,13 +156,13 @@ def test_suites_of_tls_1_3_alone_mean_tls_1_3_alone() -> None:
     suites = "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"
     assert server_context(in_settings(ssl_cipher_suites=suites)).minimum_version == ssl.TLSVersion.TLSv1_3
     some = in_settings(ssl_cipher_suites="TLS_AES_128_GCM_SHA256")
-    assert "names some suites of TLS 1.3 and not all" in refusal(lambda: server_context(some))
+    assert "lists only some suites of TLS 1.3" in refusal(lambda: server_context(some))
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"ssl_cipher_suites": "TLS_NO_SUCH_SUITE"}, "has no cipher that OpenSSL knows"),
+        ({"ssl_cipher_suites": "TLS_NO_SUCH_SUITE"}, "lists no cipher known to OpenSSL"),
         (
             {"ssl_cipher_suites": "ECDHE-ECDSA-AES128-GCM-SHA256", "ssl_enabled_protocols": "TLSv1.3"},
             "has no suite for the versions of ssl.enabled.protocols",
@@ -189,4 +191,4 @@ def test_no_secret_is_shown_with_the_settings() -> None:
 def test_a_failed_handshake_is_explained() -> None:
     error = ssl.SSLError(1, "[SSL: HTTP_REQUEST] http request")
     error.reason = "HTTP_REQUEST"
-    assert explain_client(error).startswith("the client does not speak TLS")
+    assert explain_client(error).startswith("the client does not use TLS")

@@ -1,4 +1,4 @@
-"""What the cluster keeps to know its users again: keys derived from passwords (RFC 5802), and delegation tokens."""
+"""Credentials stored in the cluster metadata: SCRAM keys derived from passwords (RFC 5802), and delegation tokens."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import IntEnum
 
 import msgspec
 
-# -- Secrets in settings, and what is said about a setting that cannot be honoured ---------------------
+# -- Secrets in settings, and errors about invalid settings --------------------------------------------
 
 
 class SecuritySettingError(ValueError):
-    """A setting that cannot be honoured; `problem` goes on where the setting's name ends."""
+    """An invalid security setting; the message is the setting's name followed by `problem`."""
 
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(setting, problem)
@@ -24,7 +24,7 @@ class SecuritySettingError(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that is shown to nobody by accident: neither in a log nor in a plan nor in an error."""
+    """A string whose repr is `[hidden]`, so that it never appears in logs, plans or errors."""
 
     text: str
 
@@ -33,7 +33,7 @@ class Secret:
 
 
 class ScramMechanism(IntEnum):
-    """Kafka's own numbers (KIP-554)."""
+    """Kafka's numbers (KIP-554)."""
 
     SHA_256 = 1
     SHA_512 = 2
@@ -52,7 +52,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(msgspec.Struct, frozen=True):
-    """Enough to check a password and to prove that we know it; not the password."""
+    """Keys to verify a password and to prove knowledge of it, without the password itself."""
 
     salt: bytes
     stored_key: bytes
@@ -64,7 +64,7 @@ class ScramCredential(msgspec.Struct, frozen=True):
 
 
 class DelegationToken(msgspec.Struct, frozen=True):
-    """Kafka's TokenInformation. Its HMAC, which is the secret, is computed from the id and the brokers' secret key."""
+    """Kafka's TokenInformation. The token's secret, an HMAC, is computed from the id and the brokers' secret key."""
 
     token_id: str
     owner: str
@@ -74,4 +74,4 @@ class DelegationToken(msgspec.Struct, frozen=True):
     issued_ms: int
     expires_ms: int
     max_ms: int
-    """Renewing it does not move `expires_ms` beyond this."""
+    """Upper bound of `expires_ms` when the token is renewed."""

@@ -1,8 +1,8 @@
-"""`sasl.jaas.config`, Java's way to give a name and a password:
+"""Parser of `sasl.jaas.config`, Java's login configuration:
 
 org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="...";
 
-Nothing of the text is ever repeated in an error, because a password may be anywhere in a text that cannot be read.
+Errors never quote the value: if it cannot be parsed, any part of it may be a password.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class LoginModule(NamedTuple):
-    name: str  # without its package: shaded Kafkas have it elsewhere
+    name: str  # without its package, which differs in shaded Kafka clients
     options: dict[str, str]
 
 
 class _Token(NamedTuple):
     text: str
-    is_mark: bool = False  # `=` or `;`, outside quotes
+    is_mark: bool = False  # an unquoted `=` or `;`
 
 
 def parse_jaas(text: str) -> LoginModule:
@@ -38,7 +38,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -46,9 +46,9 @@ def _tokens(text: str) -> list[_Token]:
             raise SecuritySettingError(SETTING, _FORM)
         double, single, word, mark = match.groups()
         quoted = double if double is not None else single
-        found.append(_Token(mark or word or _unescaped(quoted or ""), mark is not None))
+        tokens.append(_Token(mark or word or _unescaped(quoted or ""), mark is not None))
         position = match.end()
-    return found
+    return tokens
 
 
 def _options(tokens: list[_Token]) -> dict[str, str]:
@@ -63,4 +63,4 @@ def _options(tokens: list[_Token]) -> dict[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _CONTROL.get(found[1], found[1]), text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: _CONTROL.get(match[1], match[1]), text, flags=re.DOTALL)

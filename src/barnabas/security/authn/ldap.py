@@ -1,7 +1,7 @@
-"""Passwords of PLAIN that an LDAP server knows: the authenticator `ldap`, and an example for others.
+"""Authenticator `ldap`: SASL/PLAIN passwords checked by an LDAP server; an example for custom authenticators, too.
 
-A password is right if the server lets its owner in (a simple bind, RFC 4513). Options, in the file that
-`barnabas.plain.authenticator.config` names:
+A password is valid if a simple bind (RFC 4513) with it succeeds. Options, in the file named by
+`barnabas.plain.authenticator.config`:
 
     url=ldaps://ldap.example.com
     user.dn=uid={},ou=people,dc=example,dc=com
@@ -9,9 +9,9 @@ A password is right if the server lets its owner in (a simple bind, RFC 4513). O
     timeout.seconds=5
     principal.case=lower
 
-LDAP compares names without regard to case, width and spaces, and ACLs compare them letter by letter: ALICE would evade
-a DENY for alice. So the principal is the name in one form, stripped and in lower case. `principal.case=keep` keeps the
-name as the client sends it.
+LDAP ignores case, width and spaces when it compares names; ACLs compare them exactly, so ALICE would evade a DENY for
+alice. The principal is therefore the canonical name, stripped and in lower case. `principal.case=keep` keeps the name
+as sent by the client.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _OPTIONS = frozenset({"url", "user.dn", "ca.file", "timeout.seconds", "principal
 _CASES = ("lower", "keep")
 _PORTS = {"ldap": 389, "ldaps": 636}
 _SUCCESS, _INVALID_CREDENTIALS = 0, 49
-_MAX_ANSWER = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 _SPECIAL = frozenset('"+,;<>\\=#')
 
 
 class Ldap:
-    """Asks for each login, over a connection of its own."""
+    """Binds to the server once per login, over a new connection."""
 
     blocks = True
 
@@ -59,38 +59,40 @@ class Ldap:
         return username if self._keeps_case else canonical(username)
 
     def is_right(self, username: str, password: str) -> bool:
-        """OSError when the server cannot be asked."""
+        """Bind as the user; OSError if the server is unreachable or fails."""
         if not password:
-            return False  # a bind without a password always succeeds, and proves nothing
+            return False  # an unauthenticated bind always succeeds and proves nothing (RFC 4513, 5.1.2)
         request = bind_request(self._user_dn.replace("{}", escaped(username)), password)
         with socket.create_connection(self._address, self._seconds) as plain:
             if self._context is None:
-                return self._ask(plain, request)
+                return self._bind(plain, request)
             with self._context.wrap_socket(plain, server_hostname=self._address[0]) as secure:
-                return self._ask(secure, request)
+                return self._bind(secure, request)
 
-    def _ask(self, connected: socket.socket, request: bytes) -> bool:
+    def _bind(self, connected: socket.socket, request: bytes) -> bool:
         connected.sendall(request)
-        with connected.makefile("rb") as answers:
-            code = bind_result(read_element(answers))
+        with connected.makefile("rb") as responses:
+            code = bind_result(read_element(responses))
         if code not in (_SUCCESS, _INVALID_CREDENTIALS):
-            raise OSError(f"the LDAP server answers with the result code {code}")
+            raise OSError(f"the LDAP server returned result code {code}")
         return code == _SUCCESS
 
 
 def authenticator(options: Mapping[str, str]) -> Ldap:
-    """The entry point. SecuritySettingError when an option is missing or wrong."""
+    """Entry point; SecuritySettingError if an option is missing or invalid."""
     for name in options:
         if name not in _OPTIONS:
-            raise SecuritySettingError(name, f"is no option of ldap; there are {', '.join(sorted(_OPTIONS))}")
+            raise SecuritySettingError(
+                name, f"is not an option of ldap; valid options: {', '.join(sorted(_OPTIONS))}"
+            )
     url, user_dn = urlsplit(options.get("url", "")), options.get("user.dn", "")
     if url.scheme not in _PORTS or not url.hostname:
         raise SecuritySettingError("url", "must be ldaps://HOST[:PORT]")
     if url.scheme == "ldap" and not is_this_machine(url.hostname):
-        raise SecuritySettingError("url", "must be ldaps, or ldap to this machine: passwords go there")
+        raise SecuritySettingError("url", "must be ldaps, or ldap to this machine: it receives passwords")
     if user_dn.count("{}") != 1:
         raise SecuritySettingError(
-            "user.dn", "must be the name of an entry with {} where the user's name belongs"
+            "user.dn", "must be a distinguished name with {} in place of the user's name"
         )
     case = options.get("principal.case", "lower")
     if case not in _CASES:
@@ -102,18 +104,18 @@ def authenticator(options: Mapping[str, str]) -> Ldap:
 
 
 def canonical(name: str) -> str:
-    """One form for all names that an LDAP server takes for the same (RFC 4518): stripped, in lower case."""
+    """Canonical form of all names that an LDAP server treats as equal (RFC 4518): stripped, in lower case."""
     visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible).lower().split())
 
 
 def escaped(name: str) -> str:
-    """A value in a distinguished name (RFC 4514): nobody becomes another by the letters of a name."""
-    return "".join(f"\\{ord(one):02x}" if one in _SPECIAL or one in " \0" else one for one in name)
+    """Escape a value for a distinguished name (RFC 4514), so that a name cannot inject further components."""
+    return "".join(f"\\{ord(char):02x}" if char in _SPECIAL or char in " \0" else char for char in name)
 
 
 def _element(tag: int, content: bytes) -> bytes:
-    """BER: a tag, a length, and the content."""
+    """Encode in BER: tag, length, content."""
     size = len(content)
     if size < 0x80:
         return bytes((tag, size)) + content
@@ -122,21 +124,23 @@ def _element(tag: int, content: bytes) -> bytes:
 
 
 def bind_request(dn: str, password: str) -> bytes:
-    """RFC 4511, 4.2: version 3, the name, and the password."""
+    """Encode a BindRequest (RFC 4511, 4.2): version 3, the name, and the password."""
     bind = _element(0x02, b"\x03") + _element(0x04, dn.encode()) + _element(0x80, password.encode())
     return _element(0x30, _element(0x02, b"\x01") + _element(0x60, bind))
 
 
 def read_element(file: BinaryIO) -> bytes:
-    """The content of the next element; OSError when there is none, or too much of it."""
+    """Return the content of the next element; OSError if it is incomplete or too large."""
     start = file.read(2)
     if len(start) < 2:
         raise OSError("the LDAP server closed the connection")
     size = start[1]
     if size & 0x80:
         size = int.from_bytes(file.read(size & 0x7F), "big")
-    if size > _MAX_ANSWER:
-        raise OSError("the LDAP server sends too much")
+    if size > _MAX_RESPONSE_BYTES:
+        raise OSError(
+            f"the LDAP server sent a response of {size} bytes; at most {_MAX_RESPONSE_BYTES} are read"
+        )
     content = file.read(size)
     if len(content) < size:
         raise OSError("the LDAP server closed the connection")
@@ -144,13 +148,13 @@ def read_element(file: BinaryIO) -> bytes:
 
 
 def bind_result(message: bytes) -> int:
-    """The result code of a BindResponse: behind the message id, the first element of [APPLICATION 1]."""
+    """Return the result code of a BindResponse: after the message id, the first element of [APPLICATION 1]."""
     try:
         position = 2 + message[1]
         if message[0] != 0x02 or message[position] != 0x61:
-            raise OSError("the LDAP server answers something else")
+            raise OSError("the LDAP server did not send a BindResponse")
         length = message[position + 1]
         position += 2 + (length & 0x7F if length & 0x80 else 0)
         return int.from_bytes(message[position + 2 : position + 2 + message[position + 1]], "big")
     except IndexError:
-        raise OSError("the LDAP server answers something else") from None
+        raise OSError("the LDAP server sent a truncated BindResponse") from None

@@ -1,11 +1,11 @@
-"""The keys of SCRAM (RFC 5802), which both sides derive from a password.
+"""SCRAM keys (RFC 5802), which both sides derive from the password.
 
     SaltedPassword = PBKDF2(password, salt, iterations)
     ClientKey = HMAC(SaltedPassword, "Client Key")      StoredKey = H(ClientKey)
     ServerKey = HMAC(SaltedPassword, "Server Key")
 
-Who knows StoredKey and ServerKey can check a password and prove to know it, but cannot log in with them. Names and
-passwords are taken as they are: RFC 5802 wants them normalised (SASLprep), Kafka does not do it.
+StoredKey and ServerKey suffice to verify a password and to prove knowledge of it, but not to log in. Names and
+passwords are used unchanged: RFC 5802 requires normalization (SASLprep), but Kafka does not apply it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import secrets
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 
 FEWEST_ITERATIONS = 4096  # Kafka's and RFC 7677's
-MAX_ITERATIONS = 16_384  # Kafka's: each login costs a client, and PLAIN a broker, so many hashes
+MAX_ITERATIONS = 16_384  # Kafka's: hashes per login, computed by the client, and by the broker for PLAIN
 SALT_BYTES = 20
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Takes some milliseconds, without the GIL."""
+    """Derive SaltedPassword. Takes a few milliseconds and releases the GIL."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
@@ -41,7 +41,7 @@ def server_key(mechanism: ScramMechanism, salted: bytes) -> bytes:
 def credential_from_salted(
     mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int
 ) -> ScramCredential:
-    """What is kept of a password that arrives salted, as in AlterUserScramCredentials."""
+    """Return the credential to store for a salted password, as AlterUserScramCredentials sends it."""
     key = stored_key(mechanism, client_key(mechanism, salted))
     return ScramCredential(salt, key, server_key(mechanism, salted), iterations)
 
@@ -49,7 +49,7 @@ def credential_from_salted(
 def new_credential(
     mechanism: ScramMechanism, password: str, iterations: int = FEWEST_ITERATIONS
 ) -> ScramCredential:
-    """What is kept of a password, with a salt of its own."""
+    """Return the credential to store for a password, with a new salt."""
     salt = secrets.token_bytes(SALT_BYTES)
     return credential_from_salted(
         mechanism, salt, salted_password(mechanism, password, salt, iterations), iterations
@@ -57,6 +57,6 @@ def new_credential(
 
 
 def matches(credential: ScramCredential, mechanism: ScramMechanism, password: str) -> bool:
-    """Is this the password? In constant time, but for the length of the password (CVE-2021-38153)."""
+    """True if the password is correct. Constant time except for the password's length (CVE-2021-38153)."""
     salted = salted_password(mechanism, password, credential.salt, credential.iterations)
     return hmac.compare_digest(stored_key(mechanism, client_key(mechanism, salted)), credential.stored_key)

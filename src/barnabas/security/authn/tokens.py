@@ -1,7 +1,7 @@
 """Delegation tokens (KIP-48): a token's secret is computed from its id and the brokers' secret key.
 
-So the metadata hold no secret of a token, and who has read them has none. A client logs in over SCRAM with the id as
-its name and the HMAC, in base64, as its password.
+The metadata therefore contain no token secrets, and reading them does not reveal any. A client logs in over SCRAM with
+the id as its name and the HMAC, in base64, as its password.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from barnabas.security.authn.credentials import DelegationToken, ScramCredential
 from barnabas.security.authn.scram import FEWEST_ITERATIONS, credential_from_salted, salted_password
 
 HASH = "sha512"
-LEARNT_AT_ONCE = 500
+HMACS_PER_STEP = 500
 
 
 def hmac_of(token_id: str, secret_key: str) -> bytes:
-    """As Kafka computes it."""
+    """Compute the token's HMAC as Kafka does."""
     return hmac.digest(secret_key.encode(), token_id.encode(), HASH)
 
 
 def password_of(token_id: str, secret_key: str) -> str:
-    """What a client that has the token gives as its SCRAM password."""
+    """Return the SCRAM password of a client that uses the token."""
     return base64.b64encode(hmac_of(token_id, secret_key)).decode()
 
 
 def credential_of(
     token: DelegationToken, mechanism: ScramMechanism, secret_key: str, salt: bytes
 ) -> ScramCredential:
-    """What a SCRAM login with this token is checked against. Takes some milliseconds."""
+    """Return the credential to verify a SCRAM login with this token. Takes a few milliseconds."""
     salted = salted_password(mechanism, password_of(token.token_id, secret_key), salt, FEWEST_ITERATIONS)
     return credential_from_salted(mechanism, salt, salted, FEWEST_ITERATIONS)
 
 
 def is_owner_or_renewer(token: DelegationToken, principal: str) -> bool:
-    """May this principal renew and expire the token?"""
+    """True if the principal may renew and expire the token."""
     return principal == token.owner or principal in token.renewers
 
 
 def is_concerned(token: DelegationToken, principal: str) -> bool:
-    """May this principal see the token? Who asked for it for somebody else may, too (KIP-373)."""
+    """True if the principal may see the token; includes the requester of a token for another owner (KIP-373)."""
     return principal == token.requester or is_owner_or_renewer(token, principal)
 
 
@@ -51,7 +51,7 @@ def is_expired(token: DelegationToken, now_ms: int) -> bool:
 
 
 class TokenSecrets:
-    """Finds the token that a secret belongs to, of those that the cluster has."""
+    """Index of the cluster's tokens by their secret."""
 
     def __init__(self, secret_key: str) -> None:
         self._key = secret_key
@@ -65,13 +65,13 @@ class TokenSecrets:
         return hmac_of(token_id, self._key)
 
     def finding(self, tokens: Iterable[str], secret: bytes) -> Steps[str | None]:
-        """The id of the token with this secret; in steps, because the first time all tokens are computed."""
+        """Find the id of the token with this secret; in steps, because the first call computes all HMACs."""
         present = set(tokens)
-        for gone in self._known - present:
-            self._ids.pop(self.of(gone), None)
+        for deleted in self._known - present:
+            self._ids.pop(self.of(deleted), None)
         for count, new in enumerate(present - self._known, 1):
             self._ids[self.of(new)] = new
-            if not count % LEARNT_AT_ONCE:
+            if not count % HMACS_PER_STEP:
                 yield
         self._known = present
         return self._ids.get(secret)

@@ -1,4 +1,4 @@
-"""Which ACLs a request means: Kafka's AclBindingFilter, and what a binding must be like to be kept."""
+"""Kafka's AclBindingFilter, and validation of new ACL bindings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY = 1
 
 _RESOURCE_TYPES = frozenset(ResourceType)
 _OPERATIONS = frozenset({ALL_OPERATIONS, *Operation})
-_KEPT_PATTERNS = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
+_STORED_PATTERNS = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
 _PERMISSIONS = frozenset(Permission)
 _FILTERED_TYPES = _RESOURCE_TYPES | {ANY}
 _FILTERED_PATTERNS = frozenset(PatternType)
@@ -23,7 +23,7 @@ _FILTERED_PERMISSIONS = _PERMISSIONS | {ANY}
 
 
 class AclFilter(NamedTuple):
-    """None and ANY mean every one. `pattern_type` MATCH selects what decides about the resource of this name."""
+    """None and ANY match everything. `pattern_type` MATCH selects all ACLs that apply to the named resource."""
 
     resource_type: int = ANY
     name: str | None = None
@@ -37,21 +37,23 @@ class AclFilter(NamedTuple):
         return bool(self.select((acl,)))
 
     def select(self, acls: Iterable[AclBinding]) -> list[AclBinding]:
-        """Those that match. A condition at a time, and first those that few match: there may be thousands."""
-        found = acls
+        """Return the matching ACLs. Checks the most selective condition first: there may be thousands of ACLs."""
+        matching = acls
         if self.name is not None and self.pattern_type != PatternType.MATCH:
-            found = [acl for acl in found if acl.name == self.name]
+            matching = [acl for acl in matching if acl.name == self.name]
         if self.principal is not None:
-            found = [acl for acl in found if acl.principal == self.principal]
+            matching = [acl for acl in matching if acl.principal == self.principal]
         if self.resource_type != ANY:
-            found = [acl for acl in found if acl.resource_type == self.resource_type]
+            matching = [acl for acl in matching if acl.resource_type == self.resource_type]
         if self.operation != ANY:
-            found = [acl for acl in found if acl.operation == self.operation]
+            matching = [acl for acl in matching if acl.operation == self.operation]
         if self.permission != ANY:
-            found = [acl for acl in found if acl.permission == self.permission]
+            matching = [acl for acl in matching if acl.permission == self.permission]
         if self.host is not None:
-            found = [acl for acl in found if acl.host == self.host]
-        return [acl for acl in found if self._matches_pattern(acl)] if self._has_pattern else list(found)
+            matching = [acl for acl in matching if acl.host == self.host]
+        return (
+            [acl for acl in matching if self._matches_pattern(acl)] if self._has_pattern else list(matching)
+        )
 
     @property
     def _has_pattern(self) -> bool:
@@ -69,7 +71,7 @@ class AclFilter(NamedTuple):
         return acl.name == WILDCARD
 
     def check(self) -> None:
-        """Raise KafkaError for a filter of a future Kafka: it must not delete what it does not mean."""
+        """Raise KafkaError for unknown values of a future Kafka: such a filter could delete the wrong ACLs."""
         if self.resource_type not in _FILTERED_TYPES or self.pattern_type not in _FILTERED_PATTERNS:
             raise _invalid("Unknown patternFilter.")
         if self.operation not in _FILTERED_OPERATIONS or self.permission not in _FILTERED_PERMISSIONS:
@@ -77,16 +79,16 @@ class AclFilter(NamedTuple):
 
 
 def check_binding(acl: AclBinding) -> None:
-    """Raise KafkaError for what cannot be kept; texts and order are Kafka's."""
+    """Raise KafkaError for an invalid binding; texts and order of the checks are Kafka's."""
     if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.name:
         raise _invalid("Invalid empty resource name")
     if acl.resource_type not in _RESOURCE_TYPES:
         raise _invalid(f"Invalid resourceType {_any_or_unknown(acl.resource_type)}")
-    if acl.pattern_type not in _KEPT_PATTERNS:
-        named = "MATCH" if acl.pattern_type == PatternType.MATCH else _any_or_unknown(acl.pattern_type)
-        raise _invalid(f"Invalid patternType {named}")
+    if acl.pattern_type not in _STORED_PATTERNS:
+        name = "MATCH" if acl.pattern_type == PatternType.MATCH else _any_or_unknown(acl.pattern_type)
+        raise _invalid(f"Invalid patternType {name}")
     if acl.operation not in _OPERATIONS:
         raise _invalid(f"Invalid operation {_any_or_unknown(acl.operation)}")
     if acl.permission not in _PERMISSIONS:

@@ -1,7 +1,7 @@
-"""ACLs by the resource that they are about, so that a decision looks at those of the resource and the principal only.
+"""Index of ACLs by resource and principal, so that a decision reads only the ACLs that can apply.
 
-An index is never changed: a change of ACLs makes another one, which shares what stays the same. A holder of an index
-holds the ACLs of one moment.
+An index is immutable: a change of the ACLs creates a new index that shares the unchanged parts. A reference to an index
+is therefore a snapshot of the ACLs.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from barnabas.security.authz.acls import (
 )
 from barnabas.security.authz.authorizer import Operation
 
-# An ALLOW for one of these is an ALLOW to look, too. A DENY is about nothing but itself.
+# An ALLOW of one of these operations implies the key's operation. A DENY implies nothing.
 _IMPLIED = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 _EVERY_OPERATION = -1  # all bits
 STEP = 100
-"""ACLs that are added or removed in one step: less than a millisecond."""
+"""ACLs added or removed per step, which takes less than a millisecond."""
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 
 
 class AclRule(NamedTuple):
-    """An ACL, ready to be compared."""
+    """An ACL, prepared for matching."""
 
     binding: AclBinding
     operations: int
-    """Those that it is about, a bit for each; with those that it implies."""
+    """Bit mask of the operations it covers, including implied ones."""
     host: HostPattern
 
     @property
@@ -74,18 +74,18 @@ K = TypeVar("K")
 
 
 class _Tables(NamedTuple):
-    """What an index consists of. Copying one costs no more than three dictionaries: what is inside stays shared."""
+    """Content of an index. A copy costs four shallow dictionary copies; the values stay shared."""
 
     by_pattern: dict[PatternOfPrincipal, Rules]
     by_principal: dict[TypeOfPrincipal, Rules]
     patterns: dict[Pattern, int]
-    """How many rules each has."""
+    """Number of rules per pattern."""
     prefixes: dict[PrefixLength, int]
-    """How many patterns each has."""
+    """Number of patterns per prefix length."""
 
 
 class AclIndex:
-    """Immutable; `changing` makes another one."""
+    """Immutable; `changing` creates a modified index."""
 
     __slots__ = ("_lengths", "_tables")
 
@@ -97,7 +97,7 @@ class AclIndex:
         return finish(self.changing(removed, added))
 
     def changing(self, removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> Steps[AclIndex]:
-        """Another index, in steps. It costs what changes; this one stays as it is."""
+        """Create a modified index, in steps. The cost depends on the number of changes; this index is not modified."""
         draft = _Draft(self._tables)
         yield
         for piece in pieces(removed, STEP):
@@ -111,7 +111,7 @@ class AclIndex:
         return AclIndex(draft.tables)
 
     def patterns(self, resource_type: int, name: str) -> list[Pattern]:
-        """Patterns with ACLs that the name of a resource matches, the most exact first."""
+        """Patterns with ACLs that match a resource name, most specific first."""
         lengths = self._lengths.get(resource_type, ())
         candidates = (
             (resource_type, _LITERAL, name),
@@ -122,24 +122,24 @@ class AclIndex:
         return [pattern for pattern in candidates if pattern in patterns]
 
     def rules(self, pattern: Pattern, principal: str) -> Iterator[AclRule]:
-        """Those for the principal and for everyone."""
+        """Rules of a pattern for the principal and for everyone."""
         by_pattern = self._tables.by_pattern
         yield from by_pattern.get((pattern, principal), _NO_RULES).values()
         yield from by_pattern.get((pattern, EVERYONE), _NO_RULES).values()
 
     def of_principal(self, principal: str, resource_type: int) -> Iterator[AclRule]:
-        """The ACLs for a principal and for everyone on resources of a type."""
+        """Rules for a principal and for everyone on resources of a type."""
         by_principal = self._tables.by_principal
         yield from by_principal.get((resource_type, principal), _NO_RULES).values()
         yield from by_principal.get((resource_type, EVERYONE), _NO_RULES).values()
 
 
 class _Draft:
-    """Tables that are being changed. The rules of a key are copied when they are first touched, and only then."""
+    """Copy-on-write tables: the rules of a key are copied when they are first modified."""
 
     def __init__(self, before: _Tables) -> None:
         self.tables = _Tables(*(dict(table) for table in before))  # type: ignore[arg-type]  # a tuple of dictionaries
-        self._own: set[int] = set()  # identities of the dictionaries that no index has
+        self._own: set[int] = set()  # ids of the dictionaries that no index shares
 
     def add(self, binding: AclBinding) -> None:
         pattern = _pattern(binding)
@@ -155,12 +155,12 @@ class _Draft:
         pattern = _pattern(binding)
         if binding not in self.tables.by_pattern.get((pattern, binding.principal), _NO_RULES):
             return
-        self._take_out(self.tables.by_pattern, (pattern, binding.principal), binding)
-        self._take_out(self.tables.by_principal, _type_and_principal(binding), binding)
+        self._discard(self.tables.by_pattern, (pattern, binding.principal), binding)
+        self._discard(self.tables.by_principal, _type_and_principal(binding), binding)
         if _counted(self.tables.patterns, pattern, -1) == 0 and binding.pattern_type == _PREFIXED:
             _counted(self.tables.prefixes, _prefix_length(binding), -1)
 
-    def _take_out(self, table: dict[K, Rules], key: K, binding: AclBinding) -> None:
+    def _discard(self, table: dict[K, Rules], key: K, binding: AclBinding) -> None:
         rules = self._owned(table, key)
         del rules[binding]
         if not rules:
@@ -195,11 +195,11 @@ def _prefix_length(binding: AclBinding) -> PrefixLength:
 
 
 def _lengths(prefixes: Iterable[PrefixLength]) -> dict[int, tuple[int, ...]]:
-    """How long the prefixes on each type of resource are: a name is cut to each of these, and looked up."""
-    found: dict[int, list[int]] = {}
+    """Lengths of the prefixes per resource type, longest first: lookups try a name's prefix of each length."""
+    by_type: dict[int, list[int]] = {}
     for resource_type, length in sorted(prefixes, reverse=True):
-        found.setdefault(resource_type, []).append(length)
-    return {key: tuple(lengths) for key, lengths in found.items()}
+        by_type.setdefault(resource_type, []).append(length)
+    return {key: tuple(lengths) for key, lengths in by_type.items()}
 
 
 _NO_RULES: Rules = {}

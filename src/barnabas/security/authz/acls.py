@@ -1,4 +1,4 @@
-"""Access control lists as the cluster keeps them: Kafka's AclBinding."""
+"""Access control lists as stored in the cluster metadata: Kafka's AclBinding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.security.authz.authorizer import Operation, ResourceType
 
 
 class PatternType(IntEnum):
-    """How the name of a resource is meant; Kafka's own numbers. ANY and MATCH are for filters only."""
+    """Kafka's numbers (`PatternType`). ANY and MATCH are for filters only."""
 
     ANY = 1
     MATCH = 2
@@ -22,7 +22,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """Kafka's own numbers (`AclPermissionType`)."""
+    """Kafka's numbers (`AclPermissionType`)."""
 
     DENY = 2
     ALLOW = 3
@@ -34,11 +34,11 @@ WILDCARD = "*"
 EVERYONE = "User:*"
 
 ALL_OPERATIONS = 2
-"""As the operation of an ACL: every operation that the resource knows. Kafka's own number."""
+"""As the operation of an ACL: every operation on the resource (Kafka's number)."""
 
 
 class AclBinding(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A principal may, or may not, do something from a host with the resources that a pattern names."""
+    """Allows or denies a principal an operation, from a host, on the resources that a pattern matches."""
 
     resource_type: int
     name: str
@@ -52,7 +52,7 @@ class AclBinding(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 def allowing(user: str, rights: Mapping[tuple[ResourceType, str], Sequence[Operation]]) -> list[AclBinding]:
-    """What lets a user do this from everywhere; a name is that of one resource, or WILDCARD."""
+    """ACLs that grant a user these rights from all hosts; each name is a literal resource name or WILDCARD."""
     return [
         AclBinding(kind, name, PatternType.LITERAL, f"User:{user}", WILDCARD, operation, Permission.ALLOW)
         for (kind, name), operations in rights.items()
@@ -60,15 +60,15 @@ def allowing(user: str, rights: Mapping[tuple[ResourceType, str], Sequence[Opera
     ]
 
 
-# What can be allowed on which resource: Kafka's AclEntry.supportedOperations.
-_OF_BOTH = (
+# Operations per resource type: Kafka's AclEntry.supportedOperations.
+_OF_TOPIC_AND_CLUSTER = (
     Operation.CREATE,
     Operation.ALTER,
     Operation.DESCRIBE,
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
-OF_TOPIC = (*_OF_BOTH, Operation.READ, Operation.WRITE, Operation.DELETE)
+OF_TOPIC = (*_OF_TOPIC_AND_CLUSTER, Operation.READ, Operation.WRITE, Operation.DELETE)
 OF_GROUP = (
     Operation.READ,
     Operation.DELETE,
@@ -76,7 +76,7 @@ OF_GROUP = (
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
-OF_CLUSTER = (*_OF_BOTH, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE)
+OF_CLUSTER = (*_OF_TOPIC_AND_CLUSTER, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE)
 SUPPORTED: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: OF_TOPIC,
     ResourceType.GROUP: OF_GROUP,
@@ -94,12 +94,12 @@ Network = IPv4Network | IPv6Network
 
 EVERY_HOST = None
 HostPattern = Network | str | None
-"""What a host is compared with: a network (of one address or more), another text as it is, or EVERY_HOST."""
+"""A network (of one address or more), a string that is compared exactly, or EVERY_HOST."""
 
 
 @lru_cache(4096)
 def host_pattern(text: str) -> HostPattern:
-    """Never fails: what is neither address nor network is compared as text, as by Kafka."""
+    """Parse a host. Never fails: a string that is neither address nor network is compared exactly, as by Kafka."""
     if text == WILDCARD:
         return EVERY_HOST
     try:
@@ -112,7 +112,7 @@ def host_pattern(text: str) -> HostPattern:
 
 @lru_cache(4096)
 def client_address(host: str) -> Address | None:
-    """The address of a client; None for what is none, such as the host of our own requests."""
+    """Parse a client's address; None if it is not one, such as the host of this broker's requests."""
     try:
         return _address(host)
     except ValueError:
@@ -120,7 +120,7 @@ def client_address(host: str) -> Address | None:
 
 
 def _address(text: str) -> Address:
-    address = ip_address(text.partition("%")[0])  # behind the sign is the interface of a link-local address
+    address = ip_address(text.partition("%")[0])  # link-local addresses end with %INTERFACE
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
@@ -135,5 +135,5 @@ def matches(pattern: HostPattern, host: str) -> bool:
 
 
 def is_valid_host(text: str) -> bool:
-    """May an ACL be about this host? A name never matches: clients are known by their addresses."""
+    """True if an ACL for this host can match. Host names never do: clients are identified by address."""
     return not isinstance(host_pattern(text), str)

@@ -1,8 +1,8 @@
-"""The audit log: who did what to which resource, allowed or denied, and who logged in.
+"""Audit log: allowed and denied operations by principal and resource, and logins.
 
-Requests put events into a queue (`AuditLog`); `broker/security/audit` takes them out and writes them. The queue is
-bounded: what does not fit is counted, and the count becomes an event of its own. An event has names only, never the
-contents of a request: no secret can be in it.
+Requests put events into a queue (`AuditLog`); `broker/security/audit` drains and writes it. The queue is bounded:
+events that do not fit are counted, and the count is written as an event of type `lost`. Events contain names only,
+never the content of a request, so they cannot leak secrets.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Event = dict[str, Any]
 
 
 class Selection(NamedTuple):
-    """Names that are wanted, or all but some."""
+    """Included names (all if empty) and excluded names."""
 
     wanted: frozenset[str] = frozenset()
     unwanted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Selection:
-        given = [name.strip() for name in names if name.strip()]
+        stripped = [name.strip() for name in names if name.strip()]
         return cls(
-            frozenset(name for name in given if not name.startswith("-")),
-            frozenset(name[1:] for name in given if name.startswith("-")),
+            frozenset(name for name in stripped if not name.startswith("-")),
+            frozenset(name[1:] for name in stripped if name.startswith("-")),
         )
 
     def takes(self, name: str) -> bool:
@@ -51,7 +51,7 @@ class Selection(NamedTuple):
 
 
 class AuditPolicy(NamedTuple):
-    """Which events are written."""
+    """Selects the events to write."""
 
     events: frozenset[str]
     apis: Selection = Selection()
@@ -59,7 +59,7 @@ class AuditPolicy(NamedTuple):
     principals: Selection = Selection()
 
     def takes(self, api: str, operation: Operation, is_allowed: bool) -> bool:
-        """For every client. The result is the same for each pair of API and operation."""
+        """True if the event is selected, apart from its principal; callers may cache the result."""
         return (
             self._takes_kind(operation, is_allowed)
             and self.apis.takes(api)
@@ -73,7 +73,7 @@ class AuditPolicy(NamedTuple):
 
 
 class AuditLog:
-    """Events that are still to be written. It belongs to the loop."""
+    """Queue of events to write. Used on the event loop only."""
 
     def __init__(self, policy: AuditPolicy, node_id: int, now_ms: Callable[[], int], limit: int) -> None:
         self._policy = policy
@@ -88,7 +88,7 @@ class AuditLog:
         self._on_first: Callable[[], None] = lambda: None
 
     def call_when_waiting(self, callback: Callable[[], None]) -> None:
-        """Call it when the first event waits to be written."""
+        """Call `callback` when the queue becomes non-empty."""
         self._on_first = callback
 
     @property
@@ -96,7 +96,7 @@ class AuditLog:
         return bool(self._queue) or self._lost_now > 0
 
     def decided(self, context: RequestContext, api: str, action: Action, is_allowed: bool) -> None:
-        """A request has been allowed or denied something. What brokers do for each other is not written down."""
+        """Record that a request was allowed or denied an action, except requests between brokers."""
         if is_allowed and context.is_privileged and _is_between_brokers(action):
             return
         kind = api, action.operation, is_allowed
@@ -119,7 +119,7 @@ class AuditLog:
     def logged_in(
         self, context: RequestContext, mechanism: str, principal: str | None, is_allowed: bool
     ) -> None:
-        """A client has proved who it is, or has failed to: then nobody knows who it was."""
+        """Record a successful login, or a failed one, for which `principal` is None."""
         is_taken = "logins" in self._policy.events or (not is_allowed and "denied" in self._policy.events)
         if is_taken and self._policy.principals.takes(principal or ""):
             who = {**self._who(context), "principal": principal}
@@ -148,7 +148,7 @@ class AuditLog:
         return {"time": moment.isoformat(timespec="milliseconds"), "node": self._node_id}
 
     def take(self) -> list[Event]:
-        """All that wait to be written, and how many could not wait."""
+        """Drain the queue; adds a `lost` event if events were dropped."""
         events, self._queue = self._queue, []
         if self._lost_now:
             events.append({**self._when(), "event": "lost", "count": self._lost_now})
@@ -157,19 +157,19 @@ class AuditLog:
         return events
 
     def give_up(self, events: list[Event]) -> None:
-        """These could not be written."""
+        """Count events that could not be written as lost."""
         self.written -= len(events)
         self.lost += len(events)
         self._lost_now += len(events)
 
 
 def _is_between_brokers(action: Action) -> bool:
-    """A super user is let in as brokers are: what else is done there is written down."""
+    """True for actions of brokers. Super users are privileged, too, so their other actions are recorded."""
     return action.operation is Operation.CLUSTER_ACTION or action.name == TOPIC
 
 
 class AuditedAccess(Access):
-    """What one request may do, and what is written down of it."""
+    """Rights of one request, with its decisions recorded in the audit log."""
 
     __slots__ = ("_api", "_audit")
 
@@ -182,7 +182,7 @@ class AuditedAccess(Access):
         self._audit.decided(self.context, self._api, action, is_allowed)
 
 
-# -- The file of the audit log: lines of JSON that only the owner may read, in files of bounded length -
+# -- Audit log file: JSON lines, readable by the owner only, rotated by size ---------------------------
 
 OWNER_ONLY = 0o600
 
@@ -192,7 +192,7 @@ def lines_of(events: Iterable[Event]) -> bytes:
 
 
 class AuditFile:
-    """Written by one thread at a time. It is opened for each write: it may be moved away at any time."""
+    """Written by one thread at a time. Opened for each write, so that it may be moved at any time."""
 
     def __init__(self, path: Path, max_bytes: int, count: int) -> None:
         self._path = path
@@ -200,7 +200,7 @@ class AuditFile:
         self._count = count
 
     def write(self, lines: bytes) -> None:
-        """OSError when it cannot be written."""
+        """Append lines, rotating the file first if they do not fit; OSError on failure."""
         if self._length() + len(lines) > self._max_bytes and self._length():
             self._rotate()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -220,7 +220,7 @@ class AuditFile:
             return 0
 
     def _rotate(self) -> None:
-        """FILE becomes FILE.1, that FILE.2, and so on; the oldest goes."""
+        """Rename FILE to FILE.1, FILE.1 to FILE.2 and so on; delete the oldest."""
         self._numbered(self._count).unlink(missing_ok=True)
         for number in range(self._count - 1, 0, -1):
             if self._numbered(number).exists():
@@ -235,6 +235,6 @@ class AuditFile:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Not if a full disk or a crash has cut off the last line: the next one must not become a part of it."""
+    """False if a full disk or a crash truncated the last line: the next line must not be joined to it."""
     length = os.fstat(descriptor).st_size
     return not length or os.pread(descriptor, 1, length - 1) == b"\n"

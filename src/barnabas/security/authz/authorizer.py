@@ -1,6 +1,6 @@
-"""Kafka's Authorizer as an interface: may this client do that with this resource?
+"""Interface of authorizers, after Kafka's Authorizer.
 
-Without an authorizer everyone may do everything (`ALLOW_ALL`), and no request is checked.
+Without an authorizer (`ALLOW_ALL`) every operation is allowed and no request is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.security.context import RequestContext
 
 
 class Operation(IntEnum):
-    """What can be allowed; Kafka's own numbers (`AclOperation`)."""
+    """Kafka's numbers (`AclOperation`)."""
 
     READ = 3
     WRITE = 4
@@ -32,7 +32,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """On what it can be allowed; Kafka's own numbers (`org.apache.kafka.common.resource.ResourceType`)."""
+    """Kafka's numbers (`org.apache.kafka.common.resource.ResourceType`)."""
 
     TOPIC = 2
     GROUP = 3
@@ -61,7 +61,7 @@ DENIAL_TEXTS = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
 }
-"""Kafka's words, where a response has room for some."""
+"""Kafka's messages, for responses that carry one."""
 
 
 class Action(NamedTuple):
@@ -73,30 +73,30 @@ class Action(NamedTuple):
 
     @property
     def error(self) -> ErrorCode:
-        """What a client is told that is denied this."""
+        """Error code of the response if this action is denied."""
         return DENIED[self.resource_type]
 
 
 class Decisions(Protocol):
-    """What one client may do; asking again costs a lookup."""
+    """Rights of one client, cached per action."""
 
     def __getitem__(self, action: Action, /) -> bool: ...
 
 
 class Authorizer(Protocol):
     def decisions(self, context: RequestContext) -> Decisions:
-        """What the sender of a request may do, by the ACLs of this moment."""
+        """Return the rights of a request's sender according to the current ACLs."""
         ...
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Is the operation allowed on any resource of a type? (KIP-679)"""
+        """True if the operation is allowed on at least one resource of the type (KIP-679)."""
         ...
 
 
 class Everything:
-    """May do everything."""
+    """Rights of a client that may do everything."""
 
     def __getitem__(self, action: Action, /) -> bool:
         return True
@@ -106,7 +106,7 @@ EVERYTHING = Everything()
 
 
 class AllowAll:
-    """The authorizer of a deployment without one."""
+    """Authorizer of a cluster without `authorizer.class.name`."""
 
     def decisions(self, context: RequestContext) -> Decisions:
         return EVERYTHING
@@ -121,7 +121,7 @@ ALLOW_ALL = AllowAll()
 
 
 class Access:
-    """What one request may do, by the ACLs of when it came."""
+    """Rights of one request, according to the ACLs at its arrival."""
 
     __slots__ = ("_authorizer", "_decisions", "context")
 
@@ -134,7 +134,7 @@ class Access:
         return self._decisions[action]
 
     def tell(self, action: Action, is_allowed: bool) -> None:
-        """It was decided about something that the request asked for. Where there is an audit log, it hears of it."""
+        """Report a decision about the request. The audit log overrides this."""
 
     def allows_any(self, actions: Sequence[Action]) -> bool:
         return any(map(self.allows, actions))
@@ -143,5 +143,5 @@ class Access:
         return self._authorizer.authorize_by_resource_type(self.context, operation, resource_type)
 
     def operations(self, of: Sequence[Operation], resource_type: ResourceType, name: str) -> int:
-        """Those that are allowed, as the bit field that responses carry (KIP-430)."""
+        """Allowed operations as the bit field of responses (KIP-430)."""
         return sum(1 << each for each in of if self.allows(Action(each, resource_type, name)))

@@ -1,1 +1,1 @@
-"""JSON Web Tokens: verification and the key sets that sign them."""
+"""JSON Web Tokens: verification, and the key sets of identity providers."""

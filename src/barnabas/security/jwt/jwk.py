@@ -1,4 +1,4 @@
-"""The keys of an identity provider (RFC 7517), and what they have signed (RFC 7518)."""
+"""JSON Web Keys of an identity provider (RFC 7517), and verification of their signatures (RFC 7518)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FEWEST_RSA_BITS = 2048  # RFC 7518, 3.3
 MAX_KEYS = 100
 
-# Of each algorithm: the kind of key, its curve, and the hash.
+# algorithm -> key type, curve, hash
 ALGORITHMS = {
     "RS256": ("RSA", "", "SHA256"), "RS384": ("RSA", "", "SHA384"), "RS512": ("RSA", "", "SHA512"),
     "PS256": ("RSA", "", "SHA256"), "PS384": ("RSA", "", "SHA384"), "PS512": ("RSA", "", "SHA512"),
@@ -29,7 +29,7 @@ class PublicKey(NamedTuple):
     kind: str
     curve: str
     algorithm: str | None
-    """The only one that it is for, if its owner says so."""
+    """The only algorithm it may be used with, if the provider restricts it."""
     key: Any
 
     def has_signed(self, algorithm: str, message: bytes, signature: bytes) -> bool:
@@ -87,13 +87,13 @@ KeySet = dict[str | None, PublicKey]
 
 
 def parse_keys(data: bytes) -> KeySet:
-    """The keys in a JWKS that can check a signature, by their names; ValueError if there are none. Others are left out:
-    secrets among them, and keys of kinds that are not known."""
+    """Parse a JWKS: its signing keys by key id; ValueError if there are none. Symmetric keys and unknown key types are
+    skipped."""
     try:
         listed = msgspec.json.decode(data, type=_Jwks).keys[:MAX_KEYS]
     except (msgspec.DecodeError, msgspec.ValidationError):
-        raise ValueError("it is no JWKS") from None
-    found: KeySet = {}
+        raise ValueError("not a valid JWKS document") from None
+    keys: KeySet = {}
     for raw in listed:
         try:
             jwk = msgspec.json.decode(raw, type=_Jwk)
@@ -101,10 +101,10 @@ def parse_keys(data: bytes) -> KeySet:
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError, binascii.Error):
             continue
         if key is not None:
-            found[jwk.kid] = PublicKey(jwk.kty, jwk.crv if jwk.kty == "EC" else "", jwk.alg, key)
-    if not found:
-        raise ValueError("it has no key that can check a signature")
-    return found
+            keys[jwk.kid] = PublicKey(jwk.kty, jwk.crv if jwk.kty == "EC" else "", jwk.alg, key)
+    if not keys:
+        raise ValueError("the JWKS contains no usable signing key")
+    return keys
 
 
 def _rsa(jwk: _Jwk) -> Any:

@@ -1,8 +1,8 @@
-"""The keys of an identity provider as they are now: fetched when they are needed, and again when they may have changed.
+"""Cache of an identity provider's keys, fetched on demand.
 
-Keys are fetched again when they are old, and when a token names one that is not there: the provider may have changed
-them. A client that makes up names of keys cannot have them fetched more often than every few seconds. What was
-fetched last counts for as long as the provider cannot be reached. All of it blocks: for threads.
+Keys are refreshed when they are old, and when a token refers to an unknown key, because the provider may have rotated
+them. Made-up key ids cannot trigger more than one fetch every few seconds. While the provider is unreachable, the keys
+fetched last stay valid. All calls block and belong on a thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeySource:
         backoff: tuple[float, float],
         monotonic: Callable[[], float],
     ) -> None:
-        """`backoff`: seconds between attempts that fail, the first delay and the maximum."""
+        """`backoff`: first and maximum delay between attempts after a failure."""
         self._fetch = fetch
         self._where = where
         self._refresh = refresh_seconds
@@ -50,25 +50,25 @@ class KeySource:
         self._next_try = float("-inf")
 
     def find(self, key_id: str | None) -> PublicKey | None:
-        found = self._look_up(key_id)
-        if found is not None and not self.is_old:
-            return found
+        key = self._look_up(key_id)
+        if key is not None and not self.is_old:
+            return key
         with self._lock:
-            found = self._look_up(key_id)
-            if self._may_fetch(is_wanted=found is None):
+            key = self._look_up(key_id)
+            if self._may_fetch(is_unknown=key is None):
                 self.renew()
         return self._look_up(key_id)
 
     def renew_if_old(self) -> None:
-        """Fetch the keys if it is time to, without waiting for a token that needs them."""
+        """Fetch the keys if they are due, independent of any token."""
         with self._lock:
             if self._may_fetch():
                 self.renew()
 
-    def _may_fetch(self, *, is_wanted: bool = False) -> bool:
-        """`is_wanted`: a token names a key that is not known, which counts only some time after the last fetch."""
+    def _may_fetch(self, *, is_unknown: bool = False) -> bool:
+        """True if a fetch is due. With `is_unknown`, for an unknown key id, also some time after the last fetch."""
         now = self._now()
-        if not self.is_old and not (is_wanted and now >= self.fetched + self._max_backoff):
+        if not self.is_old and not (is_unknown and now >= self.fetched + self._max_backoff):
             return False
         return now >= self._next_try
 
@@ -87,12 +87,12 @@ class KeySource:
         return keys.get(key_id)
 
     def renew(self) -> None:
-        """Fetch; what was known is kept when that fails."""
+        """Fetch the keys; on failure the previous ones are kept."""
         try:
             self._keys = parse_keys(self._fetch())
         except (OSError, ValueError) as error:
             self._next_try = self._now() + self._backoff.next_delay()
-            log.warning("The keys of %s cannot be read: %s", self._where, error)
+            log.warning("Could not fetch the keys of %s: %s", self._where, error)
         else:
             self.fetched = self._next_try = self._now()
             self._backoff.reset()
@@ -101,7 +101,7 @@ class KeySource:
 def key_source(
     url: str, refresh_seconds: float, backoff: tuple[float, float], monotonic: Callable[[], float]
 ) -> KeySource:
-    """SecuritySettingError when keys cannot come from there; a file is read at once."""
+    """Return the source of keys at a URL; SecuritySettingError if the URL is not allowed or the file is invalid."""
     if url.startswith(_FILE):
         path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
         _check_file(path)

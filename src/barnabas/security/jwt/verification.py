@@ -1,7 +1,7 @@
-"""Tokens that an identity provider has signed (RFC 7519): is this one good, and whose is it?
+"""Verification of tokens signed by an identity provider (RFC 7519).
 
-The algorithm of a token is taken from a list of ours and must fit the key. So neither a token without a signature nor
-one that is signed with a public key as if that were a secret counts (CVE-2026-33557, CVE-2026-110985).
+The algorithm of a token must be on our list and match the type of the key. This rejects unsigned tokens and tokens
+that use a public key as an HMAC secret (CVE-2026-33557, CVE-2026-110985).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 from barnabas.security.jwt.jwk import ALGORITHMS, PublicKey
 
 MAX_TOKEN = 64 * 1024
-_FURTHEST = 1 << 40  # seconds: some 35,000 years
+_MAX_TIME = 1 << 40  # seconds: some 35,000 years
 
 
 class InvalidTokenError(Exception):
-    """The token does not count; the text says why, and shows nothing of it."""
+    """Invalid token; the text gives the reason and quotes nothing of the token's claims."""
 
 
 class Rules(NamedTuple):
-    """What a token must say."""
+    """Requirements on a token."""
 
     issuer: str
     audiences: frozenset[str]
@@ -39,18 +39,18 @@ class Token(NamedTuple):
     expires_ms: int
     scope: frozenset[str]
     claims: dict[str, Any]
-    """All that it says."""
+    """All claims of the token."""
     key: PublicKey | None = None
-    """The key that has signed it."""
+    """The key that signed it."""
 
 
 class Keys(Protocol):
     def find(self, key_id: str | None) -> PublicKey | None:
-        """The key of that name; of a token that names none, the only one there is. May take long."""
+        """Return the key with this id; for a token without key id, the only key. May block."""
         ...
 
     def holds(self, key: PublicKey) -> bool:
-        """Is this key still among them?"""
+        """True if the provider still publishes the key."""
         ...
 
 
@@ -61,50 +61,50 @@ class _Header(msgspec.Struct):
 
 
 def check_token(text: str, keys: Keys, rules: Rules, now: float) -> Token:
-    """`now` in epoch seconds. InvalidTokenError says what is wrong with it."""
+    """Verify a token; InvalidTokenError if it is invalid. `now` is in epoch seconds."""
     parts = text.split(".")
     if len(parts) != 3 or len(text) > MAX_TOKEN:
-        raise InvalidTokenError("it is no signed JWT")
+        raise InvalidTokenError("not a signed JWT")
     header = _decoded(parts[0], _Header)
     if header.alg not in rules.algorithms:
-        raise InvalidTokenError(f"its algorithm {header.alg[:20]!r} is not allowed")
+        raise InvalidTokenError(f"the algorithm {header.alg[:20]!r} is not allowed")
     if header.crit is not None:
-        raise InvalidTokenError("it wants an extension to be understood (crit)")
+        raise InvalidTokenError("the token requires an unsupported extension (crit)")
     key = keys.find(header.kid)
     if key is None:
-        raise InvalidTokenError("its key is not among those of the identity provider")
+        raise InvalidTokenError("the identity provider does not publish the token's key")
     if not key.has_signed(header.alg, f"{parts[0]}.{parts[1]}".encode(), _bytes(parts[2])):
-        raise InvalidTokenError("its signature is wrong")
+        raise InvalidTokenError("the signature is invalid")
     return _claims(_decoded(parts[1], dict[str, Any]), rules, now)._replace(key=key)
 
 
 def _claims(claims: dict[str, Any], rules: Rules, now: float) -> Token:
     if claims.get("iss") != rules.issuer:
-        raise InvalidTokenError("it comes from another issuer (sasl.oauthbearer.expected.issuer)")
+        raise InvalidTokenError("the issuer does not match (sasl.oauthbearer.expected.issuer)")
     if not rules.audiences & _words(claims.get("aud"), split=False):
-        raise InvalidTokenError("it is meant for another audience (sasl.oauthbearer.expected.audience)")
+        raise InvalidTokenError("the audience does not match (sasl.oauthbearer.expected.audience)")
     expires = _seconds(claims, "exp")
     if now >= expires + rules.skew_seconds:
-        raise InvalidTokenError("it has expired")
+        raise InvalidTokenError("the token has expired")
     for name in ("iat", "nbf"):
         if (name == "iat" or name in claims) and _seconds(claims, name) > now + rules.skew_seconds:
-            raise InvalidTokenError(f"it is not valid yet ({name})")
+            raise InvalidTokenError(f"the token is not valid yet ({name})")
     subject = claims.get(rules.subject_claim)
     if not isinstance(subject, str) or not subject.strip():
-        raise InvalidTokenError(f"it does not say whose it is ({rules.subject_claim})")
+        raise InvalidTokenError(f"the token has no subject (claim {rules.subject_claim})")
     scope = _words(claims.get(rules.scope_claim), split=True)
     return Token(subject, int(expires * 1000), scope, claims)
 
 
 def _seconds(claims: dict[str, Any], name: str) -> float:
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _FURTHEST:
-        raise InvalidTokenError(f"{name} is no time")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_TIME:
+        raise InvalidTokenError(f"the claim {name} is not a valid time")
     return float(value)
 
 
 def _words(value: object, *, split: bool) -> frozenset[str]:
-    """A text, of words or of one, or a list of texts."""
+    """Values of a claim that is a string (with `split`, of words) or a list of strings."""
     if isinstance(value, str):
         return frozenset(value.split()) if split else frozenset({value})
     if isinstance(value, list):
@@ -116,12 +116,12 @@ def _decoded(part: str, kind: Callable[..., Any]) -> Any:
     try:
         return msgspec.json.decode(_bytes(part), type=kind)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        raise InvalidTokenError("it is no signed JWT") from None
+        raise InvalidTokenError("not a signed JWT") from None
 
 
 def _bytes(part: str) -> bytes:
-    """Base64 for URLs, without padding and without anything else."""
+    """Decode unpadded base64url strictly."""
     try:
         return base64.b64decode(part.encode("ascii") + b"=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
-        raise InvalidTokenError("it is no signed JWT") from None
+        raise InvalidTokenError("not a signed JWT") from None

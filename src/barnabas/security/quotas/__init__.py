@@ -1,10 +1,10 @@
-"""Kafka's client quotas (KIP-13, KIP-124, KIP-599, KIP-612): how much a client may take, and how long it waits then.
+"""Kafka's client quotas (KIP-13, KIP-124, KIP-599, KIP-612): limits per client, and throttle times beyond them.
 
-interface.py       what the stages of a request ask
-rates.py           Kafka's sample windows and token bucket
-precedence.py      which quota a client has, and with whom it shares it
-client_quotas.py   what clients have used, and their waits
-address_quotas.py  connections of one address
+interface.py       interface used by request handling
+rates.py           Kafka's sampled rate and token bucket
+filters.py         quota entities, and filters of DescribeClientQuotas
+client_quotas.py   quota precedence, usage and throttle times of clients
+address_quotas.py  connection rate per address
 series.py          metrics
 """
 

@@ -1,4 +1,4 @@
-"""Connections that one address may open in a second (KIP-612): `connection_creation_rate` of an ip, or of all."""
+"""Connection rate per address (KIP-612): `connection_creation_rate` of an ip, or the default."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ VALUE_NAME = "connection_creation_rate"
 
 
 class AddressQuotas:
-    """Counts the connections of addresses that have a quota; those that were silent for all windows are forgotten."""
+    """Connection rates of addresses with a quota. Bounded: idle addresses are evicted first."""
 
     def __init__(self, windows: Windows, monotonic: Callable[[], float], addresses: int = 10_000) -> None:
         self._windows = windows
         self._now = monotonic
-        self._most = addresses
+        self._max_addresses = addresses
         self._bounds: dict[str, float] = {}
-        self._rates: dict[str, SampledRate] = {}  # in the order in which they came
+        self._rates: dict[str, SampledRate] = {}  # in order of the first connection
 
     def __len__(self) -> int:
         return len(self._rates)
@@ -33,7 +33,7 @@ class AddressQuotas:
             self._rates.clear()
 
     def delay(self, address: str) -> float:
-        """Count a connection: 0 when it may come, or else the seconds for which it is kept away, a window at most."""
+        """Count a connection; return 0 if it is admitted, or the seconds to delay it, at most one window."""
         if not self._bounds:
             return 0.0
         bound = self._bounds.get(address, self._bounds.get(DEFAULT))
@@ -44,19 +44,21 @@ class AddressQuotas:
         rate.record(1, now)
         wait = rate.wait(bound, now)
         if wait:
-            rate.record(-1, now)  # it is not let in
+            rate.record(-1, now)  # not admitted
         return min(wait, self._windows.seconds)
 
     def _rate_of(self, address: str, now: float) -> SampledRate:
         rate = self._rates.get(address)
         if rate is None:
-            if len(self._rates) >= self._most:
-                self._make_room(now)
+            if len(self._rates) >= self._max_addresses:
+                self._evict(now)
             rate = self._rates[address] = SampledRate(self._windows)
         return rate
 
-    def _make_room(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         for address in [address for address, rate in self._rates.items() if rate.total(now) <= 0]:
             del self._rates[address]
-        for address in list(self._rates)[: len(self._rates) - self._most + self._most // 10 + 1]:
+        for address in list(self._rates)[
+            : len(self._rates) - self._max_addresses + self._max_addresses // 10 + 1
+        ]:
             del self._rates[address]

@@ -1,7 +1,7 @@
-"""What clients have used of their quotas, and how long they wait (Kafka's ClientQuotaManager and its kinds).
+"""Quota usage and throttle times of clients (Kafka's ClientQuotaManager and its subclasses).
 
-State is kept for clients that have a quota and have used something lately. Client ids are chosen by clients, so it is
-bounded: a client that has been silent for longer than all windows has nothing that counts any more, and goes first.
+State exists only for clients with a quota and recent usage. Clients choose their client ids, so the state is bounded:
+clients that were idle for longer than all windows have no usage left to count and are evicted first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.interface import UNBOUNDED, Kind, Usage
 from barnabas.security.quotas.rates import RecentAverage, SampledRate, TokenBucket, Windows
 
-# -- Which quota a client has, by Kafka's order (KIP-55), and with whom it shares it -------------------
+# -- Quota precedence in Kafka's order (KIP-55), and the clients that share a quota --------------------
 
 
 class Tags(NamedTuple):
-    """Who shares what was used: Kafka's metric tags. Empty where it does not matter who."""
+    """Clients that share a quota: Kafka's metric tags. An empty field matches any value."""
 
     user: str
     client_id: str
@@ -31,10 +31,10 @@ class Limit(NamedTuple):
 
 
 def limit_of(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> Limit | None:
-    """The most specific quota; None without one.
+    """Return the most specific quota; None without one.
 
-    A quota of a user is shared by all its clients, one of a client id by all users. A default is for each for itself.
-    Clients without a client id are one client, which has the default; Kafka leaves them without a quota.
+    All clients of a user share the user's quota, and all users of a client id share that of the client id. A default
+    applies to each client separately. Clients without a client id share the default; in Kafka they have no quota.
     """
     for entity, tags in _levels(user, client_id):
         bound = quotas.get(entity)
@@ -60,7 +60,7 @@ PERCENT = 100.0
 
 
 class QuotaLimits(NamedTuple):
-    """How use is measured, with the setting that each value comes from."""
+    """Windows and bounds of quota measurement, with the setting of each."""
 
     windows: Windows = Windows()  # quota.window.num, quota.window.size.seconds
     controller_windows: Windows = (
@@ -71,7 +71,7 @@ class QuotaLimits(NamedTuple):
 
 
 class Sensor:
-    """What the sharers of one quota have used of one kind."""
+    """Usage of one quota."""
 
     __slots__ = ("_free", "bound", "bucket", "kind", "last_used", "rate", "tags", "throttle_time")
 
@@ -90,24 +90,24 @@ class Sensor:
 
     @property
     def room(self) -> int:
-        """What may be used at once by who has used nothing lately."""
+        """Amount that an idle client may use at once."""
         return int(self._free)
 
     def record(self, value: float, now: float) -> float:
-        """Seconds to wait."""
+        """Record usage; return the seconds to throttle."""
         self.last_used = now
         rate = self.rate
         rate.record(value, now)
-        # As most often: it is not above the bound over the shortest time that counts.
+        # Common case: below the bound even over the shortest period that counts.
         return 0.0 if rate.recorded <= self._free else rate.wait(self.bound, now)
 
     def use(self, value: float, now: float) -> int:
-        """Milliseconds to wait."""
+        """Record usage; return the milliseconds to throttle."""
         wait = self.record(value, now)
         return self.throttled(wait, now) if wait else 0
 
     def throttled(self, seconds: float, now: float) -> int:
-        """Note a wait, and give it in milliseconds."""
+        """Record a throttle time and return it in milliseconds."""
         wait_ms = round(seconds * 1000)
         if wait_ms:
             self.throttle_time.record(wait_ms, now)
@@ -115,7 +115,7 @@ class Sensor:
 
 
 class ClientSensors(NamedTuple):
-    """By kind; None where the client has no quota."""
+    """Sensors of a client by kind; None where it has no quota."""
 
     produce: Sensor | None
     fetch: Sensor | None
@@ -124,7 +124,7 @@ class ClientSensors(NamedTuple):
 
 
 class ClientQuotas:
-    """The quotas of all clients of a broker."""
+    """Quotas of all clients of a broker."""
 
     def __init__(self, limits: QuotaLimits, monotonic: Callable[[], float]) -> None:
         self.limits = limits
@@ -133,13 +133,13 @@ class ClientQuotas:
         self.kinds: frozenset[Kind] = frozenset()
         self._clients: dict[tuple[str, str | None], ClientSensors] = {}
         self._sensors: dict[tuple[Kind, Tags], Sensor] = {}
-        self.forgotten = 0  # sensors that made room for others
+        self.forgotten = 0  # sensors evicted while still in use
 
     def __len__(self) -> int:
         return len(self._sensors)
 
     def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
-        """Take over the quotas of an image, at once. True if there are other kinds of them than before."""
+        """Apply the quotas of a metadata image. Returns True if the set of quota kinds changed."""
         self._by_kind = {}
         for entity, values in quotas.items():
             for kind in Kind:
@@ -152,7 +152,7 @@ class ClientQuotas:
             del self._sensors[key]
         return before != self.kinds
 
-    # -- what requests use --------------------------------------------------------------------------
+    # -- charging requests --------------------------------------------------------------------------
 
     def charge(self, context: RequestContext, usage: Usage) -> int:
         produce, fetch, request, _ = self._sensors_of(context)
@@ -169,19 +169,19 @@ class ClientQuotas:
     def charge_fetch(self, context: RequestContext, usage: Usage) -> int:
         _, sensor, request, _ = self._sensors_of(context)
         _, size, seconds = usage
-        now, requested = self._now(), 0
+        now, request_wait_ms = self._now(), 0
         if request is not None and seconds:
-            requested = self._use_time(request, seconds, now)
+            request_wait_ms = self._use_time(request, seconds, now)
         if sensor is None:
-            return requested
+            return request_wait_ms
         wait = sensor.record(size, now)
-        if not wait and not requested:
+        if not wait and not request_wait_ms:
             return 0
-        # A batch larger than all windows may hold would never be sent otherwise: its consumer waits after it.
-        if not requested and sensor.rate.total(now) <= size:
+        # Send a batch larger than the quota of all windows anyway, or it would never be sent; the next fetch waits.
+        if not request_wait_ms and sensor.rate.total(now) <= size:
             return 0
         sensor.rate.record(-size, now)
-        return max(sensor.throttled(wait, now), requested)
+        return max(sensor.throttled(wait, now), request_wait_ms)
 
     def fetch_room(self, context: RequestContext) -> int:
         sensor = self._sensors_of(context).fetch
@@ -203,7 +203,7 @@ class ClientQuotas:
         return sensor.throttled(max(-sensor.bucket.tokens, 0.0) / sensor.bound, now)
 
     def _use_time(self, sensor: Sensor, seconds: float, now: float) -> int:
-        """The wait for time of the loop is at most one window, as in Kafka."""
+        """Charge time on the event loop; throttles for at most one window, as in Kafka."""
         wait = sensor.record(seconds * PERCENT, now)
         return sensor.throttled(min(wait, self.limits.windows.seconds), now) if wait else 0
 
@@ -215,8 +215,8 @@ class ClientQuotas:
         if sensors is None:
             if len(self._clients) >= self.limits.clients:
                 self._clients.clear()
-            found = (self._sensor(kind, context.principal.name, context.client_id or "") for kind in Kind)
-            sensors = self._clients[client] = ClientSensors(*found)
+            by_kind = (self._sensor(kind, context.principal.name, context.client_id or "") for kind in Kind)
+            sensors = self._clients[client] = ClientSensors(*by_kind)
         return sensors
 
     def _sensor(self, kind: Kind, user: str, client_id: str) -> Sensor | None:
@@ -226,15 +226,15 @@ class ClientQuotas:
         key = (kind, limit.tags)
         sensor = self._sensors.get(key)
         if sensor is None:
-            self._make_room()
+            self._evict()
             windows = self.limits.controller_windows if kind is Kind.MUTATION else self.limits.windows
             sensor = self._sensors[key] = Sensor(kind, limit.tags, windows)
             sensor.last_used = self._now()
         sensor.use_bound(limit.bound)
         return sensor
 
-    def _make_room(self) -> None:
-        """Forget those that are silent; if none is, a tenth, of those that have been silent for longest."""
+    def _evict(self) -> None:
+        """Evict idle sensors; if there are none, the least recently used tenth."""
         if len(self._sensors) < self.limits.clients:
             return
         span = max(self.limits.windows.span, self.limits.controller_windows.span)
@@ -247,12 +247,12 @@ class ClientQuotas:
         self._clients.clear()
 
     def forget_silent(self, seconds: float = EXPIRY_SECONDS) -> None:
-        """Forget clients that have used nothing for so long."""
+        """Evict clients that were idle for this long."""
         now = self._now()
-        silent = [key for key, sensor in self._sensors.items() if now - sensor.last_used >= seconds]
-        for key in silent:
+        idle = [key for key, sensor in self._sensors.items() if now - sensor.last_used >= seconds]
+        for key in idle:
             del self._sensors[key]
-        if silent:
+        if idle:
             self._clients.clear()
 
     def sensors(self) -> Iterator[Sensor]:

@@ -1,4 +1,4 @@
-"""Which client quotas a request asks for (KIP-546)."""
+"""Quota entities, and filters of DescribeClientQuotas (KIP-546)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 
-# -- Whom a client quota is for: a user, a client id, both, or an address (KIP-546, KIP-612) -----------
+# -- Entity of a client quota: a user, a client id, both, or an address (KIP-546, KIP-612) -------------
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-"""The types of entities, as requests call them."""
+"""Entity types in requests."""
 
 DEFAULT = ""
-"""Instead of a name: all of that kind that have no quota of their own."""
+"""Name of the default entity: applies to all without a specific quota."""
 
 
 class QuotaEntity(NamedTuple):
-    """None where the quota does not depend on it. An address stands alone."""
+    """None where the quota does not depend on the field. An ip is never combined with others."""
 
     user: str | None = None
     client_id: str | None = None
@@ -30,13 +30,13 @@ Matching = Callable[[QuotaEntity], bool]
 
 
 def matching(components: Sequence[Component], *, strict: bool) -> Matching:
-    """A test of entities. A strict one wants entities of these types and no others."""
-    wanted: dict[str, str | None] = {}
+    """Return a predicate for entities. A strict one requires exactly these entity types."""
+    names: dict[str, str | None] = {}
     for kind, match_type, text in components:
-        if kind in wanted:
+        if kind in names:
             raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
-        wanted[kind] = _wanted(kind, match_type, text)
-    if IP in wanted and len(wanted) > 1:
+        names[kind] = _required_name(kind, match_type, text)
+    if IP in names and len(names) > 1:
         raise _invalid(
             "Invalid entity filter component combination. IP filter component should not be used with user or "
             "clientId filter component."
@@ -45,15 +45,15 @@ def matching(components: Sequence[Component], *, strict: bool) -> Matching:
     def matches(entity: QuotaEntity) -> bool:
         parts = dict(zip((USER, CLIENT_ID, IP), entity, strict=True))
         present = sum(name is not None for name in entity)
-        return (not strict or present == len(wanted)) and all(
-            parts[kind] is not None and name in (None, parts[kind]) for kind, name in wanted.items()
+        return (not strict or present == len(names)) and all(
+            parts[kind] is not None and name in (None, parts[kind]) for kind, name in names.items()
         )
 
     return matches
 
 
-def _wanted(kind: str, match_type: int, text: str | None) -> str | None:
-    """The name that an entity must have; None for any."""
+def _required_name(kind: str, match_type: int, text: str | None) -> str | None:
+    """Return the name that an entity must have; None for any."""
     if not kind:
         raise _invalid("Invalid empty entity type.")
     if kind not in (USER, CLIENT_ID, IP):

@@ -1,4 +1,4 @@
-"""Client quotas as the stages of a request see them. Without quotas (`NO_QUOTAS`) nothing is counted."""
+"""Interface of client quotas for request handling. Without quotas (`NO_QUOTAS`) nothing is measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNBOUNDED = 2**31 - 1
 
 
 class Kind(Enum):
-    """What a quota is about: the name of its value in the metadata, and of the resource in Kafka's metrics."""
+    """Kind of a quota: its key in the metadata, and its resource in Kafka's metrics."""
 
     PRODUCE = "producer_byte_rate", "Produce"
     FETCH = "consumer_byte_rate", "Fetch"
@@ -24,41 +24,41 @@ class Kind(Enum):
 
 
 class Usage(NamedTuple):
-    """What one request has used."""
+    """Resources used by one request."""
 
     produced_bytes: int = 0
     fetched_bytes: int = 0
-    seconds: float = 0.0  # of the loop
+    seconds: float = 0.0  # on the event loop
 
 
 class Quotas(Protocol):
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of which some client has a quota: only these are counted."""
+        """Kinds with a quota for at least one client; only these are measured."""
         ...
 
     def charge(self, context: RequestContext, usage: Usage) -> int:
-        """Count what a request has used; the milliseconds for which its client is muted."""
+        """Record usage of a request; return the milliseconds for which its client is muted."""
         ...
 
     def charge_fetch(self, context: RequestContext, usage: Usage) -> int:
-        """The same for a fetch whose records are not sent if it has to wait: then their bytes are not counted."""
+        """Record usage of a fetch; if it is throttled, its records are not sent and their bytes not counted."""
         ...
 
     def fetch_room(self, context: RequestContext) -> int:
-        """The most bytes that a fetch may have without being above the quota by itself."""
+        """Return the maximum size of a fetch that does not exceed the quota alone."""
         ...
 
     def admit(self, context: RequestContext, mutations: int, *, is_strict: bool) -> int:
-        """Count partitions that are to be created or deleted (KIP-599); the milliseconds to wait beyond the quota.
+        """Charge partitions to create or delete (KIP-599); return the milliseconds to throttle.
 
-        A strict request is not counted then, because it is refused; another one is carried out, and its client muted.
+        Beyond the quota a strict request is refused and not counted; any other is executed and its client muted.
         """
         ...
 
 
 class NoQuotas:
-    """The quotas of a deployment without any."""
+    """Quotas of a cluster that has none."""
 
     kinds: frozenset[Kind] = frozenset()
 

@@ -1,7 +1,7 @@
-"""Kafka's Rate and TokenBucket: how much was used lately, and how long to wait until that is within a bound.
+"""Kafka's Rate and TokenBucket: recent usage, and the throttle time until it is within a bound.
 
-Times are monotonic seconds. A rate is taken over the samples of the last windows, and over no less than all windows but
-one: a client that was silent may use what it did not use, up to that many seconds of its quota, at once.
+Times are monotonic seconds. A rate covers the samples of the last windows, and at least all windows but one: an idle
+client may burst up to that many seconds of its quota.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Windows(NamedTuple):
-    """Ten whole windows and the current one by default (quota.window.num, quota.window.size.seconds)."""
+    """Default: ten complete windows and the current one (quota.window.num, quota.window.size.seconds)."""
 
     number: int = 11
     seconds: float = 1.0
@@ -22,7 +22,7 @@ class Windows(NamedTuple):
 
     @property
     def shortest(self) -> float:
-        """The shortest time that a rate is taken over."""
+        """Shortest period of a rate."""
         return (self.number - 1) * self.seconds
 
 
@@ -35,17 +35,17 @@ class _Sample:
 
 
 class SampledRate:
-    """What was recorded, by windows of time."""
+    """Rate of recorded values over time windows."""
 
     __slots__ = ("_samples", "recorded", "windows")
 
     def __init__(self, windows: Windows) -> None:
         self.windows = windows
         self._samples: deque[_Sample] = deque()
-        self.recorded = 0.0  # in all samples, those included that no longer count
+        self.recorded = 0.0  # in all samples, including expired ones
 
     def record(self, value: float, now: float) -> None:
-        """A negative value takes back what was recorded a moment ago."""
+        """Record a value; a negative one reverts an earlier record."""
         samples = self._samples
         if not samples or now - samples[-1].start >= self.windows.seconds:
             self._begin(now)
@@ -57,7 +57,7 @@ class SampledRate:
     def _begin(self, now: float) -> None:
         samples = self._samples
         samples.append(_Sample(now))
-        # One more than there are windows: the oldest may reach into the time that is looked at.
+        # One more than the number of windows: the oldest sample may overlap the measured period.
         if len(samples) > self.windows.number + 1:
             samples.popleft()
         self.recorded = sum(sample.value for sample in samples)
@@ -70,11 +70,11 @@ class SampledRate:
             self.recorded = 0.0
 
     def _elapsed(self, now: float) -> float:
-        """The time that the rate is taken over."""
+        """Period of the rate."""
         number, seconds = self.windows
         elapsed = now - self._samples[0].start if self._samples else 0.0
-        lacking = number - 1 - int(elapsed / seconds)
-        return max(elapsed + max(lacking, 0) * seconds, 0.001)
+        missing = number - 1 - int(elapsed / seconds)
+        return max(elapsed + max(missing, 0) * seconds, 0.001)
 
     def total(self, now: float) -> float:
         self._expire(now)
@@ -85,14 +85,14 @@ class SampledRate:
         return self.recorded / self._elapsed(now)
 
     def wait(self, bound: float, now: float) -> float:
-        """Seconds after which the rate is at the bound again if nothing is used meanwhile; 0 if it is not above it."""
+        """Seconds without usage until the rate is back at the bound; 0 if it is not above it."""
         self._expire(now)
         excess = self.recorded / bound - self._elapsed(now)
         return excess if excess > 0 else 0.0
 
 
 class TokenBucket:
-    """Tokens of a rate: it holds those of all windows, is full at first, and may be overdrawn."""
+    """Token bucket with the capacity of all windows; initially full, and may become negative."""
 
     __slots__ = ("_filled", "tokens", "windows")
 
@@ -102,7 +102,7 @@ class TokenBucket:
         self._filled = 0.0
 
     def refill(self, rate: float, now: float) -> float:
-        """The tokens that are there now."""
+        """Add the tokens accrued since the last call; return the current tokens."""
         self.tokens = min(self.windows.span * rate, self.tokens + rate * (now - self._filled))
         self._filled = now
         return self.tokens
@@ -112,7 +112,7 @@ class TokenBucket:
 
 
 class RecentAverage:
-    """The average of what was recorded in the last half minute or the one before (Kafka's Avg)."""
+    """Average of the values recorded in the last 30 to 60 seconds (Kafka's Avg)."""
 
     __slots__ = ("_began", "_count", "_former", "_sum")
 
@@ -142,7 +142,7 @@ class RecentAverage:
 
 
 class RecentMaximum:
-    """The largest value that was recorded in the last half minute or the one before (Kafka's Max)."""
+    """Maximum of the values recorded in the last 30 to 60 seconds (Kafka's Max)."""
 
     __slots__ = ("_began", "_former", "_largest")
 

@@ -1,4 +1,4 @@
-"""Metrics of client quotas: Kafka's attributes by resource, user and client id, as the JMX exporter writes them."""
+"""Metrics of client quotas: Kafka's attributes by resource, user and client id, named as by the JMX exporter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _METRICS: dict[Metric, tuple[frozenset[Kind], Read]] = {
 
 
 def declare_quota_metrics(registry: Registry, quotas: ClientQuotas, monotonic: Callable[[], float]) -> None:
-    """Of the clients that used something last, up to barnabas.quotas.max.series for each metric."""
+    """Declare the metrics; each has the most recently active clients, up to barnabas.quotas.max.series."""
     for metric, (kinds, read) in _METRICS.items():
         registry.computed(metric, _reader(quotas, kinds, read, monotonic))
 
@@ -40,9 +40,9 @@ def _reader(
     def samples() -> Iterator[Sample]:
         quotas.forget_silent()
         now = monotonic()
-        wanted = (sensor for sensor in quotas.sensors() if sensor.kind in kinds)
-        shown = nlargest(quotas.limits.series, wanted, key=lambda sensor: sensor.last_used)
-        for sensor in sorted(shown, key=lambda sensor: (sensor.kind.resource, sensor.tags)):
+        candidates = (sensor for sensor in quotas.sensors() if sensor.kind in kinds)
+        recent = nlargest(quotas.limits.series, candidates, key=lambda sensor: sensor.last_used)
+        for sensor in sorted(recent, key=lambda sensor: (sensor.kind.resource, sensor.tags)):
             yield Sample("", _labels(sensor), read(sensor, now))
 
     return samples

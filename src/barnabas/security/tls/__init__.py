@@ -1,1 +1,1 @@
-"""TLS on both sides: key stores, contexts, and who a certificate names."""
+"""TLS of clients and servers: key stores, contexts, and mapping of certificates to principals."""

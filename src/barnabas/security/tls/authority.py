@@ -1,11 +1,11 @@
-"""A small authority of one's own, for `--tls auto` and for tests: certificates that are made once and kept.
+"""Local certificate authority for `--tls auto` and for tests.
 
-    ca.pem       the authority's certificate: what clients trust
-    ca-key.pem   its key
-    broker.pem   the broker's key and certificate (`ssl.keystore.location`)
+    ca.pem       certificate of the authority, which clients trust
+    ca-key.pem   its private key
+    broker.pem   private key and certificate of the broker (`ssl.keystore.location`)
 
-The folder is the owner's alone (0700, its files 0600). The broker's certificate is renewed when it is about to
-expire or when a name is missing in it; the authority stays, so that clients need not be told.
+Only the owner can read the folder (0700, its files 0600). The broker's certificate is renewed when it is about to
+expire or lacks a host name; the authority is kept, so that clients need no update.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 
-# -- What a broker's own certificate says: whom it names, and until when -------------------------------
+# -- Host names and expiry of the broker's certificate -------------------------------------------------
 
 
 class OwnCertificate(NamedTuple):
@@ -45,7 +45,7 @@ def own_certificate(store: Store) -> OwnCertificate:
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem_of(store))
     except ValueError:
-        raise SecuritySettingError(store.setting, "holds a certificate that cannot be read") from None
+        raise SecuritySettingError(store.setting, "contains an invalid certificate") from None
     return OwnCertificate(
         written(certificate.subject), _names(certificate), certificate.not_valid_after_utc.timestamp()
     )
@@ -64,15 +64,15 @@ def _names(certificate: object) -> frozenset[str]:
 
 
 AUTHORITY_DAYS = 3650
-BROKER_DAYS = 397  # as long as browsers accept; it is renewed by itself
+BROKER_DAYS = 397  # maximum that browsers accept; renewed automatically
 RENEWED_DAYS = 30
-_BEFORE = datetime.timedelta(hours=1)  # clocks of clients may be behind
+_BEFORE = datetime.timedelta(hours=1)  # tolerates client clocks that are behind
 
 AUTHORITY, AUTHORITY_KEY, BROKER = "ca.pem", "ca-key.pem", "broker.pem"
 
 
 class Authority:
-    """In a folder, which is made with the first certificate."""
+    """Authority in a folder, which is created with the first certificate."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,22 +86,22 @@ class Authority:
         return self.folder / BROKER
 
     def provide(self, hosts: Iterable[str], now: datetime.datetime | None = None) -> bool:
-        """See to it that there is a certificate for these hosts that is valid for a while; True if one was made."""
-        wanted, now = frozenset(hosts), now or datetime.datetime.now(datetime.UTC)
-        if self._is_good(wanted, now):
+        """Ensure that the broker's certificate covers these hosts and is not about to expire; True if renewed."""
+        names, now = frozenset(hosts), now or datetime.datetime.now(datetime.UTC)
+        if self._is_valid(names, now):
             return False
-        _, certificate = self._made() if not self.certificate.exists() else self._loaded()
-        name = next(iter(sorted(one for one in wanted if not _is_address(one))), "broker")
-        pem = self.signed(name, wanted, now)
+        _, certificate = self._create() if not self.certificate.exists() else self._load()
+        name = next(iter(sorted(host for host in names if not _is_address(host))), "broker")
+        pem = self.signed(name, names, now)
         _write(self.broker, pem + _pem(certificate))
         return True
 
     def signed(self, name: str, hosts: Iterable[str], now: datetime.datetime | None = None) -> bytes:
-        """A new key and a certificate for it, as PEM: of a broker, or of a client called `name`."""
+        """Create a key and a certificate for `name`, a broker or a client, as PEM."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
 
-        authority_key, authority = self._made() if not self.certificate.exists() else self._loaded()
+        authority_key, authority = self._create() if not self.certificate.exists() else self._load()
         key = _new_key()
         names = [_general_name(host) for host in sorted(hosts)]
         builder = _builder(_name(name), authority.subject, key, BROKER_DAYS, now)
@@ -111,23 +111,23 @@ class Authority:
         return _key_pem(key) + _pem(builder.sign(authority_key, hashes.SHA256()))
 
     def client(self, name: str) -> Path:
-        """A file with a key and a certificate of a client; made when it is asked for the first time."""
+        """Return the path of a client's key and certificate; they are created on the first call."""
         path = self.folder / f"client-{name.encode().hex()}.pem"
         if not path.exists():
             _write(path, self.signed(name, ()))
         return path
 
-    def _is_good(self, wanted: frozenset[str], now: datetime.datetime) -> bool:
+    def _is_valid(self, hosts: frozenset[str], now: datetime.datetime) -> bool:
         if not self.broker.exists():
             return False
         try:
-            present = own_certificate(Store("barnabas.tls.auto", str(self.broker)))
+            current = own_certificate(Store("barnabas.tls.auto", str(self.broker)))
         except SecuritySettingError:
             return False
-        lasts = present.expires - now.timestamp() > RENEWED_DAYS * 86400
-        return lasts and wanted <= present.names
+        is_fresh = current.expires - now.timestamp() > RENEWED_DAYS * 86400
+        return is_fresh and hosts <= current.names
 
-    def _made(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+    def _create(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
 
@@ -137,10 +137,10 @@ class Authority:
         certificate = builder.sign(key, hashes.SHA256())
         self.folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         _write(self.folder / AUTHORITY_KEY, _key_pem(key))
-        _write(self.certificate, _pem(certificate))  # last: it says that the authority is there
+        _write(self.certificate, _pem(certificate))  # last: its presence marks a complete authority
         return key, certificate
 
-    def _loaded(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+    def _load(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -157,20 +157,20 @@ class Authority:
 
 def _damaged(folder: Path) -> SecuritySettingError:
     problem = (
-        f"needs the authority in {folder}, which cannot be read: remove that folder to have a new one made, and give "
-        f"its {AUTHORITY} to all clients"
+        f"needs the authority in {folder}, which cannot be read: delete that folder to create a new authority, and "
+        f"distribute its {AUTHORITY} to all clients"
     )
     return SecuritySettingError("barnabas.tls.auto", problem)
 
 
 def own_hosts(given: Iterable[str]) -> frozenset[str]:
-    """By which names and addresses clients may know this machine, besides those that were `given`."""
+    """Names and addresses that clients may use for this machine, including those `given`."""
     name = socket.gethostname()
     hosts = {"localhost", "127.0.0.1", "::1", name, *given}
     with suppress(OSError):
         hosts |= {str(address[0]).partition("%")[0] for *_, address in socket.getaddrinfo(name, None)}
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # sends nothing, and finds the address that others see
+        probe.connect(("192.0.2.1", 9))  # sends nothing; finds the address of the outgoing interface
         hosts.add(probe.getsockname()[0])
     return frozenset(host for host in hosts if host not in ("", "0.0.0.0", "::"))
 
@@ -236,10 +236,10 @@ def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, and never readable by others."""
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+    """Write a file atomically, readable by the owner only."""
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
         file.write(data)
         os.fsync(file.fileno())
-    fresh.replace(path)
+    temporary.replace(path)

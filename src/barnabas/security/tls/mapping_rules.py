@@ -1,10 +1,9 @@
-"""`ssl.principal.mapping.rules` (KIP-371): from the distinguished name of a certificate to the name of a user.
+"""`ssl.principal.mapping.rules` (KIP-371): mapping of a certificate's distinguished name to a user name.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,RULE:^CN=(.*?),.*$/$1@cluster/L,DEFAULT
 
-The first rule whose pattern matches the whole name decides. L and U make the result lower or upper case; DEFAULT
-takes the name as it is. Names come from clients, so patterns are RE2's: no references back in a pattern, no looking
-around.
+The first rule whose pattern matches the full name decides. L and U convert the result to lower or upper case; DEFAULT
+keeps the name unchanged. Names come from clients, so patterns use RE2, which has no backreferences and no lookaround.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from barnabas.security.authn.credentials import SecuritySettingError
 
-# -- The distinguished name of a certificate's subject, as Java's X500Principal.getName() writes it (RFC 2253)
+# -- Distinguished name of a certificate's subject, formatted as by Java's X500Principal.getName() (RFC 2253)
 
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -32,20 +31,20 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 
 def subject_of(certificate: bytes) -> str:
-    """`certificate` is encoded as DER; its signature has been checked by the handshake."""
+    """Return the subject of a DER certificate, whose signature the handshake has verified."""
     from cryptography import x509
 
     return written(x509.load_der_x509_certificate(certificate).subject)
 
 
 def subject_of_pem(text: str) -> str:
-    """Of the first certificate in a file, which may have a key, too."""
+    """Return the subject of the first certificate in a PEM file, which may also contain a key."""
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     inside = text.partition(begin)[2].partition(end)[0]
     return subject_of(ssl.PEM_cert_to_DER_cert(f"{begin}{inside}{end}"))
 
 
-def written(name: Any) -> str:  # a Name of cryptography, which is not imported for its type
+def written(name: Any) -> str:  # cryptography.x509.Name, which is imported lazily
     return ",".join("+".join(_attribute(one) for one in part) for part in reversed(name.rdns))
 
 
@@ -67,11 +66,11 @@ def _escape(value: str) -> str:
 
 
 def _encoded_value(attribute: Any) -> bytes:
-    """The value's DER: what follows the type in a name of this attribute alone."""
+    """Return the DER of the attribute's value: the part after the type in a name of this attribute alone."""
     from cryptography import x509
 
     encoded = x509.Name([attribute]).public_bytes()
-    for _ in range(3):  # the name, its one part, the attribute
+    for _ in range(3):  # the name, its only RDN, the attribute
         encoded = _content(encoded)
     return _after(encoded)
 
@@ -82,14 +81,14 @@ def _content(encoded: bytes) -> bytes:
 
 
 def _after(encoded: bytes) -> bytes:
-    """What follows the first element; the number of a type is shorter than 128 bytes."""
+    """Return the bytes after the first element, an object identifier of less than 128 bytes."""
     return encoded[2 + encoded[1] :]
 
 
 SETTING = "ssl.principal.mapping.rules"
 DEFAULT = "DEFAULT"
 
-# A part between slashes: anything, and slashes with a backslash before them.
+# A part between slashes: any characters, with slashes escaped by a backslash.
 _PART = r"((?:\\.|[^\\/])*)"
 _RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:{_PART}/{_PART}/([LU]?))\s*(?:,|$)")
 _GROUP = re.compile(r"\\(.)|\$([1-9][0-9]*|0)")
@@ -101,7 +100,7 @@ class NoRuleAppliesError(ValueError):
 
 
 class Rule(NamedTuple):
-    pattern: Any  # compiled by RE2, which has no types; None for DEFAULT
+    pattern: Any  # an untyped RE2 pattern; None for DEFAULT
     replacement: str = ""
     case: str = ""
 
@@ -114,20 +113,20 @@ class Rule(NamedTuple):
         return {"L": result.lower(), "U": result.upper()}.get(self.case, result)
 
     def _replaced(self, match: Any) -> str:
-        """Java's syntax: $1 is a group, a backslash takes the next character as it is."""
+        """Expand the replacement in Java's syntax: $1 is a group, a backslash quotes the next character."""
 
-        def found(reference: re.Match[str]) -> str:
+        def expanded(reference: re.Match[str]) -> str:
             escaped, digits = reference.groups()
             if escaped is not None:
                 return str(escaped)
-            # As many digits as there are groups for; the others are text.
+            # The longest group number that exists; the remaining digits are literal.
             while len(digits) > 1 and int(digits) > self.pattern.groups:
                 digits = digits[:-1]
             if int(digits) > self.pattern.groups:
                 return str(reference[0])
             return (match[int(digits)] or "") + reference[2][len(digits) :]
 
-        return _GROUP.sub(found, self.replacement)
+        return _GROUP.sub(expanded, self.replacement)
 
 
 class MappingRules:
@@ -136,17 +135,17 @@ class MappingRules:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        rules, rest = [], text.strip()
-        while rest:
-            match = _RULE.match(rest)
+        rules, remaining = [], text.strip()
+        while remaining:
+            match = _RULE.match(remaining)
             if match is None:
                 raise SecuritySettingError(
                     SETTING,
-                    f"has {rest!r}, which is no rule: write RULE:PATTERN/REPLACEMENT/[L|U] or DEFAULT",
+                    f"has an invalid rule {remaining!r}: write RULE:PATTERN/REPLACEMENT/[L|U] or DEFAULT",
                 )
             default, pattern, replacement, case = match.groups()
             rules.append(Rule(None) if default else Rule(_compiled(pattern), replacement, case))
-            rest = rest[match.end() :].lstrip()
+            remaining = remaining[match.end() :].lstrip()
         return cls(tuple(rules) or (Rule(None),))
 
     def name_of(self, distinguished_name: str) -> str:
@@ -158,14 +157,12 @@ class MappingRules:
 
 
 def _compiled(pattern: str) -> Any:
-    import re2  # here, so that the command line starts without it
+    import re2  # lazily, to keep the command line's start fast
 
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        why = error.args[0].decode(errors="replace")
-        raise SecuritySettingError(
-            SETTING, f"has the pattern {pattern!r}, which cannot be used: {why}"
-        ) from None
+        reason = error.args[0].decode(errors="replace")
+        raise SecuritySettingError(SETTING, f"has an invalid pattern {pattern!r}: {reason}") from None

@@ -1,4 +1,4 @@
-"""TLS of what listens beside brokers: agents and the gateway. A certificate and its key, each in a file."""
+"""TLS of services other than brokers, such as ingest agents: certificate and key in PEM files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from barnabas.security.tls.stores import Store
 def context_of_files(
     listener: str, certificate: str, key: str | None = None, client_ca: str | None = None
 ) -> ssl.SSLContext:
-    """Without `key` the certificate's file holds it. With `client_ca` clients need a certificate that it has signed.
+    """Return the context of a listener.
 
-    ConfigError for a file that is missing or wrong.
+    Without `key` the certificate's file contains the key. With `client_ca` clients need a certificate signed by it.
+    ConfigError for a missing or invalid file.
     """
     authorities = None if client_ca is None else Store("tls_client_ca", path=client_ca)
     tls = Tls(

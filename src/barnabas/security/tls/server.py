@@ -1,4 +1,4 @@
-"""TLS of one listener: what its settings ask for, the context that comes of it, and why a client's handshake failed."""
+"""TLS of a listener: its settings, its SSL context, and explanations of failed handshakes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from barnabas.security.tls.settings import (
 )
 from barnabas.security.tls.stores import Store
 
-# -- Certificates by the name that a client asks for (SNI, RFC 6066): one listener under several names -
+# -- Certificates by server name (SNI, RFC 6066): one listener with several names ----------------------
 
 SNI = "barnabas.ssl.sni.keystores"
 
 
 def named_stores(items: Iterable[str], password: Secret | None) -> tuple[tuple[str, Store], ...]:
-    """Read `NAME=FILE`; the password is that of the key store of all other names."""
+    """Parse items `NAME=FILE`; the password is that of the listener's key store."""
     return tuple(_named_store(item, password) for item in items)
 
 
@@ -42,33 +42,33 @@ def _named_store(item: str, password: Secret | None) -> tuple[str, Store]:
 
 
 class ByName:
-    """Called by OpenSSL, in the thread of a handshake, with the name that the client asks for."""
+    """SNI callback of OpenSSL; runs on the thread of the handshake."""
 
     def __init__(self, contexts: Mapping[str, ssl.SSLContext]) -> None:
         self._contexts = contexts
 
     def __call__(self, tls: ssl.SSLObject, name: str | None, default: ssl.SSLContext) -> None:
-        """Clients that ask for another name, or for none, get the certificate of the listener."""
-        wanted = (name or "").lower()
-        chosen = self._contexts.get(wanted) or self._contexts.get(f"*.{wanted.partition('.')[2]}")
+        """Select the certificate for the requested name; the listener's for an unknown or missing name."""
+        requested = (name or "").lower()
+        chosen = self._contexts.get(requested) or self._contexts.get(f"*.{requested.partition('.')[2]}")
         if chosen is not None:
             tls.context = chosen
 
 
-# -- Cipher suites by the names of Java and of OpenSSL -------------------------------------------------
+# -- Cipher suites by their names in Java and in OpenSSL -----------------------------------------------
 
 TLS_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
 
 class Suites(NamedTuple):
-    """A list of suites by the version that they belong to."""
+    """Cipher suites by TLS version."""
 
-    old: str  # for OpenSSL; those of TLS 1.2
-    new: frozenset[str]  # those of TLS 1.3
+    old: str  # of TLS 1.2, as OpenSSL's cipher list
+    new: frozenset[str]  # of TLS 1.3
 
 
 def suites_of(text: str) -> Suites:
-    """Read a list that is separated by commas or colons."""
+    """Parse a list separated by commas or colons."""
     names = [name.strip() for name in text.replace(":", ",").split(",") if name.strip()]
     new = frozenset(name for name in names if name in TLS_1_3)
     return Suites(":".join(_openssl_name(name) for name in names if name not in TLS_1_3), new)
@@ -96,31 +96,33 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """A value: two that are equal make the same context, as long as the files do not change."""
+    """TLS settings of a listener. Equal values yield equal contexts unless the files change."""
 
     listener: str
     tls: Tls
     client_auth: str = "none"
     mapping_rules: str = "DEFAULT"
-    by_name: tuple[tuple[str, Store], ...] = ()  # other certificates, for clients that ask for this name
+    by_name: tuple[tuple[str, Store], ...] = ()  # further certificates by server name
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What the context is made of, to notice when it changes."""
+        """Files that the context is built from, to detect changes."""
         return (*self.tls.files, *files_of(*(store for _, store in self.by_name)))
 
 
 def listener_tls(listener: str, setting: Callable[[str], Any]) -> ListenerTls:
-    """`setting` finds what is set for it (`BrokerConfig.of_listener`); ConfigError for what contradicts itself."""
+    """Read the TLS settings of a listener with `setting` (`BrokerConfig.of_listener`); ConfigError if inconsistent."""
     texts = {name: text for name in _READ if (text := format_value(setting(name))) is not None}
     try:
         tls = parse_tls(texts)
         if tls.certificate is None:
-            problem = "is missing: a listener that speaks TLS needs a certificate and its key"
+            problem = "is missing: a TLS listener needs a certificate and its key"
             raise SecuritySettingError("ssl.keystore.location", problem)
         if texts["ssl.client.auth"] != "none" and tls.authorities is None:
-            asked = texts["ssl.client.auth"]
-            problem = f"is missing: with ssl.client.auth={asked} it says whose certificates clients may have"
+            client_auth = texts["ssl.client.auth"]
+            problem = (
+                f"is missing: ssl.client.auth={client_auth} needs the authorities of client certificates"
+            )
             raise SecuritySettingError("ssl.truststore.location", problem)
         rules = texts["ssl.principal.mapping.rules"]
         MappingRules.parse(rules)
@@ -134,31 +136,29 @@ def of_listener(listener: str, error: SecuritySettingError) -> ConfigError:
     return ConfigError(f"Listener {listener}: {error}")
 
 
-def server_context(wanted: ListenerTls) -> ssl.SSLContext:
-    """Reads the files that the settings name: ConfigError for one that is missing or wrong."""
+def server_context(settings: ListenerTls) -> ssl.SSLContext:
+    """Build the context from the configured files; ConfigError for a missing or invalid one."""
     try:
-        context = _context(wanted)
-        if wanted.by_name:
+        context = _context(settings)
+        if settings.by_name:
             others = {
-                name: _context(replace(wanted, tls=replace(wanted.tls, certificate=store, key=None)))
-                for name, store in wanted.by_name
+                name: _context(replace(settings, tls=replace(settings.tls, certificate=store, key=None)))
+                for name, store in settings.by_name
             }
             context.sni_callback = ByName(others)
         return context
     except SecuritySettingError as error:
-        raise of_listener(wanted.listener, error) from None
+        raise of_listener(settings.listener, error) from None
 
 
 def https_context(service: str, tls: Tls, client_auth: str = "none") -> ssl.SSLContext:
-    """For a service beside brokers. SecuritySettingError or ConfigError for settings and files that are none."""
+    """Build the context of an HTTPS service; SecuritySettingError or ConfigError for invalid settings and files."""
     if client_auth not in _CLIENT_AUTH:
         raise SecuritySettingError(
-            "ssl.client.auth", f"is one of {', '.join(_CLIENT_AUTH)}, not {client_auth!r}"
+            "ssl.client.auth", f"must be one of {', '.join(_CLIENT_AUTH)}, not {client_auth!r}"
         )
     if client_auth != "none" and tls.authorities is None:
-        problem = (
-            f"is missing: with ssl.client.auth={client_auth} it says whose certificates clients may have"
-        )
+        problem = f"is missing: ssl.client.auth={client_auth} needs the authorities of client certificates"
         raise SecuritySettingError("ssl.truststore.location", problem)
     if tls.certificate is None:
         raise SecuritySettingError(
@@ -167,32 +167,32 @@ def https_context(service: str, tls: Tls, client_auth: str = "none") -> ssl.SSLC
     return server_context(ListenerTls(f"of {service}", tls, client_auth))
 
 
-def _context(wanted: ListenerTls) -> ssl.SSLContext:
-    tls = wanted.tls
+def _context(settings: ListenerTls) -> ssl.SSLContext:
+    tls = settings.tls
     assert tls.certificate is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # A client that asks for new keys again and again would keep the loop busy. A session that is resumed would keep an
-    # identity whose certificate is no longer accepted.
+    # Repeated renegotiation would keep the event loop busy. A resumed session would keep an identity whose certificate
+    # is no longer accepted.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     context.num_tickets = 0
     limit_versions(context, tls.versions)
     if tls.ciphers is not None:
         _limit_ciphers(context, tls.ciphers)
     identify(context, tls, tls.certificate)
-    context.verify_mode = _CLIENT_AUTH[wanted.client_auth]
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     if tls.authorities is not None and context.verify_mode is not ssl.CERT_NONE:
         trust(context, tls.authorities)
     return context
 
 
 def _limit_ciphers(context: ssl.SSLContext, text: str) -> None:
-    """As in Java a version without a suite in the list is not spoken."""
+    """Restrict cipher suites; as in Java, a TLS version without a listed suite is disabled."""
     suites = suites_of(text)
     if suites.new and suites.new != TLS_1_3:
         raise SecuritySettingError(
             "ssl.cipher.suites",
-            f"names some suites of TLS 1.3 and not all; Python cannot leave one out: name "
-            f"{', '.join(sorted(TLS_1_3))}, or none of them and so no TLS 1.3",
+            f"lists only some suites of TLS 1.3, which Python cannot restrict: list all of "
+            f"{', '.join(sorted(TLS_1_3))}, or none of them to disable TLS 1.3",
         )
     if suites.old:
         set_ciphers(context, suites.old)
@@ -206,11 +206,11 @@ def _limit_ciphers(context: ssl.SSLContext, text: str) -> None:
 
 
 class CertificateRefusedError(ConnectionError):
-    """The client's certificate is valid, and no rule says who that is."""
+    """The client's certificate is valid, but no mapping rule applies to it."""
 
 
 class Identify:
-    """Who a client is by its certificate (`ssl.principal.mapping.rules`)."""
+    """Maps the client's certificate to a principal (`ssl.principal.mapping.rules`)."""
 
     def __init__(self, rules: str) -> None:
         self._rules = MappingRules.parse(rules)
@@ -227,26 +227,26 @@ class Identify:
             raise CertificateRefusedError(str(error)) from None
 
 
-# OpenSSL's words for what went wrong, and ours.
+# OpenSSL's reason -> explanation
 _EXPLAINED = {
-    "HTTP_REQUEST": "the client does not speak TLS: its security.protocol must be SSL or SASL_SSL on this port",
-    "WRONG_VERSION_NUMBER": "the client does not speak TLS: its security.protocol must be SSL or SASL_SSL on this port",
-    "UNKNOWN_CA": "the client does not trust the authority of this broker's certificate: put it into its trust store",
+    "HTTP_REQUEST": "the client does not use TLS: its security.protocol must be SSL or SASL_SSL on this port",
+    "WRONG_VERSION_NUMBER": "the client does not use TLS: its security.protocol must be SSL or SASL_SSL on this port",
+    "UNKNOWN_CA": "the client does not trust the authority of this broker's certificate: add it to its trust store",
     "BAD_CERTIFICATE": "the client does not accept this broker's certificate (is it for the name that the client "
     "connects to?)",
     "CERTIFICATE_UNKNOWN": "the client does not accept this broker's certificate (is its authority in the client's "
     "trust store, and is it for the name that the client connects to?)",
-    "CERTIFICATE_EXPIRED": "the client says that this broker's certificate is out of date",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has shown no certificate, and ssl.client.auth is required",
+    "CERTIFICATE_EXPIRED": "the client reports that this broker's certificate has expired",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate, but ssl.client.auth is required",
     "NO_SHARED_CIPHER": "the client and this broker have no cipher in common (ssl.cipher.suites)",
-    "UNSUPPORTED_PROTOCOL": "the client speaks none of the versions of TLS in ssl.enabled.protocols",
-    "PROTOCOL_VERSION": "the client speaks none of the versions of TLS in ssl.enabled.protocols",
+    "UNSUPPORTED_PROTOCOL": "the client supports none of the TLS versions in ssl.enabled.protocols",
+    "PROTOCOL_VERSION": "the client supports none of the TLS versions in ssl.enabled.protocols",
 }
 
 
 def explain_client(error: ssl.SSLError) -> str:
-    """What a failed handshake says about the client, in words."""
+    """Explain a failed handshake with a client."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     reason = error.reason or ""
-    return next((words for end, words in _EXPLAINED.items() if reason.endswith(end)), reason or str(error))
+    return next((text for end, text in _EXPLAINED.items() if reason.endswith(end)), reason or str(error))

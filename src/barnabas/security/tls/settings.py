@@ -1,4 +1,4 @@
-"""What is wanted of TLS, by Kafka's names: those of the Java client and of brokers, and those of librdkafka."""
+"""TLS settings by the names of Kafka's Java client and brokers, and of librdkafka."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _STORE_TYPES = ("", "jks", "pkcs12", "pem")
 @dataclass(frozen=True, slots=True)
 class Tls:
     authorities: Store | None = None
-    """Who may have signed the other side's certificate; None: whom the system trusts."""
-    certificate: Store | None = None  # ours; a client needs one for brokers that ask for it
-    key: Store | None = None  # its key, where that is not in the same store
+    """Authorities of the peer's certificate; None: those of the system."""
+    certificate: Store | None = (
+        None  # of this side; clients need one only for brokers with client authentication
+    )
+    key: Store | None = None  # private key, if it is not in the same store
     key_password: Secret | None = None
     check_host: bool = True
     check_certificate: bool = True
-    versions: tuple[str, ...] = ()  # none: what the system's OpenSSL allows
+    versions: tuple[str, ...] = ()  # empty: defaults of the system's OpenSSL
     ciphers: str | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What a context is made of, to notice when it changes."""
+        """Files that a context is built from, to detect changes."""
         return files_of(self.certificate, self.key, self.authorities)
 
 
@@ -62,7 +64,7 @@ def _authorities(settings: Mapping[str, str]) -> list[Store | None]:
 
 
 def _own_certificate(settings: Mapping[str, str]) -> tuple[Store | None, Store | None]:
-    """A store with both, or the certificate (and its chain) and the key apart."""
+    """Return a store with both, or the certificate (with its chain) and the key separately."""
     _check_type(settings, "ssl.keystore.type")
     both = _file(settings, "ssl.keystore.location", "ssl.keystore.password")
     chains = ("ssl.keystore.certificate.chain", "ssl.certificate.pem")
@@ -75,21 +77,19 @@ def _own_certificate(settings: Mapping[str, str]) -> tuple[Store | None, Store |
         _one_of(settings, [both, chain, key])
         return both, None
     if chain is None and key is not None:
-        raise SecuritySettingError(
-            key.setting, "is given without a certificate: see ssl.certificate.location"
-        )
+        raise SecuritySettingError(key.setting, "is set without a certificate: see ssl.certificate.location")
     if chain is not None and key is None:
-        raise SecuritySettingError(chain.setting, "is given without its key: see ssl.key.location")
+        raise SecuritySettingError(chain.setting, "is set without its key: see ssl.key.location")
     return chain, key
 
 
 def _one_of(settings: Mapping[str, str], stores: list[Store | None]) -> Store | None:
-    found = [store for store in stores if store is not None]
-    if len(found) > 1:
+    present = [store for store in stores if store is not None]
+    if len(present) > 1:
         raise SecuritySettingError(
-            found[0].setting, f"and {found[1].setting} exclude each other: give one of them"
+            present[0].setting, f"and {present[1].setting} are mutually exclusive: set only one of them"
         )
-    return found[0] if found else None
+    return present[0] if present else None
 
 
 def _file(settings: Mapping[str, str], name: str, password: str | None = None) -> Store | None:
@@ -101,7 +101,7 @@ def _file(settings: Mapping[str, str], name: str, password: str | None = None) -
 
 def _text(settings: Mapping[str, str], name: str) -> Store | None:
     text = settings.get(name, "").strip()
-    # Where a file has one line per setting, line ends are written as \n.
+    # Properties files have one line per setting, so line ends are written as \n.
     return Store(name, text=Secret(text.replace("\\n", "\n"))) if text else None
 
 
@@ -119,7 +119,7 @@ def _checks_host(settings: Mapping[str, str]) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     word = settings.get(name, "https").strip().lower()
     if word not in ("https", "", "none"):
-        raise SecuritySettingError(name, f"must be https, or nothing to accept any host name, not {word!r}")
+        raise SecuritySettingError(name, f"must be https, or empty to accept any host name, not {word!r}")
     return word == "https"
 
 
@@ -138,7 +138,7 @@ def _versions(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(word.lower() for word in words))
 
 
-# -- The parts of a TLS context that both sides have: versions, ciphers, whom to trust, who we are -----
+# -- Parts of an SSL context common to clients and servers ---------------------------------------------
 
 _REVOCATION_LIST = "-----BEGIN X509 CRL-----"
 _VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
@@ -151,18 +151,18 @@ def limit_versions(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
 
 
 def set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
-    """`ciphers` has OpenSSL's names (`ciphers.suites_of`)."""
+    """Set the ciphers of TLS 1.2, by OpenSSL's names (`server.suites_of`)."""
     try:
         context.set_ciphers(ciphers)
     except ssl.SSLError:
         raise SecuritySettingError(
-            "ssl.cipher.suites", "has no cipher that OpenSSL knows; `openssl ciphers -v` lists their names"
+            "ssl.cipher.suites", "lists no cipher known to OpenSSL; `openssl ciphers -v` prints the names"
         ) from None
 
 
 def trust(context: ssl.SSLContext, store: Store) -> None:
-    """Trust the authorities of a store. Where it has revocation lists, a certificate is refused unless a current list
-    of its authority is there and does not name it."""
+    """Trust the authorities of a store. If it contains revocation lists, a certificate is accepted only if a current
+    list of its authority is present and does not revoke it."""
     if store.path is not None and Path(store.path).is_dir():
         context.load_verify_locations(capath=store.path)
         if any(Path(store.path).glob("*.r[0-9]*")):  # as `openssl rehash` names revocation lists
@@ -176,7 +176,7 @@ def trust(context: ssl.SSLContext, store: Store) -> None:
             context.load_verify_locations(cadata=text)
     except ssl.SSLError:
         where = f"names {store.path}, which" if store.path else "has a text that"
-        raise SecuritySettingError(store.setting, f"{where} holds no certificate that can be read") from None
+        raise SecuritySettingError(store.setting, f"{where} contains no valid certificate") from None
 
 
 def _load_with_revocations(context: ssl.SSLContext, text: str) -> None:
@@ -186,12 +186,12 @@ def _load_with_revocations(context: ssl.SSLContext, text: str) -> None:
         file.flush()
         context.load_verify_locations(cafile=file.name)
     if not context.cert_store_stats()["crl"] or not context.cert_store_stats()["x509_ca"]:
-        raise ssl.SSLError("no certificate, or no revocation list, that can be read")
+        raise ssl.SSLError("no valid certificate or revocation list")
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def identify(context: ssl.SSLContext, tls: Tls, certificate: Store) -> None:
-    """Give this side a certificate, and its key from the same or from another store."""
+    """Load this side's certificate, and its key from the same or another store."""
     with tempfile.TemporaryDirectory(prefix="barnabas-tls-") as folder:
         ours = as_pem_file(certificate, Path(folder))
         key = ours if tls.key is None else as_pem_file(tls.key, Path(folder))
@@ -203,7 +203,7 @@ def identify(context: ssl.SSLContext, tls: Tls, certificate: Store) -> None:
 
 
 class _Password:
-    """Answers OpenSSL, which would ask on the terminal otherwise, where nobody may be."""
+    """Password callback of OpenSSL, which would otherwise prompt on the terminal."""
 
     def __init__(self, store: Store, text: str | None) -> None:
         self.store = store
@@ -213,7 +213,7 @@ class _Password:
     def __call__(self) -> str:
         self.was_asked_for = True
         if self._text is None:
-            problem = f"is missing: the key that {self.store.setting} names is encrypted"
+            problem = f"is missing: the key in {self.store.setting} is encrypted"
             raise SecuritySettingError("ssl.key.password", problem)
         return self._text
 
@@ -225,7 +225,7 @@ def _text_of(secret: Secret | None) -> str | None:
 def _unusable(password: _Password, error: ssl.SSLError) -> SecuritySettingError:
     setting = password.store.setting
     if error.reason == "KEY_VALUES_MISMATCH":
-        return SecuritySettingError(setting, "has a key that does not belong to the certificate")
+        return SecuritySettingError(setting, "contains a key that does not match the certificate")
     if password.was_asked_for:
-        return SecuritySettingError("ssl.key.password", f"does not open the key that {setting} names")
-    return SecuritySettingError(setting, "must hold a certificate and its private key, both as PEM")
+        return SecuritySettingError("ssl.key.password", f"does not decrypt the key in {setting}")
+    return SecuritySettingError(setting, "must contain a certificate and its private key, both as PEM")

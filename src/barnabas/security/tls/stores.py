@@ -1,7 +1,7 @@
-"""Keys and certificates as people have them, made into PEM, which is what OpenSSL reads.
+"""Conversion of key stores and trust stores to PEM, the format that OpenSSL reads.
 
-What a file holds is seen from its bytes and not from `ssl.*.type`, as Java does it for JKS and PKCS12. JKS is Java's
-own and is refused with the command that converts it.
+The format of a file is detected from its content and not from `ssl.*.type`, as Java does for JKS and PKCS12. JKS is not
+supported; the error contains the command that converts the file.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
 class Store:
     """Keys or certificates, in a file (PEM or PKCS12) or in the setting itself (PEM)."""
 
-    setting: str  # which named it, so that an error can
+    setting: str  # that configured it, for errors
     path: str | None = None
     text: Secret | None = None
     password: Secret | None = None
 
 
 class Pem(NamedTuple):
-    """A file that OpenSSL can read, and the password of the key in it."""
+    """A PEM file, and the password of its key."""
 
     path: Path
     password: str | None = None
 
 
 def authorities_of(store: Store) -> str:
-    """The certificates of a trust store, as PEM."""
+    """Return the certificates of a trust store as PEM."""
     data = _read(store)
     if not data.startswith(_DER_SEQUENCE):
         return data.decode("ascii", "replace")
@@ -49,28 +49,28 @@ def authorities_of(store: Store) -> str:
     own = [opened.cert] if opened.cert else []
     certificates = [entry.certificate for entry in (*own, *opened.additional_certs)]
     if not certificates:
-        raise SecuritySettingError(store.setting, f"names {store.path}, which holds no certificate")
+        raise SecuritySettingError(store.setting, f"names {store.path}, which contains no certificate")
     return "".join(_certificate_pem(certificate) for certificate in certificates)
 
 
 def as_pem_file(store: Store, folder: Path) -> Pem:
-    """The store itself if it is a PEM file; else a file in `folder`, which is the caller's to remove."""
+    """Return the store's file if it is PEM; otherwise a converted file in `folder`, which the caller removes."""
     data = _read(store)
     password = store.password.text if store.password else None
     if not data.startswith(_DER_SEQUENCE):
         return Pem(Path(store.path), password) if store.path else Pem(_write(folder, data), password)
-    passing = secrets.token_urlsafe(32)  # the key is on disk for a moment, and never in the clear
-    return Pem(_write(folder, _key_and_chain(store, data, passing)), passing)
+    temporary = secrets.token_urlsafe(32)  # encrypts the key while it is on disk
+    return Pem(_write(folder, _key_and_chain(store, data, temporary)), temporary)
 
 
 def certificate_pem_of(store: Store) -> bytes:
-    """The first certificate of a key store: the one that its key belongs to."""
+    """Return the first certificate of a key store, which belongs to its key."""
     data = _read(store)
     if data.startswith(_DER_SEQUENCE):
         opened = _open_pkcs12(store, data)
         return _certificate_pem(opened.cert.certificate).encode() if opened.cert else b""
-    _, mark, rest = data.partition(_CERTIFICATE_MARK)
-    return mark + rest
+    _, mark, content = data.partition(_CERTIFICATE_MARK)
+    return mark + content
 
 
 def _read(store: Store) -> bytes:
@@ -98,8 +98,8 @@ def _read_file(store: Store) -> bytes:
 def _how_to_convert(path: str) -> str:
     target = Path(path).with_suffix(".p12")
     return (
-        f"names {path}, a JKS store, which only Java reads; name {target} and its password instead, after you have "
-        f"made it: keytool -importkeystore -srckeystore {quote(path)} -destkeystore {quote(str(target))} "
+        f"names {path}, a JKS store, which only Java can read; set {target} and its password instead, after converting "
+        f"the store: keytool -importkeystore -srckeystore {quote(path)} -destkeystore {quote(str(target))} "
         "-deststoretype PKCS12"
     )
 
@@ -110,7 +110,7 @@ def _key_and_chain(store: Store, data: bytes, password: str) -> bytes:
     opened = _open_pkcs12(store, data)
     if opened.key is None or opened.cert is None:
         raise SecuritySettingError(
-            store.setting, f"names {store.path}, which holds no key with its certificate"
+            store.setting, f"names {store.path}, which contains no private key with its certificate"
         )
     encryption = BestAvailableEncryption(password.encode())
     key = opened.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
@@ -125,7 +125,7 @@ def _open_pkcs12(store: Store, data: bytes) -> PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(data, password)
     except ValueError:
-        problem = f"names {store.path}, which is damaged or has another password"
+        problem = f"names {store.path}, which is damaged or has a different password"
         raise SecuritySettingError(store.setting, problem) from None
 
 

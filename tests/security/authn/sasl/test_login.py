@@ -139,7 +139,7 @@ def test_a_client_that_authenticates_again_cannot_become_another() -> None:
 
 
 def test_a_client_that_authenticates_again_keeps_its_mechanism() -> None:
-    with pytest.raises(OutOfOrderError, match="it has authenticated with ECHO"):
+    with pytest.raises(OutOfOrderError, match="the client authenticated with ECHO"):
         logged_in().begin("OTHER", now=1.0)
 
 

@@ -1,8 +1,8 @@
-"""GSSAPI (RFC 4752): the client shows a ticket of Kerberos. Needs the extra `barnabas[kerberos]`.
+"""GSSAPI (RFC 4752): the client authenticates with a Kerberos ticket. Needs the extra `barnabas[kerberos]`.
 
-CONTEXT   tokens of GSSAPI go back and forth until both sides know each other
-OFFER     the client has nothing more to say: we say that there is no security layer (TLS is for that)
-CHOICE    the client agrees, and may say in whose name it acts, which must be its own
+CONTEXT   both sides exchange GSSAPI tokens until the security context is established
+OFFER     the broker offers no security layer (TLS provides it)
+CHOICE    the client accepts, and may send an authorization id, which must be its own name
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas.security.authn.sasl.login import (
 from barnabas.security.principal import USER, Principal
 
 EXTRA = "pip install 'barnabas[kerberos]' (it needs libkrb5-dev and a C compiler on Debian)"
-NO_LAYER = b"\x01\0\0\0"  # the layers that there are, and the longest message of one
+NO_LAYER = b"\x01\0\0\0"  # bit mask of the security layers, and the maximum message size
 
 
 class _State(Enum):
@@ -32,10 +32,10 @@ class _State(Enum):
 
 
 class Acceptor:
-    """The keys of this broker, in a keytab."""
+    """Kerberos keys of this broker, from a keytab."""
 
     def __init__(self, keytab: str, principal: str, rules: tuple[Rule, ...]) -> None:
-        """SecuritySettingError when they cannot be used."""
+        """SecuritySettingError if the keytab cannot be used."""
         gssapi = self._gssapi = _library()
         self.rules = rules
         self.realm = principal.rpartition("@")[2]
@@ -45,7 +45,7 @@ class Acceptor:
             )
         except gssapi.exceptions.GSSError as error:
             raise SecuritySettingError(
-                "sasl.jaas.config", f"names the keytab {keytab}, which cannot be used: {_words(error)}"
+                "sasl.jaas.config", f"names the keytab {keytab}, which cannot be used: {_message(error)}"
             ) from None
 
     def new_context(self) -> Any:
@@ -66,12 +66,12 @@ def _library() -> Any:
     return gssapi
 
 
-def _words(error: Any) -> str:
+def _message(error: Any) -> str:
     return str(error).replace("\n", " ")[:200]
 
 
 class GssapiExchange:
-    """`now_ms`: the clock where sessions end with the ticket; None where they outlive it, as in Kafka."""
+    """With the clock `now_ms` sessions end with the ticket; with None they outlive it, as in Kafka."""
 
     def __init__(self, acceptor: Acceptor, now_ms: Callable[[], int] | None = None) -> None:
         self._acceptor = acceptor
@@ -80,7 +80,7 @@ class GssapiExchange:
         self._state = _State.CONTEXT
 
     def blocks(self, message: bytes) -> bool:
-        return True  # keytabs and caches are files
+        return True  # reads the keytab and the replay cache from disk
 
     def step(self, message: bytes) -> Challenge | Done:
         try:
@@ -90,7 +90,7 @@ class GssapiExchange:
                 return self._offer()
             return self._finish(self._context.unwrap(message).message)
         except self._acceptor.errors as error:
-            raise invalid_credentials("GSSAPI", f"a ticket is refused: {_words(error)}") from None
+            raise invalid_credentials("GSSAPI", f"ticket refused: {_message(error)}") from None
 
     def _advance(self, message: bytes) -> Challenge:
         if not message:
@@ -107,7 +107,7 @@ class GssapiExchange:
 
     def _finish(self, choice: bytes) -> Done:
         if choice[:1] != NO_LAYER[:1] or len(choice) < len(NO_LAYER):
-            raise invalid_credentials("GSSAPI", "the client wants a security layer, and none is offered")
+            raise invalid_credentials("GSSAPI", "the client requires a security layer, but none is offered")
         principal = str(self._context.initiator_name)
         try:
             name = short_name(principal, self._acceptor.rules, self._acceptor.realm)

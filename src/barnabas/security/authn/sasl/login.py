@@ -1,15 +1,15 @@
-"""Where a connection is on its way to being authenticated.
+"""State machine of a connection's authentication.
 
     state      input                            next
     HANDSHAKE  ApiVersions, once                HANDSHAKE
                a mechanism that is offered      EXCHANGE
                another mechanism                FAILED
     EXCHANGE   a token                          EXCHANGE, DONE or FAILED
-    DONE       the same mechanism (KIP-368)     EXCHANGE, at whose end the same principal is wanted
+    DONE       the same mechanism (KIP-368)     EXCHANGE, which must end with the same principal
     FAILED     anything                         FAILED
 
-A token before a handshake, and a handshake or ApiVersions during an exchange, are out of order: FAILED. Who has
-authenticated without an end cannot do it again, and who has done it again, not within the next second.
+A token before a handshake, and a handshake or ApiVersions during an exchange, are out of order and lead to FAILED. A
+session without expiry cannot be re-authenticated, and other sessions at most once per second.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from typing import NamedTuple, Protocol
 
 from barnabas.security.principal import Principal
 
-# -- A SASL exchange as the broker sees it: tokens of the client in, challenges out, a principal at the end
+# -- Server side of a SASL exchange: client tokens in, challenges out, a principal at the end ----------
 
 
 class Challenge(NamedTuple):
-    """The client has to say more."""
+    """The exchange continues: the client answers this message."""
 
     message: bytes
 
 
 class Done(NamedTuple):
-    """The client is who it claims to be."""
+    """The client is authenticated."""
 
     principal: Principal
     message: bytes = b""
     expires_ms: int | None = None
-    """When the credential ends, by the clock; None: never."""
+    """Expiry of the credential in epoch milliseconds; None if it does not expire."""
     token_id: str | None = None
-    """Of the delegation token that it was, if it was one."""
+    """Id of the delegation token used, if any."""
     is_current: Callable[[], bool] | None = None
-    """Whether the credential is still accepted; None where changes reach the broker in another way, or not at all."""
+    """Returns False once the credential is revoked; None if revocation is not detected this way."""
 
 
 class AuthenticationFailedError(Exception):
-    """The client is not believed. The text is told to it; `detail` is for the log, and neither holds a secret."""
+    """Authentication failed. The text is sent to the client, `detail` is logged; neither contains secrets."""
 
     def __init__(self, text: str, detail: str = "") -> None:
         super().__init__(text)
@@ -52,52 +52,52 @@ class AuthenticationFailedError(Exception):
 
 class ServerExchange(Protocol):
     def step(self, message: bytes) -> Challenge | Done:
-        """Take the client's next token; AuthenticationFailedError ends the exchange."""
+        """Process the client's next token; AuthenticationFailedError ends the exchange."""
         ...
 
     def blocks(self, message: bytes) -> bool:
-        """May this step take longer than the loop can wait?"""
+        """True if this step may block and must not run on the event loop."""
         ...
 
 
 def invalid_credentials(mechanism: str, detail: str) -> AuthenticationFailedError:
-    """In Kafka's words, which are the same whatever was wrong."""
+    """Return an error with Kafka's text, which does not reveal the cause."""
     return AuthenticationFailedError(
         f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}",
         detail,
     )
 
 
-AGAIN_SECONDS = 1.0  # between two authentications of a connection after its first, as in Kafka
+AGAIN_SECONDS = 1.0  # minimum between re-authentications of a connection, as in Kafka
 
 
 class Offered(NamedTuple):
-    """A mechanism of a listener."""
+    """A mechanism enabled on a listener."""
 
     exchange: Callable[[], ServerExchange]
     session_ms: int = 0
-    """After this time the client has to authenticate again (`connections.max.reauth.ms`); 0: never."""
+    """Time after which the client must re-authenticate (`connections.max.reauth.ms`); 0: never."""
     max_bytes: int | None = None
-    """The longest message; None: as long as the request may be (`sasl.server.max.receive.size`)."""
+    """Maximum size of a message; None: only `sasl.server.max.receive.size` limits it."""
 
 
 Offer = Mapping[str, Offered]
-"""The mechanisms of a listener by name."""
+"""Mechanisms of a listener by name."""
 
 NOTHING_OFFERED: Offer = {}
 
 
 def message_limit(mechanism: str) -> str:
-    """The setting that bounds the messages of a mechanism; all mechanisms of SCRAM have one."""
+    """Return the setting that bounds messages of a mechanism; the SCRAM mechanisms share one."""
     return f"barnabas.sasl.{mechanism.partition('-')[0].lower()}.max.bytes"
 
 
 class UnsupportedMechanismError(Exception):
-    """The client wants a mechanism that is not offered."""
+    """The client requested a mechanism that the listener does not enable."""
 
 
 class OutOfOrderError(Exception):
-    """The client sends what does not belong here. During an exchange it is told so, as in Kafka."""
+    """The client sent an unexpected request. As in Kafka, it gets an error response only during an exchange."""
 
     def __init__(self, text: str, *, during_exchange: bool = False) -> None:
         super().__init__(text)
@@ -128,9 +128,9 @@ class Login:
         self.state = State.HANDSHAKE
         self.mechanism = ""
         self.principal: Principal | None = None
-        """Who it is; kept while the client authenticates again."""
+        """Authenticated principal; kept during re-authentication."""
         self.is_again = False
-        """Does it, or did it last, authenticate on a connection on which it had done so before?"""
+        """True if the current or latest exchange is a re-authentication."""
         self.expires_ms: int | None = None
         self.token_id: str | None = None
 
@@ -144,18 +144,18 @@ class Login:
 
     @property
     def is_revoked(self) -> bool:
-        """True if it has authenticated with a credential that is not accepted any more."""
+        """True if the client authenticated with a credential that is no longer valid."""
         return self._is_current is not None and not self._is_current()
 
     def may_not_begin(self, now: float) -> bool:
-        """Has it authenticated for good, or again a moment ago? Doing so all the time would be work for nothing."""
+        """True if re-authentication is refused: the session does not expire, or it was renewed a moment ago."""
         return self.state is State.DONE and (not self._has_end() or now < self._since + AGAIN_SECONDS)
 
     def _has_end(self) -> bool:
         return self.expires_ms is not None or self._offer[self.mechanism].session_ms > 0
 
     def ask_versions(self, *, is_valid: bool) -> None:
-        """A client asks before it begins, until it has an answer to a valid question. OutOfOrderError."""
+        """Accept ApiVersions before the handshake until one was valid; OutOfOrderError afterwards."""
         before = self.state
         if before is State.EXCHANGE or (before is State.HANDSHAKE and self._asked_versions):
             self.state = State.FAILED
@@ -174,7 +174,7 @@ class Login:
             )
         if self.is_again and mechanism != self.mechanism:
             raise OutOfOrderError(
-                f"it has authenticated with {self.mechanism} and comes again with {mechanism}"
+                f"the client authenticated with {self.mechanism} and re-authenticates with {mechanism}"
             )
         if mechanism not in self._offer:
             raise UnsupportedMechanismError(mechanism)
@@ -188,12 +188,12 @@ class Login:
         return self._exchange is not None and self._exchange.blocks(message)
 
     def step(self, message: bytes) -> Challenge | Done:
-        """Take a token. AuthenticationFailedError, OutOfOrderError."""
+        """Process a token. AuthenticationFailedError, OutOfOrderError."""
         exchange = self._exchange
         if self.state is not State.EXCHANGE or exchange is None:
             self.state = State.FAILED
             raise OutOfOrderError("SaslAuthenticate without SaslHandshake")
-        self.state = State.FAILED  # unless it goes well
+        self.state = State.FAILED  # unless the step succeeds
         self._check_size(message)
         result = exchange.step(message)
         if isinstance(result, Done):
@@ -203,11 +203,11 @@ class Login:
         return result
 
     def _check_size(self, message: bytes) -> None:
-        """Before anything of it is parsed: the client is not known yet."""
+        """Reject oversized messages before parsing them: the client is not authenticated yet."""
         limit = self._offer[self.mechanism].max_bytes
         if limit is not None and len(message) > limit:
             raise AuthenticationFailedError(
-                f"Authentication failed: a message of {len(message)} bytes, and {self.mechanism} allows {limit} "
+                f"Authentication failed: message of {len(message)} bytes, but {self.mechanism} allows {limit} "
                 f"({message_limit(self.mechanism)})"
             )
 
@@ -222,9 +222,9 @@ class Login:
         self.state = State.DONE
 
     def lifetime_ms(self, now_ms: int) -> int:
-        """How long the broker believes it: until the mechanism's limit or the credential's end; 0: for ever."""
+        """Return the session lifetime, limited by the mechanism and the credential's expiry; 0: unlimited."""
         session_ms = self._offer[self.mechanism].session_ms
         if self.expires_ms is None:
             return session_ms
-        left = max(self.expires_ms - now_ms, 1)
-        return min(left, session_ms) if session_ms > 0 else left
+        remaining = max(self.expires_ms - now_ms, 1)
+        return min(remaining, session_ms) if session_ms > 0 else remaining

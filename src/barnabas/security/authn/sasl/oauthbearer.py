@@ -1,6 +1,6 @@
-"""OAUTHBEARER (RFC 7628): the client shows a token that an identity provider has signed.
+"""OAUTHBEARER (RFC 7628): the client presents a token signed by an identity provider.
 
-A refusal is a challenge in JSON, to which the client answers with one byte; then the exchange fails.
+A refused token is answered with a JSON challenge; after the client's one-byte reply the exchange fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OAuthBearerExchange:
         try:
             token = check_token(text, self._keys, self._rules, self._now())
         except InvalidTokenError as error:
-            self._refused = AuthenticationFailedError(_REFUSAL, f"a token is refused: {error}")
+            self._refused = AuthenticationFailedError(_REFUSAL, f"token refused: {error}")
             return Challenge(_REFUSAL.encode())
         return self._done(authorization_id, token)
 
@@ -59,7 +59,7 @@ class OAuthBearerExchange:
 
 
 def _parsed(message: bytes) -> tuple[str, str]:
-    """In whose name the client wants to act, and its token."""
+    """Return the authorization id and the token."""
     try:
         header, _, rest = message.decode().partition(_SEPARATOR)
     except UnicodeDecodeError:
@@ -79,4 +79,4 @@ def _parsed(message: bytes) -> tuple[str, str]:
 
 
 def _malformed() -> AuthenticationFailedError:
-    return invalid_credentials("OAUTHBEARER", "the message is not as RFC 7628 says")
+    return invalid_credentials("OAUTHBEARER", "the message does not conform to RFC 7628")

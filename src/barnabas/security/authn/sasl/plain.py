@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): the client sends its password, so this belongs inside TLS."""
+"""PLAIN (RFC 4616): the client sends its password in clear text, so use it with TLS only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _USER_OPTION = "user_"
 
 
 class PasswordCheck(Protocol):
-    """Knows passwords; `blocks` says that it asks another server for them.
+    """Checks passwords; `blocks` is True if it queries another server.
 
-    One that takes several names for the same user has a method `principal_name(username)`, too.
+    A check that accepts several names for the same user also has a method `principal_name(username)`.
     """
 
     blocks: bool
@@ -27,24 +27,24 @@ class PasswordCheck(Protocol):
 
 
 class ListedUsers:
-    """The users of a JAAS text: `user_alice="password"`. It takes the same time whether a user exists or not."""
+    """Users listed in a JAAS configuration (`user_alice="password"`). Unknown users take the same time to check."""
 
     blocks = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._digests = {name: _digest(password) for name, password in passwords.items()}
-        self._of_nobody = secrets.token_bytes(hashlib.sha256().digest_size)
+        self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
 
     def is_right(self, username: str, password: str) -> bool:
-        expected = self._digests.get(username, self._of_nobody)
+        expected = self._digests.get(username, self._decoy)
         return hmac.compare_digest(expected, _digest(password))
 
     def replace(self, other: ListedUsers) -> None:
-        """Take over other users. Exchanges in progress and later re-authentications see them."""
+        """Replace the users. Takes effect for exchanges in progress and later re-authentications."""
         self._digests = other._digests
 
     def unchanged(self, username: str) -> Callable[[], bool]:
-        """Tells, whenever it is called, whether the user still has the password of now."""
+        """Return a check that is False once the user's password has changed or the user was removed."""
         digest = self._digests.get(username)
         return lambda: self._digests.get(username) == digest
 
@@ -53,7 +53,7 @@ NO_USERS = ListedUsers({})
 
 
 def listed_users(module: LoginModule) -> ListedUsers:
-    """PlainLoginModule's options; those of the broker's own login (`username`, `password`) mean nothing here."""
+    """Read users from the options of PlainLoginModule; `username` and `password`, the broker's login, are ignored."""
     return ListedUsers(
         {
             name.removeprefix(_USER_OPTION): value
@@ -64,7 +64,7 @@ def listed_users(module: LoginModule) -> ListedUsers:
 
 
 def _digest(password: str) -> bytes:
-    """Of equal length for all passwords: comparing texts would tell how long the right one is (CVE-2021-38153)."""
+    """Hash to a fixed length: comparing passwords would reveal the length of the correct one (CVE-2021-38153)."""
     return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -86,7 +86,7 @@ class PlainExchange:
                 f"wrong password, or no user {username!r}",
             )
         name = self._principal_name(username)
-        # With a free choice of name here, a client could be anybody (CVE-2017-12610).
+        # Otherwise a client could impersonate any user (CVE-2017-12610).
         if authorization_id not in ("", username, name):
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -96,7 +96,7 @@ class PlainExchange:
         return Done(Principal(USER, name), is_current=is_current)
 
     def _principal_name(self, username: str) -> str:
-        """As given, unless the check knows better; others have written checks before there was such a method."""
+        """Return the principal's name; `principal_name` is optional because it was added to the interface later."""
         principal_name: Callable[[str], str] = getattr(self._check, "principal_name", str)
         return principal_name(username)
 
@@ -106,7 +106,7 @@ class PlainExchange:
         except OSError as error:
             raise AuthenticationFailedError(
                 "Authentication failed: passwords cannot be checked at the moment",
-                f"no answer about passwords: {error}",
+                f"password check failed: {error}",
             ) from None
 
 
@@ -115,7 +115,7 @@ def _parts(message: bytes) -> list[str]:
         parts = message.decode().split("\0")
     except UnicodeDecodeError:
         raise AuthenticationFailedError(
-            "Authentication failed: the PLAIN message is no text in UTF-8"
+            "Authentication failed: the PLAIN message is not valid UTF-8"
         ) from None
     if len(parts) != 3:
         raise AuthenticationFailedError(

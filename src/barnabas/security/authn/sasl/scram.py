@@ -1,13 +1,13 @@
-"""The broker's side of SCRAM (RFC 5802): both sides prove that they know the password, and neither says it.
+"""Server side of SCRAM (RFC 5802): both sides prove knowledge of the password without sending it.
 
     client    n,,n=alice,r=CNONCE[,tokenauth=true]
     broker    r=CNONCE SNONCE,s=SALT,i=ITERATIONS
     client    c=biws,r=CNONCE SNONCE,p=PROOF
     broker    v=SIGNATURE
 
-Names that nobody has are answered in the same way, in the same time, and refused at the end. A message that is sent
-again proves nothing, because the broker's half of the nonce is another one in each exchange. There is no channel
-binding: a client that insists on it is refused, as the RFC wants.
+Unknown names get the same kind of challenge in the same time and are refused only at the end. Replayed messages are
+useless because the broker's part of the nonce is new in each exchange. Channel binding is not supported: a client that
+requires it is refused, as the RFC demands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from barnabas.security.authn.sasl.login import (
 from barnabas.security.authn.scram import stored_key
 from barnabas.security.principal import Principal
 
-_NAME = r"([^,\0]+)"  # with `=` in =2C and =3D only: `unescaped` sees to that
+_NAME = r"([^,\0]+)"  # `unescaped` checks that `=` occurs only in =2C and =3D
 _NONCE = r"([\x21-\x2b\x2d-\x7e]{1,512})"
 _EXTENSIONS = r"((?:,[A-Za-z]+=[^,\0]+)*)"
 _FIRST = re.compile(rf"([ny]|p=[A-Za-z0-9.-]+),(?:a={_NAME})?,(m=[^,]*,)?n={_NAME},r={_NONCE}{_EXTENSIONS}")
@@ -38,7 +38,7 @@ TOKEN_EXTENSION = "tokenauth"
 
 
 class Known(NamedTuple):
-    """What is known of a name. `principal` is None when nobody has it: the credential is made up then."""
+    """Credential of a name. `principal` is None for an unknown name, whose credential is a decoy."""
 
     credential: ScramCredential
     principal: Principal | None
@@ -49,12 +49,12 @@ class ScramUsers(Protocol):
     def of_user(self, mechanism: ScramMechanism, name: str) -> Known: ...
 
     def of_token(self, mechanism: ScramMechanism, token_id: str) -> Known:
-        """Delegation tokens (KIP-48). Slow: not for the loop."""
+        """Look up a delegation token (KIP-48). Slow: must not run on the event loop."""
         ...
 
 
 class _First(NamedTuple):
-    header: str  # what the client says of channel binding, and in whose name it wants to act
+    header: str  # gs2-header: channel binding flag and authorization id
     bare: str
     name: str
     nonce: str
@@ -92,15 +92,15 @@ class ScramExchange:
     def _parse_first(self, text: str) -> _First:
         match = _FIRST.fullmatch(text)
         if match is None:
-            self._refuse("the first SCRAM message is not as RFC 5802 says")
+            self._refuse("the first SCRAM message does not conform to RFC 5802")
         flag, authorization_id, mandatory, name, nonce, extensions = match.groups()
         if flag.startswith("p="):
-            self._refuse("the client insists on channel binding, which is not offered")
+            self._refuse("the client requires channel binding, which is not supported")
         if mandatory:
-            self._refuse("the client insists on an extension of SCRAM that is not known")
+            self._refuse("the client requires an unknown SCRAM extension")
         username = unescaped(name)
         if username is None:
-            self._refuse("a name has an = that begins neither =2C nor =3D")
+            self._refuse("the user name contains = outside of =2C and =3D")
         if authorization_id is not None and unescaped(authorization_id) != username:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -112,12 +112,12 @@ class ScramExchange:
     def _finish(self, first: _First, text: str) -> Done:
         match = _FINAL.fullmatch(text)
         if match is None:
-            self._refuse("the last SCRAM message is not as RFC 5802 says")
+            self._refuse("the last SCRAM message does not conform to RFC 5802")
         without_proof, binding, nonce, _, proof = match.groups()
         if _decoded(binding) != first.header.encode():
-            self._refuse("the client's words about channel binding have changed on the way")
+            self._refuse("the channel binding data does not match the first message")
         if not hmac.compare_digest(nonce, self._nonce):  # CVE-2024-56128
-            self._refuse("the nonce is that of another exchange")
+            self._refuse("the nonce belongs to another exchange")
         covered = f"{first.bare},{self._server_first},{without_proof}".encode()
         is_right = self._is_proof(_decoded(proof), covered)
         principal = self._known.principal
@@ -139,14 +139,14 @@ class ScramExchange:
         try:
             return message.decode()
         except UnicodeDecodeError:
-            self._refuse("a SCRAM message is no text in UTF-8")
+            self._refuse("a SCRAM message is not valid UTF-8")
 
     def _refuse(self, detail: str) -> NoReturn:
         raise invalid_credentials(self._mechanism.sasl_name, detail) from None
 
 
 def unescaped(name: str) -> str | None:
-    """A `saslname` of RFC 5802 as its owner writes it; None if it is not one."""
+    """Decode a `saslname` of RFC 5802; None if it is invalid."""
     if "=" in name.replace("=2C", ",").replace("=3D", ","):
         return None
     return name.replace("=2C", ",").replace("=3D", "=")

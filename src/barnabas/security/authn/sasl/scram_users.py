@@ -1,8 +1,8 @@
-"""Credentials for SCRAM: those of users, and made-up ones for names that nobody has.
+"""SCRAM credentials of users and delegation tokens, and decoys for unknown names.
 
-A client must not learn from the answer who exists. So a name that nobody has is given a salt, the same each time and by
-each broker, as long as those of most users and with as many iterations; both are computed for names that exist, too, so
-that it takes the same time.
+A client must not learn from the challenge which users exist. An unknown name therefore gets a salt that is the same
+each time and on each broker, with the salt length and iteration count that most users have. The decoy is computed for
+existing names, too, so that both cases take the same time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES
 from barnabas.security.authn.tokens import credential_of, is_expired
 from barnabas.security.principal import USER, Principal
 
-# -- Delegation tokens as names that log in over SCRAM (KIP-48) ----------------------------------------
+# -- Delegation tokens, which log in over SCRAM (KIP-48) -----------------------------------------------
 
 
 class StoredTokens:
-    """The tokens in the cluster's metadata, as they are at the moment of the question. Without a secret key there are
-    none."""
+    """Tokens in the current cluster metadata; none without a secret key."""
 
     def __init__(
         self,
@@ -47,12 +46,12 @@ class StoredTokens:
 
 
 Credentials = Mapping[Any, ScramCredential]
-"""By name and mechanism, as the cluster's metadata have them."""
+"""Credentials by name and mechanism, as in the cluster metadata."""
 
 
 class Tokens(Protocol):
     def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> Known | None:
-        """What is known of a delegation token that has not expired."""
+        """Return the credential of a delegation token that has not expired."""
         ...
 
 
@@ -61,18 +60,18 @@ class NoTokens:
         return None
 
 
-class _Looks(NamedTuple):
-    """What a client sees of a credential before it has proved anything."""
+class _Parameters(NamedTuple):
+    """Parameters of a credential that are visible to an unauthenticated client."""
 
     salt_bytes: int = SALT_BYTES
     iterations: int = FEWEST_ITERATIONS
 
 
 class StoredUsers:
-    """The users in the cluster's metadata, as they are at the moment of the question.
+    """Users in the current cluster metadata.
 
-    `decoy_key` is a secret of all brokers, so that each of them gives a name the same salt, also after a restart. Where
-    the metadata have none there are no users.
+    `decoy_key` is a secret shared by all brokers, so that each gives an unknown name the same salt, also after a
+    restart. Metadata without this key contain no users.
     """
 
     def __init__(
@@ -85,44 +84,44 @@ class StoredUsers:
         self._tokens = tokens or NoTokens()
         self._decoy_key = decoy_key
         self._own_key = secrets.token_bytes(32)
-        self._looks: tuple[Credentials, dict[int, _Looks]] = {}, {}
+        self._common: tuple[Credentials, dict[int, _Parameters]] = {}, {}
 
     def of_user(self, mechanism: ScramMechanism, name: str) -> Known:
         credentials = self._credentials()
-        made_up = self._made_up(self._common(credentials, mechanism), mechanism, name)
-        found = credentials.get((name, mechanism))
-        if found is None or found.iterations < FEWEST_ITERATIONS:
-            return made_up
-        return Known(found, Principal(USER, name))
+        decoy = self._decoy(self._common_parameters(credentials, mechanism), mechanism, name)
+        credential = credentials.get((name, mechanism))
+        if credential is None or credential.iterations < FEWEST_ITERATIONS:
+            return decoy
+        return Known(credential, Principal(USER, name))
 
     def of_token(self, mechanism: ScramMechanism, token_id: str) -> Known:
-        """A token has no salt of its own: it gets the one that its id would have if there were no such token."""
-        made_up = self._made_up(_Looks(), mechanism, token_id)
-        return self._tokens.known(mechanism, token_id, made_up.credential.salt) or made_up
+        """Look up a token. Tokens have no stored salt and use that of the decoy for their id."""
+        decoy = self._decoy(_Parameters(), mechanism, token_id)
+        return self._tokens.known(mechanism, token_id, decoy.credential.salt) or decoy
 
-    def _common(self, credentials: Credentials, mechanism: ScramMechanism) -> _Looks:
-        """As most users of the mechanism look, whatever the order in which a broker heard of them."""
-        if self._looks[0] is not credentials:
-            self._looks = credentials, {}
-        known = self._looks[1]
-        if mechanism not in known:
-            known[mechanism] = _most_common(
-                _Looks(len(each.salt), each.iterations)
+    def _common_parameters(self, credentials: Credentials, mechanism: ScramMechanism) -> _Parameters:
+        """Return the most common parameters of the mechanism's users, independent of their order."""
+        if self._common[0] is not credentials:
+            self._common = credentials, {}
+        cached = self._common[1]
+        if mechanism not in cached:
+            cached[mechanism] = _most_common(
+                _Parameters(len(each.salt), each.iterations)
                 for (_, other), each in credentials.items()
                 if other == mechanism and each.iterations >= FEWEST_ITERATIONS
             )
-        return known[mechanism]
+        return cached[mechanism]
 
-    def _made_up(self, looks: _Looks, mechanism: ScramMechanism, name: str) -> Known:
-        """Looks like another user's of the same mechanism; no proof fits it."""
+    def _decoy(self, parameters: _Parameters, mechanism: ScramMechanism, name: str) -> Known:
+        """Return a credential that looks like another user's of the mechanism and that no proof matches."""
         key = self._decoy_key() or self._own_key
         seed = hmac.digest(key, f"{mechanism} {name}".encode("utf-8", "surrogatepass"), "sha512")
         size = mechanism.digest_bytes
         keys = secrets.token_bytes(size), secrets.token_bytes(size)
-        salt = hashlib.shake_256(seed).digest(looks.salt_bytes)
-        return Known(ScramCredential(salt, *keys, looks.iterations), None)
+        salt = hashlib.shake_256(seed).digest(parameters.salt_bytes)
+        return Known(ScramCredential(salt, *keys, parameters.iterations), None)
 
 
-def _most_common(looks: Iterable[_Looks]) -> _Looks:
-    counts = Counter(looks)
-    return max(counts, key=lambda each: (counts[each], each), default=_Looks())
+def _most_common(parameters: Iterable[_Parameters]) -> _Parameters:
+    counts = Counter(parameters)
+    return max(counts, key=lambda each: (counts[each], each), default=_Parameters())
