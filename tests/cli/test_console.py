@@ -54,4 +54,4 @@ def test_what_is_wrong_in_the_file_is_told_with_its_line(tmp_path: Path) -> None
     done = run("console", "--config", str(file))
 
     assert done.returncode == 2
-    assert "console.yml, line 2: `logn` is no word that is known here; did you mean `login`?" in done.stderr
+    assert "console.yml, line 2: unknown key `logn`; did you mean `login`?" in done.stderr

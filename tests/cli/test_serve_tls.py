@@ -31,7 +31,7 @@ def test_the_listener_speaks_tls() -> None:
 
 def test_listeners_without_tls_are_refused() -> None:
     properties = collect_properties(Path("d"), "PLAINTEXT://127.0.0.1:9092", None, {}, Tls.AUTO)
-    with pytest.raises(ConfigError, match="none of the listeners speaks TLS"):
+    with pytest.raises(ConfigError, match="no listener uses TLS"):
         BrokerConfig.load(properties)
 
 

@@ -68,7 +68,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         ),
         ({"node_id": "1", "broker_id": "2"}, "node.id is 1 but broker.id is 2"),
         ({"broker_id": "-5"}, "Invalid value -5 for configuration broker.id"),
-        ({"log_dirs": ""}, "At least one data folder"),
+        ({"log_dirs": ""}, "At least one data directory"),
         ({"log_retention_ms": "0"}, "log.retention.ms must be unlimited"),
         ({"listeners": ""}, "listeners is empty"),
         ({"listeners": "PLAINTEXT://:9092", "advertised_listeners": "SSL://a:1"}, "the names must match"),
@@ -95,10 +95,10 @@ def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str]
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
-        ({"security_inter_broker_protocol": "SASL_SSL"}, "which none of the listeners speaks (PLAINTEXT)"),
+        ({"security_inter_broker_protocol": "SASL_SSL"}, "but no listener has this protocol (PLAINTEXT)"),
         (
             {"authorizer_class_name": "org.apache.kafka.StandardAuthorizer"},
-            "authorizer.class.name is org.apache.kafka.StandardAuthorizer, a Java class, which Barnabas cannot load",
+            "authorizer.class.name is org.apache.kafka.StandardAuthorizer, a Java class that Barnabas cannot load",
         ),
         (
             {"listener_name_in_principal_builder_class": "a.B"},
@@ -108,8 +108,8 @@ def test_wrong_and_contradictory_settings_are_refused(properties: dict[str, str]
             {"listener_name_in_oauthbearer_sasl_server_callback_handler_class": "a.B"},
             "use org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler or ",
         ),
-        ({"client_quota_callback_class": "a.B"}, "leave the setting out if Barnabas may start without it"),
-        ({"ssl_engine_factory_class": "a.B"}, "so it would not protect anything"),
+        ({"client_quota_callback_class": "a.B"}, "remove the setting if Barnabas may run without it"),
+        ({"ssl_engine_factory_class": "a.B"}, "so it would not take effect"),
         ({"security_providers": "a.B"}, "security.providers is a.B"),
         ({"create_topic_policy_class_name": "a.B"}, "create.topic.policy.class.name is a.B"),
     ],
@@ -137,8 +137,8 @@ def test_settings_without_a_use_here_are_accepted_with_a_warning() -> None:
     assert config.warnings == (
         "num.io.threads is a setting of Apache Kafka that has no effect in Barnabas",
         (
-            "zookeeper.ssl.protocol is a setting of Apache Kafka that has no effect in Barnabas: TLS to ZooKeeper is "
-            "Python's: TLS 1.2 and later, with the ciphers of OpenSSL"
+            "zookeeper.ssl.protocol is a setting of Apache Kafka that has no effect in Barnabas: TLS to ZooKeeper uses "
+            "TLS 1.2 or later, with OpenSSL's default ciphers"
         ),
     )
 
@@ -163,7 +163,7 @@ def test_a_listener_may_have_a_value_of_its_own() -> None:
     assert config["listener.name.plaintext.max.connections"] == 5
     assert (config["max.connections"], config.warnings) == (9, ())
     ineffective = BrokerConfig.load({"listener.name.plaintext.socket.request.max.bytes": "9"})
-    assert "Barnabas has one socket.request.max.bytes for all listeners" in ineffective.warnings[0]
+    assert "socket.request.max.bytes applies to all listeners in Barnabas" in ineffective.warnings[0]
     BrokerConfig.load({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"})
     with pytest.raises(ConfigError, match=r"listener\.name\.plaintext\.max\.connections"):
         BrokerConfig.load({"listener.name.plaintext.max.connections": "-1"})

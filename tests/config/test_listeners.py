@@ -33,7 +33,7 @@ def test_listeners_have_a_name_a_host_and_a_port(text: str, specs: list[Listener
 )
 def test_a_listener_of_another_form_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"listeners: write NAME://HOST:PORT, for instance PLAINTEXT://127.0.0.1"
+        ConfigError, match=r"listeners: expected NAME://HOST:PORT, for example PLAINTEXT://127.0.0.1"
     ):
         parse_listeners(text)
 

@@ -119,7 +119,7 @@ def test_tiering_ends_only_with_the_deletion_of_what_is_remote(after: dict[str, 
 
 
 def test_tiered_storage_needs_an_object_store() -> None:
-    with pytest.raises(ConfigError, match=r"barnabas\.remote\.storage\.url names no object store"):
+    with pytest.raises(ConfigError, match=r"barnabas\.remote\.storage\.url is not set"):
         BrokerConfig.load({"remote.log.storage.system.enable": "true"})
 
 

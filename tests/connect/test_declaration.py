@@ -82,7 +82,7 @@ def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
 def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
     laughs = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]
     assert "orders.yml, line 2: aliases (*name) are not supported" in complaint(tmp_path, "\n".join(laughs))
-    assert "at most 1048576" in complaint(tmp_path, "#" * 2_000_000)
+    assert "the maximum is 1048576" in complaint(tmp_path, "#" * 2_000_000)
 
 
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Every setting once: Kafka's name, type, default, check, documentation, and when it may change."""
+"""Definitions of all settings: Kafka's name, type, default, validation, documentation and update mode."""

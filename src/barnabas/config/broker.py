@@ -1,4 +1,4 @@
-"""The configuration of one broker: from its properties, then with what was changed at run time."""
+"""Configuration of a broker: its properties, overridden by dynamic configs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ FALLBACKS: dict[str, tuple[Synonym, ...]] = {
     "log.dirs": (Synonym("log.dir"),),
     "node.id": (Synonym("broker.id"),),
 }
-"""Settings that a setting takes its value from when it is not set itself, in this order."""
+"""Settings that provide the value of an unset setting, in order of precedence."""
 
 DEFAULTS_OF_A_NODE_ALONE = {"group.initial.rebalance.delay.ms": "0"}
-"""Where `zookeeper.connect` is not set. The properties that Kafka ships with say the same for one node."""
+"""Defaults without `zookeeper.connect`, equal to those of Kafka's sample properties for a single node."""
 
 CLUSTER_WIDE_ONLY = frozenset({"min.insync.replicas"})
-"""What leaders and the controller must agree on: one broker cannot have a value of its own (KIP-966)."""
+"""Settings on which leaders and the controller must agree, so a per-broker value is not allowed (KIP-966)."""
 
 PER_LISTENER = (
     frozenset({"max.connections", "max.connection.creation.rate"}) | PER_LISTENER_SASL | PER_LISTENER_TLS
 )
-"""What `listener.name.<listener>.` may stand before."""
+"""Settings that may have the prefix `listener.name.<listener>.`."""
 
 
 class BrokerConfig:
-    """Immutable. `config["log.retention.ms"]` is the value in force, whichever synonym or default gave it.
+    """Immutable. `config["log.retention.ms"]` is the effective value, after synonyms and defaults.
 
-    Where a value comes from, strongest first: `per_broker` and `cluster_wide`, which were changed at
-    run time, then `static`, the properties that the broker was started with, then the default.
+    Sources in order of precedence: the dynamic configs `per_broker` and `cluster_wide`, `static` (the properties that
+    the broker was started with), the default.
     """
 
     __slots__ = ("_values", "cluster_wide", "per_broker", "static", "warnings")
@@ -58,25 +58,25 @@ class BrokerConfig:
 
     @classmethod
     def load(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """Raises ConfigError when a name is unknown, a value wrong, or two settings contradict each other."""
+        """Read properties; ConfigError for an unknown name, an invalid value or a contradiction."""
         warnings = tuple(_check_names(properties))
         config = cls(dict(properties), warnings=warnings)
         consistency.check(config)
         return config
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
-        """The same broker with other run-time changes.
+        """Return the configuration with these dynamic configs.
 
-        Stored changes that make no sense (another version wrote them, or Kafka, which stores unknown names)
-        are left out with a warning: they must not keep a broker from starting.
+        Invalid stored configs (written by another version, or by Kafka, which stores unknown names) are ignored with a
+        warning: they must not prevent the broker from starting.
         """
         warnings = list(self.warnings)
         per_broker = {name: text for name, text in per_broker.items() if name not in CLUSTER_WIDE_ONLY}
-        mine, shared = _usable(per_broker, warnings), _usable(cluster_wide, warnings)
-        return BrokerConfig(self.static, mine, shared, tuple(warnings))
+        own, shared = _valid(per_broker, warnings), _valid(cluster_wide, warnings)
+        return BrokerConfig(self.static, own, shared, tuple(warnings))
 
     def default_of(self, setting: Setting) -> str | None:
-        """The text of what is in force where nothing is set."""
+        """Return the default as text."""
         alone = None if self["zookeeper.connect"] else DEFAULTS_OF_A_NODE_ALONE.get(setting.name)
         return setting.default if alone is None else alone
 
@@ -87,14 +87,14 @@ class BrokerConfig:
         return self._values.get(name, default)
 
     def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
-        """The value of a setting for one listener, or for one of its mechanisms of SASL."""
+        """Return the value of a setting for a listener, or for one of its SASL mechanisms."""
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         names = (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}", name)
         return next((self._values[each] for each in names if each in self._values), None)
 
     @property
     def overruled(self) -> dict[str, tuple[str, str]]:
-        """Settings of our properties that the cluster has another value for: ours, and the cluster's."""
+        """Properties overridden by the cluster: the broker's value and the cluster's, by name."""
         return {
             name: (self.static[name], self.cluster_wide[name])
             for name in CLUSTER_WIDE_ONLY
@@ -109,7 +109,7 @@ class BrokerConfig:
 
     @property
     def store_options(self) -> dict[str, str]:
-        """What is given to the object store, by the names it has there. Never to be shown."""
+        """Options of the object store, by the store's names. They may be secrets and must not be shown."""
         return {
             name.removeprefix(STORE_OPTIONS_PREFIX): text
             for name, text in self.static.items()
@@ -122,22 +122,22 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> tuple[ListenerSpec, ...]:
-        """What to listen on, without the listeners of KRaft controllers."""
+        """Listeners to open, without those of KRaft controllers."""
         return self._listeners("listeners")
 
     @property
     def advertised_listeners(self) -> tuple[ListenerSpec, ...]:
-        """What clients are to be told; empty: the address by which each has reached us."""
+        """Addresses to advertise; if empty, each client gets the address that it connected to."""
         return self._listeners("advertised.listeners")
 
     def _listeners(self, setting: str) -> tuple[ListenerSpec, ...]:
         protocols = parse_protocol_map(self["listener.security.protocol.map"])
-        ours = [
+        broker_listeners = [
             text
             for text in self[setting] or ()
             if text.partition(":")[0].upper() not in self.controller_listener_names
         ]
-        return tuple(parse_listeners(ours, protocols, setting=setting))
+        return tuple(parse_listeners(broker_listeners, protocols, setting=setting))
 
     @property
     def controller_listener_names(self) -> frozenset[str]:
@@ -145,28 +145,28 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener that brokers use among themselves."""
-        named = self["inter.broker.listener.name"]
-        if named is not None:
-            return str(named).upper()
+        """Listener for connections between brokers."""
+        name = self["inter.broker.listener.name"]
+        if name is not None:
+            return str(name).upper()
         protocol = self["security.inter.broker.protocol"]
         return next((spec.name for spec in self.listeners if spec.security_protocol == protocol), protocol)
 
     @property
     def listener_of_brokers_alone(self) -> str | None:
-        """The listener that was named for brokers, if clients have others to go to."""
-        is_named = "inter.broker.listener.name" in self.static and len(self.listeners) > 1
-        return self.inter_broker_listener_name if is_named else None
+        """The inter-broker listener if it is configured and clients have another one."""
+        is_dedicated = "inter.broker.listener.name" in self.static and len(self.listeners) > 1
+        return self.inter_broker_listener_name if is_dedicated else None
 
     @property
     def listeners_for_brokers(self) -> frozenset[str]:
-        """Where brokers are served as brokers: that one, and others while it is being changed."""
+        """Listeners that accept requests from brokers: the inter-broker listener, and others during its change."""
         others = (name.upper() for name in self["barnabas.also.inter.broker.listeners"])
         return frozenset({self.inter_broker_listener_name, *others})
 
 
 def _check_names(properties: Mapping[str, str]) -> list[str]:
-    """Raises for names that nobody knows; returns a warning for each that has no effect."""
+    """Raise for unknown names; return a warning for each setting without effect."""
     warnings = []
     for name in properties:
         setting = broker_setting(name)
@@ -174,46 +174,48 @@ def _check_names(properties: Mapping[str, str]) -> list[str]:
             raise ConfigError(f"Unknown configuration {name}{suggestion(name, {**BROKER, **UNUSED})}")
         if setting.name in UNUSED:
             reason = reason_without_effect(setting.name)
-            because = f": {reason}" if reason else ""
-            warnings.append(f"{name} is a setting of Apache Kafka that has no effect in Barnabas{because}")
+            explanation = f": {reason}" if reason else ""
+            warnings.append(
+                f"{name} is a setting of Apache Kafka that has no effect in Barnabas{explanation}"
+            )
         elif is_without_effect_yet(setting.name):
             warnings.append(f"{name} has no effect in Barnabas yet")
         elif name.startswith(LISTENER_PREFIX) and setting.name not in PER_LISTENER:
-            warnings.append(f"{name} has no effect: Barnabas has one {setting.name} for all listeners")
+            warnings.append(f"{name} has no effect: {setting.name} applies to all listeners in Barnabas")
     return warnings
 
 
-def _usable(changes: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
-    usable = {}
-    for name, text in changes.items():
+def _valid(configs: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
+    valid = {}
+    for name, text in configs.items():
         try:
             _parse(name, text)
         except ConfigError as error:
-            warnings.append(f"A stored change of a setting is ignored: {error}")
+            warnings.append(f"Ignoring an invalid dynamic config: {error}")
         else:
-            usable[name] = text
-    return usable
+            valid[name] = text
+    return valid
 
 
 @cache
 def _defaults(*, is_alone: bool) -> Mapping[str, Value]:
-    """Parsed once, because a change of one setting evaluates all of them again."""
-    own = DEFAULTS_OF_A_NODE_ALONE if is_alone else {}
+    """Default values, cached because each change of a setting evaluates all of them."""
+    overrides = DEFAULTS_OF_A_NODE_ALONE if is_alone else {}
     return {
-        name: setting.parse(own[name]) if name in own else setting.default_value
+        name: setting.parse(overrides[name]) if name in overrides else setting.default_value
         for name, setting in BROKER.items()
     }
 
 
 def _effective_values(texts: Mapping[str, str]) -> dict[str, Value]:
-    given = {name: _parse(name, text) for name, text in texts.items()}
-    defaults = _defaults(is_alone=not given.get("zookeeper.connect"))
-    values = {**defaults, **{name: value for name, value in given.items() if name in BROKER}}
+    explicit = {name: _parse(name, text) for name, text in texts.items()}
+    defaults = _defaults(is_alone=not explicit.get("zookeeper.connect"))
+    values = {**defaults, **{name: value for name, value in explicit.items() if name in BROKER}}
     for name, fallbacks in FALLBACKS.items():
-        if name not in given:
-            values[name] = _fallback(values[name], given, values, fallbacks)
+        if name not in explicit:
+            values[name] = _fallback(values[name], explicit, values, fallbacks)
     values["broker.id"] = values["node.id"]
-    return {**given, **values}
+    return {**explicit, **values}
 
 
 def _parse(name: str, text: str) -> Value:
@@ -224,17 +226,17 @@ def _parse(name: str, text: str) -> Value:
 
 
 def _named(setting: Setting, name: str) -> Setting:
-    """The setting under the name that the user has written, for messages."""
+    """Return the setting with the name that the user wrote, for messages."""
     return setting if setting.name == name else setting._replace(name=name)
 
 
 def _fallback(
-    default: Value, given: Mapping[str, Value], values: Mapping[str, Value], fallbacks: tuple[Synonym, ...]
+    default: Value, explicit: Mapping[str, Value], values: Mapping[str, Value], fallbacks: tuple[Synonym, ...]
 ) -> Value:
-    """The first synonym that is set; else the setting's own default; else that of a synonym."""
+    """Return the first synonym that is set, else the setting's default, else the default of a synonym."""
     for synonym in fallbacks:
-        if synonym.name in given:
-            return scaled(given[synonym.name], synonym.factor)
+        if synonym.name in explicit:
+            return scaled(explicit[synonym.name], synonym.factor)
     if default is not None:
         return default
     return next(
@@ -248,7 +250,7 @@ def _fallback(
 
 
 def scaled(value: Value, factor: int) -> Value:
-    """A number in another unit; negative ones mean 'no limit' in every unit."""
+    """Convert a number to another unit; negative numbers mean 'no limit' in every unit."""
     if isinstance(value, bool) or not isinstance(value, int) or factor == 1:
         return value
     return value * factor if value >= 0 else -1

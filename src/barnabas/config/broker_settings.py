@@ -1,6 +1,6 @@
-"""The settings of a broker itself: who it is, where it listens, what it limits.
+"""Settings of a broker: identity, ZooKeeper, network, limits and topic management.
 
-Names and types are those of Apache Kafka 4.3. So are the defaults, except where a comment says why not.
+Names and types are those of Apache Kafka 4.3. So are the defaults, unless a comment explains the difference.
 """
 
 from __future__ import annotations
@@ -11,217 +11,220 @@ from barnabas.config.setting import MAX_INT, Kind, Mode, Setting
 _CLUSTER_WIDE = Mode.CLUSTER_WIDE
 
 IDENTITY_SETTINGS: tuple[Setting, ...] = (
-    # Kafka demands an id; a single node should start without any setting at all.
+    # Kafka requires an id; here a single node starts without any settings.
     Setting("node.id", Kind.INT, "1", "The id of this broker, unique in its cluster.", AtLeast(0)),
-    Setting("broker.id", Kind.INT, "-1", "The older name of node.id. When both are given they must agree."),
+    Setting("broker.id", Kind.INT, "-1", "The older name of node.id. If both are set, they must be equal."),
     Setting("broker.rack", Kind.STRING, None,
-            "Where this broker stands. Replicas of a partition are spread over racks."),
+            "The rack of this broker. The replicas of a partition are spread over racks."),
     Setting("barnabas.host", Kind.STRING, None,
-            "Name of the machine, when several brokers run on one: replicas avoid sharing a machine before "
-            "they avoid sharing a rack. The host name when unset."),
+            "The name of this machine, if several brokers run on it: replicas are spread over machines first, then "
+            "over racks. Default: the host name."),
     Setting("barnabas.cluster.id", Kind.STRING, None,
-            "Id of the cluster, given to a new data folder; 22 characters of URL-safe base64. Made at random "
-            "when unset.", Matching(r"[A-Za-z0-9_-]{22}", "22 characters of URL-safe base64")),
+            "The cluster id to write into new data directories: 22 characters of URL-safe base64. Default: a random "
+            "id.", Matching(r"[A-Za-z0-9_-]{22}", "22 characters of URL-safe base64")),
     Setting("zookeeper.connect", Kind.STRING, None,
-            "HOST:PORT[,HOST:PORT...][/path] of the ZooKeeper that coordinates several brokers. Unset: one "
-            "node that needs none."),
+            "HOST:PORT[,HOST:PORT...][/path] of the ZooKeeper ensemble that coordinates the brokers. Unset: a single "
+            "node, which needs no ZooKeeper."),
     Setting("zookeeper.connection.timeout.ms", Kind.INT, None,
-            "How long to wait for the first connection to ZooKeeper; as zookeeper.session.timeout.ms when "
-            "unset.",
+            "The maximum time to wait for the first connection to ZooKeeper. Default: zookeeper.session.timeout.ms.",
             AtLeast(1)),
-    # Kafka's default is 18 s. A leader that died is missed for as long, and 6 s was Kafka's until 2.5.
+    # Kafka's default is 18 s, until 2.5 it was 6 s. For this time a failed leader is not replaced.
     Setting("zookeeper.session.timeout.ms", Kind.INT, "6000",
-            "A broker that ZooKeeper has not heard of for this long is dead to its cluster.", AtLeast(1)),
+            "The ZooKeeper session timeout. A broker whose session expires is considered dead.", AtLeast(1)),
     Setting("zookeeper.set.acl", Kind.BOOLEAN, "false",
-            "Whether nodes in ZooKeeper may be changed only with the credentials of the broker that made "
-            "them. All brokers of a cluster must have the same credentials then."),
+            "Whether to create znodes that only the credentials of their creator may change. All brokers of the "
+            "cluster need the same credentials then."),
     Setting("barnabas.zookeeper.digest", Kind.PASSWORD, None,
             "USER:PASSWORD for ZooKeeper's digest scheme."),
     Setting("barnabas.zookeeper.sasl.mechanism", Kind.STRING, None,
-            "How to authenticate with SASL to ZooKeeper; Kafka takes this from a JAAS file. GSSAPI uses the "
-            "ticket cache of the process.", OneOf("DIGEST-MD5", "GSSAPI")),
-    Setting("barnabas.zookeeper.sasl.username", Kind.STRING, None, "The user for SASL to ZooKeeper."),
-    Setting("barnabas.zookeeper.sasl.password", Kind.PASSWORD, None, "The password for SASL to ZooKeeper."),
-    Setting("zookeeper.ssl.client.enable", Kind.BOOLEAN, "false", "Whether to talk TLS to ZooKeeper."),
+            "The SASL mechanism for ZooKeeper, which Kafka reads from a JAAS file. GSSAPI uses the ticket cache of "
+            "the process.", OneOf("DIGEST-MD5", "GSSAPI")),
+    Setting("barnabas.zookeeper.sasl.username", Kind.STRING, None, "The SASL user for ZooKeeper."),
+    Setting("barnabas.zookeeper.sasl.password", Kind.PASSWORD, None, "The SASL password for ZooKeeper."),
+    Setting("zookeeper.ssl.client.enable", Kind.BOOLEAN, "false", "Whether to connect to ZooKeeper with TLS."),
     Setting("zookeeper.ssl.truststore.location", Kind.STRING, None,
-            "A PEM file with the authorities that ZooKeeper's certificate must come from; those of the system "
-            "when unset."),
-    Setting("zookeeper.ssl.truststore.type", Kind.STRING, None, "Only PEM is read."),
+            "A PEM file with the authorities that ZooKeeper's certificate is verified against. Default: the "
+            "authorities of the system."),
+    Setting("zookeeper.ssl.truststore.type", Kind.STRING, None, "Only PEM is supported."),
     Setting("zookeeper.ssl.keystore.location", Kind.STRING, None,
-            "A PEM file with this broker's certificate and private key, for a ZooKeeper that wants one."),
-    Setting("zookeeper.ssl.keystore.type", Kind.STRING, None, "Only PEM is read."),
+            "A PEM file with this broker's certificate and private key, if ZooKeeper requires client certificates."),
+    Setting("zookeeper.ssl.keystore.type", Kind.STRING, None, "Only PEM is supported."),
     Setting("zookeeper.ssl.keystore.password", Kind.PASSWORD, None,
-            "The password of the private key in zookeeper.ssl.keystore.location, if it has one."),
+            "The password of the private key in zookeeper.ssl.keystore.location, if it is encrypted."),
     Setting("zookeeper.ssl.endpoint.identification.algorithm", Kind.STRING, "HTTPS",
-            "HTTPS: the certificate must name the host that was connected to. Empty: any name will do."),
+            "HTTPS: ZooKeeper's certificate must match its host name. Empty: the host name is not verified."),
 )  # fmt: skip
 
 NETWORK_SETTINGS: tuple[Setting, ...] = (
-    # Kafka listens on all interfaces. Without authentication that is an invitation; say so to get it.
-    # Kafka can change its listeners at run time; ours are opened once.
+    # Kafka's default is all interfaces, which is unsafe without authentication, so it must be set explicitly here.
+    # Kafka can change listeners dynamically; here they are opened only at the start.
     Setting("listeners", Kind.LIST, "PLAINTEXT://127.0.0.1:9092",
-            "Where to listen: NAME://HOST:PORT, separated by commas. An empty host means all interfaces, "
-            "port 0 a free port."),
+            "The addresses to listen on: NAME://HOST:PORT, separated by commas. An empty host means all interfaces, "
+            "port 0 any free port."),
     Setting("advertised.listeners", Kind.LIST, None,
-            "The addresses that clients are told to connect to, needed behind NAT or published container "
-            "ports. When unset a client is told the address it has reached us by."),
+            "The addresses that clients connect to, if they differ from listeners, for example behind NAT or with "
+            "published container ports. Default: the address that the client connected to."),
     Setting("listener.security.protocol.map", Kind.STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-            "The protocol of each listener: NAME:PROTOCOL, separated by commas."),
+            "The security protocol of each listener: NAME:PROTOCOL, separated by commas."),
     Setting("inter.broker.listener.name", Kind.STRING, None,
-            "The listener that brokers use among themselves; the first one that speaks "
-            "security.inter.broker.protocol when unset."),
+            "The listener for connections between brokers. Default: the first one with "
+            "security.inter.broker.protocol."),
     Setting("barnabas.also.inter.broker.listeners", Kind.LIST, "",
-            "Other listeners on which brokers are served as brokers: while inter.broker.listener.name is changed, one "
-            "broker after the other."),
+            "Additional listeners that accept requests from brokers. Needed while inter.broker.listener.name is "
+            "changed with a rolling restart."),
     Setting("security.inter.broker.protocol", Kind.STRING, "PLAINTEXT",
-            "The protocol that brokers use among themselves. Set this or inter.broker.listener.name.",
+            "The security protocol between brokers. Set either this or inter.broker.listener.name.",
             OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     Setting("controller.listener.names", Kind.LIST, "",
-            "Listeners of Kafka's KRaft controllers. Accepted so that Kafka's own server.properties works; "
+            "The listeners of Kafka's KRaft controllers. Accepted for compatibility with Kafka's server.properties; "
             "listeners named here are not opened."),
-    # Kafka's 50 are few for a fleet of clients that comes back at once; the kernel caps it at its own limit.
+    # Kafka's 50 are too few when all clients reconnect at once; the kernel caps the value.
     Setting("socket.listen.backlog.size", Kind.INT, "1024",
-            "Connections that may wait to be accepted.", AtLeast(1)),
-    # Kafka says 100 KiB for both, which also keeps the kernel from finding better sizes by itself.
+            "The maximum number of pending connections on a listener.", AtLeast(1)),
+    # Kafka's default is 100 KiB for both, which disables the kernel's automatic tuning.
     Setting("socket.receive.buffer.bytes", Kind.INT, "-1",
-            "SO_RCVBUF of a connection; -1 leaves it to the system."),
+            "SO_RCVBUF of client connections; -1 uses the default of the operating system."),
     Setting("socket.send.buffer.bytes", Kind.INT, "-1",
-            "SO_SNDBUF of a connection; -1 leaves it to the system."),
+            "SO_SNDBUF of client connections; -1 uses the default of the operating system."),
     Setting("socket.request.max.bytes", Kind.INT, "104857600",
-            "The largest request; a client that announces a larger one is disconnected.", AtLeast(1)),
-    # Kafka sets no bound; a broker without one can be brought down by any client.
+            "The maximum size of a request. A client that announces a larger one is disconnected.", AtLeast(1)),
+    # Unlimited in Kafka, where any client can exhaust the broker's memory.
     Setting("queued.max.request.bytes", Kind.LONG, "268435456",
-            "Memory that requests being received may take together; when it is used up, sockets are not "
-            "read. -1 is no limit."),
+            "The maximum memory for requests that are being received. Beyond it, no more data is read from sockets. "
+            "-1: no limit."),
     Setting("barnabas.queued.max.request.bytes.per.ip", Kind.LONG, "-1",
-            "The part of queued.max.request.bytes that requests from one address may take together; a single "
-            "request may be larger. -1 is half of it."),
+            "The maximum share of queued.max.request.bytes for requests from one address; a single request may be "
+            "larger. -1: half."),
     Setting("barnabas.request.min.bytes.per.second", Kind.INT, "65536",
-            "A request that has begun must arrive at this rate or faster.", AtLeast(1)),
+            "The minimum rate at which a request must arrive once its first byte was received.", AtLeast(1)),
     Setting("barnabas.request.late.ms", Kind.INT, "30000",
-            "A connection whose request is this much later than barnabas.request.min.bytes.per.second says is closed.",
+            "The maximum delay of a request relative to barnabas.request.min.bytes.per.second. Beyond it, the "
+            "connection is closed.",
             AtLeast(1)),
     Setting("barnabas.request.late.short.memory.ms", Kind.INT, "2000",
-            "The same while others wait for memory: the slowest is closed first, until there is enough.", AtLeast(1)),
-    # Kafka's default is no limit. Each connection costs a file descriptor, of which a process has few.
+            "The same while other requests wait for memory. The slowest connections are closed first, until enough "
+            "memory is free.", AtLeast(1)),
+    # Unlimited in Kafka. Each connection needs a file descriptor, and those of a process are limited.
     Setting("max.connections", Kind.INT, "10000",
-            "Connections that may be open at once; fewer when the process may not open that many files.",
+            "The maximum number of connections; fewer if the process may not open that many files.",
             AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connections.per.ip", Kind.INT, "5000",
-            "Connections that may be open at once from one address.", AtLeast(0), mode=_CLUSTER_WIDE),
+            "The maximum number of connections from one address.", AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connections.per.ip.overrides", Kind.STRING, "",
-            "Other limits for single addresses: HOST:LIMIT, separated by commas.",
+            "Values of max.connections.per.ip for specific addresses: HOST:LIMIT, separated by commas.",
             Matching(r"\s*[^,\s]+:[0-9]+\s*(,\s*[^,\s]+:[0-9]+\s*)*", "HOST:LIMIT,HOST:LIMIT,..."),
             mode=_CLUSTER_WIDE),
-    # Each broker has three connections to each other one, and some that are not yet known to be dead.
+    # A broker has three connections to each other broker, plus broken ones that are not detected yet.
     Setting("barnabas.connections.kept.per.broker", Kind.INT, "8",
-            "Connections that are kept for each other broker of the cluster, out of max.connections and beyond "
-            "max.connections.per.ip: clients cannot lock brokers out.", AtLeast(0), mode=_CLUSTER_WIDE),
+            "The number of connections reserved for each other broker of the cluster, within max.connections and "
+            "exempt from max.connections.per.ip, so that clients cannot lock brokers out.",
+            AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("max.connection.creation.rate", Kind.INT, str(MAX_INT),
-            "New connections that are accepted in a second.", AtLeast(0), mode=_CLUSTER_WIDE),
+            "The maximum number of new connections per second.", AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("connections.max.idle.ms", Kind.LONG, "600000",
-            "A connection that has been silent for this long is closed; a negative value keeps it."),
+            "The idle time after which a connection is closed. Negative: never."),
     Setting("barnabas.first.request.timeout.ms", Kind.INT, "30000",
-            "A new connection that has not sent a whole request after this time is closed, and one that has not "
-            "authenticated where it has to.", AtLeast(1)),
+            "The maximum time from accepting a connection to its first complete request, and to the end of "
+            "authentication if the listener requires it. Then the connection is closed.", AtLeast(1)),
     Setting("barnabas.slow.request.ms", Kind.INT, "1000",
-            "Requests that take longer than this, besides the time they asked to wait, are logged. 0 logs "
-            "none.",
+            "Requests that take longer than this, not counting the wait time they requested, are logged. 0: none.",
             AtLeast(0), mode=_CLUSTER_WIDE),
     Setting("barnabas.request.max.elements", Kind.INT, "150000",
-            "The elements that all arrays of one request may have together; enough to create 5,000 topics with "
-            "their settings, or to commit 50,000 offsets.", AtLeast(10_000), mode=_CLUSTER_WIDE),
-    # 10,000 hold the loop for some 30 ms.
+            "The maximum number of elements in all arrays of a request. The default allows to create 5,000 topics "
+            "with their configs, or to commit 50,000 offsets.", AtLeast(10_000), mode=_CLUSTER_WIDE),
+    # 10,000 elements block the event loop for about 30 ms.
     Setting("barnabas.undivided.request.max.elements", Kind.INT, "10000",
-            "The same for requests that cannot be served in parts (joining a group, say): all other clients wait "
-            "while one of them is served.", AtLeast(1000), mode=_CLUSTER_WIDE),
+            "The same for requests that cannot be processed in parts, such as JoinGroup: all other clients wait "
+            "meanwhile.", AtLeast(1000), mode=_CLUSTER_WIDE),
     Setting("barnabas.heavy.request.max.bytes", Kind.INT, "16777216",
-            "The longest request that has more than 1,000 elements, or that is longer than 1 MiB and no "
-            "Produce.", AtLeast(1 << 20), mode=_CLUSTER_WIDE),
-    # A decoded request of 150,000 elements takes about 30 MB, and so does its answer.
+            "The maximum size of a request that has more than 1,000 elements, or that exceeds 1 MiB and is not a "
+            "Produce request.", AtLeast(1 << 20), mode=_CLUSTER_WIDE),
+    # A decoded request of 150,000 elements takes about 30 MB, and so does its response.
     Setting("barnabas.heavy.requests.at.once", Kind.INT, "2",
-            "Requests of more than 1,000 elements or 1 MiB that are served at the same time, and large answers to "
-            "small requests as many again. The others wait. Each takes up to 60 MB.", AtLeast(1)),
+            "The maximum number of requests of more than 1,000 elements or 1 MiB that are processed concurrently, and "
+            "as many large responses to small requests. The others wait. Each takes up to 60 MB.", AtLeast(1)),
     Setting("barnabas.response.max.bytes", Kind.INT, "33554432",
-            "The longest answer to a request of many elements or about many things, records not counted.",
-            AtLeast(1 << 20), mode=_CLUSTER_WIDE),
+            "The maximum size of a response to a request with many elements or about many resources, not counting "
+            "records.", AtLeast(1 << 20), mode=_CLUSTER_WIDE),
     Setting("barnabas.log.lines.max", Kind.INT, "10",
-            "Lines of one kind that clients can cause, such as refused requests, in 10 seconds of the broker's log. "
-            "More are counted. It holds for all brokers in the process.", AtLeast(1), mode=_CLUSTER_WIDE),
+            "The maximum number of log lines per 10 seconds of each kind that clients can cause, such as refused "
+            "requests. Further ones are only counted. Applies to all brokers in the process.",
+            AtLeast(1), mode=_CLUSTER_WIDE),
     Setting("barnabas.log.line.max.characters", Kind.INT, "2000",
-            "The longest line of the broker's log; longer ones are cut in the middle. It holds for all brokers in "
-            "the process.", AtLeast(200), mode=_CLUSTER_WIDE),
-    # Ten times what a list of topics in a pattern usually has.
+            "The maximum length of a line of the broker's log; longer lines are truncated in the middle. Applies to "
+            "all brokers in the process.", AtLeast(200), mode=_CLUSTER_WIDE),
+    # Ten times the usual length of a pattern that lists topics.
     Setting("barnabas.regex.max.characters", Kind.INT, "4096",
-            "The longest regular expression that a client may send. It holds for all brokers in the process.",
+            "The maximum length of a regular expression from a client. Applies to all brokers in the process.",
             AtLeast(1), mode=_CLUSTER_WIDE),
     Setting("barnabas.regex.max.bytes", Kind.INT, "524288",
-            "The memory that a regular expression of a client may take, compiled. It holds for all brokers in the "
+            "The maximum memory of a compiled regular expression from a client. Applies to all brokers in the "
             "process.", AtLeast(4096), mode=_CLUSTER_WIDE),
     # RE2 matches 32 KB with the worst pattern of 800 instructions in 5 ms, with one of 1,600 in 300 ms.
     Setting("barnabas.regex.max.instructions", Kind.INT, "800",
-            "The largest program of a regular expression that is matched with texts of any length (transactional ids, "
-            "properties of clients). It holds for all brokers in the process.", AtLeast(1), mode=_CLUSTER_WIDE),
+            "The maximum number of instructions of a compiled regular expression that is matched against strings of "
+            "any length (transactional ids, properties of clients). Applies to all brokers in the process.",
+            AtLeast(1), mode=_CLUSTER_WIDE),
     Setting("barnabas.metrics.listen", Kind.STRING, "",
-            "HOST:PORT where metrics and health are served over HTTP; empty for none. Without HOST it is 127.0.0.1; "
-            "* is every address.",
+            "HOST:PORT of the HTTP server for metrics and health. Without HOST: 127.0.0.1; with *: all interfaces. "
+            "Empty: no server.",
             Matching(r"(\[[0-9a-fA-F:.]+\]|[^:\s]*):[0-9]{1,5}", "HOST:PORT or nothing")),
     Setting("barnabas.metrics.exporter", Kind.STRING, "auto",
-            "Whether barnabas.metrics.listen also serves kafka_exporter's metrics of the cluster: on, off or auto, "
-            "which is on for a node without ZooKeeper. Boards add them up, so of several brokers none or one should; "
-            "in a cluster it knows only the groups that it coordinates, in partitions that it leads.",
+            "Whether barnabas.metrics.listen also serves kafka_exporter's metrics of the cluster: on, off or auto (on "
+            "for a node without ZooKeeper). Dashboards sum them, so enable it on at most one broker. In a cluster a "
+            "broker reports only groups that it coordinates and partitions that it leads.",
             OneOf("auto", "on", "off")),
     Setting("barnabas.metrics.users.file", Kind.STRING, "",
-            "A file with lines NAME:PASSWORD: who may read metrics (HTTP Basic). It is read again when it changes. "
-            "Without it and barnabas.metrics.tokens.file, everyone who reaches barnabas.metrics.listen may."),
+            "A file with lines NAME:PASSWORD of users that may read metrics (HTTP Basic). Changes are picked up. "
+            "Without this and barnabas.metrics.tokens.file, metrics are open to everyone who can connect."),
     Setting("barnabas.metrics.tokens.file", Kind.STRING, "",
-            "A file with a token in each line: who sends one of them may read metrics (HTTP Bearer). It is read again "
-            "when it changes."),
+            "A file with one token per line; each grants access to metrics (HTTP Bearer). Changes are picked up."),
     Setting("barnabas.metrics.tls.listener", Kind.STRING, "",
-            "The name of a listener with TLS whose key store and trust store barnabas.metrics.listen uses; empty: "
-            "metrics are served without TLS."),
+            "The name of a TLS listener whose key store and trust store barnabas.metrics.listen uses. Empty: no TLS "
+            "for metrics."),
     Setting("barnabas.metrics.max.connections", Kind.INT, "32",
-            "Clients of barnabas.metrics.listen at once. The oldest is closed for a new one.", AtLeast(1)),
+            "The maximum number of connections to barnabas.metrics.listen. A new one replaces the oldest.",
+            AtLeast(1)),
     Setting("barnabas.metrics.max.large.answers", Kind.INT, "8",
-            "Answers of more than 64 KiB that are being sent by barnabas.metrics.listen at once. The oldest is cut off "
-            "for a new one.", AtLeast(1)),
+            "The maximum number of responses of more than 64 KiB that barnabas.metrics.listen sends concurrently. A "
+            "new one replaces the oldest, whose connection is closed.", AtLeast(1)),
     Setting("barnabas.metrics.request.timeout.ms", Kind.INT, "5000",
-            "How long a client of barnabas.metrics.listen may take to send its request.", AtLeast(1)),
+            "The maximum time for a client of barnabas.metrics.listen to send its request.", AtLeast(1)),
     Setting("barnabas.metrics.answer.timeout.ms", Kind.INT, "20000",
-            "How long a client of barnabas.metrics.listen may take to read its answer.", AtLeast(1)),
+            "The maximum time for a client of barnabas.metrics.listen to read its response.", AtLeast(1)),
     Setting("request.timeout.ms", Kind.INT, "30000",
-            "How long this broker waits for another one's answer."),
+            "The maximum time to wait for the response of another broker."),
 )  # fmt: skip
 
 TOPIC_MANAGEMENT_SETTINGS: tuple[Setting, ...] = (
     Setting("num.partitions", Kind.INT, "1",
-            "Partitions of a topic that is created without saying how many.", AtLeast(1)),
+            "The number of partitions of a new topic, unless the request specifies it.", AtLeast(1)),
     Setting("default.replication.factor", Kind.INT, "1",
-            "Replicas of a topic that is created without saying how many.", AtLeast(1)),
+            "The replication factor of a new topic, unless the request specifies it.", AtLeast(1)),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, "true",
-            "Create a topic when a client asks for one that does not exist and allows it."),
-    Setting("delete.topic.enable", Kind.BOOLEAN, "true", "Let clients delete topics."),
-    # A client id is no proof of anything: in Kafka anybody who calls himself so writes other groups' offsets.
+            "Whether to create a missing topic when a client requests its metadata and allows creation."),
+    Setting("delete.topic.enable", Kind.BOOLEAN, "true", "Whether clients may delete topics."),
+    # A client id proves nothing: in Kafka any client that uses this one can write the offsets of other groups.
     Setting("barnabas.internal.topics.writable", Kind.BOOLEAN, "false",
-            "Let clients with the client id __admin_client write to internal topics, as Apache Kafka does: for tools "
-            "that restore them. Everybody may use that client id.",
+            "Whether clients with the client id __admin_client may write to internal topics, as in Apache Kafka. For "
+            "tools that restore them. Any client can use that client id.",
             mode=_CLUSTER_WIDE),
     Setting("fetch.max.bytes", Kind.INT, "57671680",
-            "The most that one fetch is answered with, whatever the client asks for.", AtLeast(1024)),
+            "The maximum size of a fetch response, regardless of the client's limit.", AtLeast(1024)),
     Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "1000",
-            "Fetch sessions that are kept.", AtLeast(0)),
-    # Kafka bounds the sessions and not what is in them. An entry takes about 400 bytes.
+            "The maximum number of fetch sessions.", AtLeast(0)),
+    # Kafka bounds the number of sessions but not their content. An entry takes about 400 bytes.
     Setting("barnabas.fetch.session.max.partitions", Kind.INT, "200000",
-            "Partitions that the fetch sessions of all consumers may have together, and those of share groups too. "
-            "Beyond that consumers fetch without a session.", AtLeast(0)),
+            "The maximum number of partitions in the fetch sessions of all consumers, and separately in those of share "
+            "groups. Beyond it, consumers fetch without a session.", AtLeast(0)),
     Setting("barnabas.configs.max.resources", Kind.INT, "10000",
-            "Groups and client metrics that may have settings of their own: unlike topics and brokers, they need not "
-            "exist to be given some.", AtLeast(0)),
+            "The maximum number of groups and client metrics subscriptions with configs. Unlike topics and brokers, "
+            "they need not exist to have configs.", AtLeast(0)),
     Setting("barnabas.producer.ids.max", Kind.INT, "200000",
-            "Producer ids that all partitions of a broker remember together, each counted in every partition. "
-            "Beyond that the longest silent ones are forgotten: no longer recognised when they send a batch twice.",
+            "The maximum number of producer ids in the partitions of a broker, counted per partition. Beyond it, the "
+            "longest idle ones are evicted: duplicates of their batches are no longer detected.",
             AtLeast(1)),
     Setting("max.request.partition.size.limit", Kind.INT, "2000",
-            "Partitions that one DescribeTopicPartitions request is answered with.", AtLeast(1)),
+            "The maximum number of partitions in a DescribeTopicPartitions response.", AtLeast(1)),
 )  # fmt: skip

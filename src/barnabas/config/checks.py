@@ -1,4 +1,4 @@
-"""The rules that values of settings obey. Their complaints use Kafka's words where Kafka has some."""
+"""Validators of setting values. Messages are Kafka's where Kafka has one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Between:
 
 
 class BetweenOr(Between):
-    """A range and one value outside it that means something else."""
+    """A range, and one special value outside of it."""
 
     __slots__ = ("special",)
 
@@ -65,7 +65,7 @@ class OneOf:
 
 
 class ListOf:
-    """A list of some of the choices."""
+    """A list with items from the choices."""
 
     __slots__ = ("allowed", "choices")
 
@@ -81,12 +81,12 @@ class ListOf:
 
 
 class Matching:
-    """Text of a given form; empty text is allowed as well."""
+    """A string that matches a pattern, or an empty one."""
 
     __slots__ = ("_pattern", "allowed")
 
     def __init__(self, pattern: str, allowed: str) -> None:
-        self._pattern = pattern  # compiled when it is needed: imports are to be fast
+        self._pattern = pattern  # compiled on use, to keep imports fast
         self.allowed = allowed
 
     def complaint(self, value: Value) -> str | None:
@@ -96,7 +96,7 @@ class Matching:
 
 
 class ReplicaList:
-    """Replicas whose traffic is throttled: `*`, nothing, or partition:broker pairs."""
+    """Throttled replicas: `*`, nothing, or partition:broker pairs."""
 
     __slots__ = ("allowed",)
 

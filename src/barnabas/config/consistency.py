@@ -1,4 +1,4 @@
-"""Settings of a broker that must agree with each other."""
+"""Consistency checks across the settings of a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check(config: BrokerConfig) -> None:
-    """Raises ConfigError about the first contradiction."""
+    """Raise ConfigError for the first contradiction."""
     check_classes(config.static)
     _check_revocation(config)
     _check_identity(config)
@@ -24,11 +24,11 @@ def check(config: BrokerConfig) -> None:
 
 
 def _check_revocation(config: BrokerConfig) -> None:
-    """What asks for a check that nobody does must not be taken."""
+    """Refuse settings that enable a revocation check, which does not exist."""
     for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
         if config.static.get(name, "").strip().lower() == "true":
             raise ConfigError(
-                f"{name} is true, but Barnabas does not look whether a certificate is revoked: leave it out"
+                f"{name} is true, but Barnabas does not check revocation of ZooKeeper's certificate: remove the setting"
             )
 
 
@@ -36,7 +36,7 @@ def _check_identity(config: BrokerConfig) -> None:
     node_id, broker_id = config.static.get("node.id"), config.static.get("broker.id")
     if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
         raise ConfigError(
-            f"node.id is {node_id} but broker.id is {broker_id}: set one of them, or both to the same"
+            f"node.id is {node_id} but broker.id is {broker_id}: set only one of them, or both to the same value"
         )
     if config.node_id < 0:
         raise ConfigError(
@@ -47,7 +47,7 @@ def _check_identity(config: BrokerConfig) -> None:
 def _check_log_dirs(config: BrokerConfig) -> None:
     folders = [folder for folder in config.log_dirs if folder]
     if not folders:
-        raise ConfigError("At least one data folder must be defined via log.dirs or log.dir")
+        raise ConfigError("At least one data directory must be defined via log.dirs or log.dir")
 
 
 def _check_times(config: BrokerConfig) -> None:
@@ -62,12 +62,12 @@ def _check_times(config: BrokerConfig) -> None:
 def _check_listeners(config: BrokerConfig) -> None:
     names = {spec.name for spec in config.listeners}
     if not names:
-        raise ConfigError("listeners is empty: write for instance listeners=PLAINTEXT://127.0.0.1:9092")
+        raise ConfigError("listeners is empty: set it, for example listeners=PLAINTEXT://127.0.0.1:9092")
     _check_advertised(config, names)
     if config["barnabas.tls.auto"] and not any(spec.has_tls for spec in config.listeners):
         raise ConfigError(
-            "barnabas.tls.auto (--tls auto) makes certificates, but none of the listeners speaks TLS: write for "
-            "instance listeners=SSL://0.0.0.0:9093, or SASL_SSL"
+            "barnabas.tls.auto (--tls auto) creates certificates, but no listener uses TLS: set for example "
+            "listeners=SSL://0.0.0.0:9093, or SASL_SSL"
         )
     if "inter.broker.listener.name" in config.static and "security.inter.broker.protocol" in config.static:
         raise ConfigError("Set only one of inter.broker.listener.name and security.inter.broker.protocol")
@@ -87,11 +87,11 @@ def _check_listeners(config: BrokerConfig) -> None:
 
 
 def _check_inter_broker_protocol(config: BrokerConfig, names: set[str]) -> None:
-    """A node alone that says nothing of it has no other broker to talk to."""
+    """Check that a listener has the protocol between brokers. Not called for a single node with the default."""
     if config.inter_broker_listener_name not in names:
         raise ConfigError(
-            f"security.inter.broker.protocol is {config['security.inter.broker.protocol']}, which none of the "
-            f"listeners speaks ({', '.join(sorted(names))}): add one, or name another in inter.broker.listener.name"
+            f"security.inter.broker.protocol is {config['security.inter.broker.protocol']}, but no listener has this "
+            f"protocol ({', '.join(sorted(names))}): add one, or set inter.broker.listener.name"
         )
 
 
@@ -105,7 +105,7 @@ def _check_advertised(config: BrokerConfig, names: set[str]) -> None:
         if spec.host in ("", "0.0.0.0", "::"):
             raise ConfigError(
                 f"advertised.listeners has {spec}, to which no client can connect: "
-                "write the host name or address by which clients reach this machine"
+                "set the host name or address that clients use for this machine"
             )
 
 
@@ -120,6 +120,6 @@ def _check_replication(config: BrokerConfig) -> None:
 def _check_tiers(config: BrokerConfig) -> None:
     if config["remote.log.storage.system.enable"] and not config["barnabas.remote.storage.url"]:
         raise ConfigError(
-            "remote.log.storage.system.enable is true, but barnabas.remote.storage.url names no object store: write "
-            "for instance s3://bucket/prefix, or file:///folder"
+            "remote.log.storage.system.enable is true, but barnabas.remote.storage.url is not set: set it, for example "
+            "to s3://bucket/prefix or file:///folder"
         )

@@ -1,4 +1,4 @@
-"""All settings by scope and name, and the nearest valid name to one that is not."""
+"""All settings by scope and name, with suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from barnabas.config.unused_settings import UNUSED_SETTINGS
 
 
 class Scope(IntEnum):
-    """What settings belong to; the numbers are the resource types of the configuration APIs."""
+    """Resource that settings belong to; the numbers are the resource types of the configuration APIs."""
 
     TOPIC = 2
     BROKER = 4
@@ -73,7 +73,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def broker_setting(name: str) -> Setting | None:
-    """The setting behind a name, `listener.name.<listener>.` before it or not; unused ones too."""
+    """Return the setting of a name, with or without the prefix `listener.name.<listener>.`; includes unused ones."""
     setting = BROKER.get(name) or UNUSED.get(name) or store_option(name)
     if setting is None and name.startswith(LISTENER_PREFIX):
         return broker_setting(base_name(name))
@@ -81,14 +81,14 @@ def broker_setting(name: str) -> Setting | None:
 
 
 def base_name(name: str) -> str:
-    """The name without the listener, and the mechanism, that it is for."""
+    """Return the name without the prefix of a listener and a SASL mechanism."""
     if not name.startswith(LISTENER_PREFIX):
         return name
-    # SASL settings have the mechanism in front: listener.name.<listener>.<mechanism>.sasl.jaas.config
-    rest = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    mechanism, _, setting = rest.partition(".")
-    is_for_one = setting.startswith("sasl.") and mechanism != "sasl"
-    return setting if is_for_one or mechanism.upper() in MECHANISMS else rest
+    # SASL settings may be for one mechanism: listener.name.<listener>.<mechanism>.sasl.jaas.config
+    of_listener = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    mechanism, _, setting = of_listener.partition(".")
+    has_mechanism = setting.startswith("sasl.") and mechanism != "sasl"
+    return setting if has_mechanism or mechanism.upper() in MECHANISMS else of_listener
 
 
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:

@@ -1,7 +1,7 @@
-"""Settings as DescribeConfigs shows them: value, where it comes from, and what it would be otherwise.
+"""Settings as returned by DescribeConfigs: value, source and synonyms.
 
-The synonyms of an entry are everything that has a say in its value, strongest first; the first is the one
-in force, and its source is the entry's source.
+The synonyms of an entry are all values that were considered for it, in order of precedence; the first one is effective,
+and its source is the entry's source.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.config.topic_settings import TOPIC_SYNONYMS
 
 
 class Source(IntEnum):
-    """Where a value comes from; the numbers are those of DescribeConfigs."""
+    """Source of a value; the numbers are those of DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 def describe_topic(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
-    """All settings of a topic that has these of its own."""
+    """All settings of a topic with these overrides."""
     entries = []
     for name, setting in TOPIC.items():
         if setting.internal and name not in overrides:
@@ -75,7 +75,7 @@ def describe_topic(broker_config: BrokerConfig, overrides: Mapping[str, str]) ->
 
 
 def describe_group(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
-    """All settings of a group that has these of its own."""
+    """All settings of a group with these overrides."""
     entries = []
     for name, setting in GROUP.items():
         broker_name = GROUP_SYNONYMS.get(name)
@@ -88,26 +88,26 @@ def describe_group(broker_config: BrokerConfig, overrides: Mapping[str, str]) ->
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[Entry]:
-    """All settings of a subscription to client metrics."""
+    """All settings of a client metrics subscription."""
     return [
         _with_override(setting, overrides, Source.CLIENT_METRICS, ()) for setting in CLIENT_METRICS.values()
     ]
 
 
 def describe_broker(config: BrokerConfig) -> list[Entry]:
-    """All settings of a broker, and those without a use here that were set all the same."""
-    given = {**config.static, **config.cluster_wide, **config.per_broker}
-    shown = [setting for setting in BROKER.values() if not setting.internal or setting.name in given]
+    """All settings of a broker, including unused ones that are set."""
+    explicit = {**config.static, **config.cluster_wide, **config.per_broker}
+    settings = [setting for setting in BROKER.values() if not setting.internal or setting.name in explicit]
     extra = [
         setting._replace(name=name)
-        for name in given
+        for name in explicit
         if name not in BROKER and (setting := broker_setting(name)) is not None
     ]
-    return [_broker_entry(config, setting) for setting in (*shown, *extra)]
+    return [_broker_entry(config, setting) for setting in (*settings, *extra)]
 
 
 def describe_all_brokers(config: BrokerConfig) -> list[Entry]:
-    """What was changed at run time for all brokers at once: the broker resource without a name."""
+    """Cluster-wide dynamic configs: the broker resource with an empty name."""
     entries = []
     for name, text in config.cluster_wide.items():
         setting = broker_setting(name)
@@ -133,7 +133,7 @@ def _layers(config: BrokerConfig) -> tuple[Mapping[str, str], ...]:
 
 
 def _broker_synonyms(config: BrokerConfig, names: Iterable[str]) -> tuple[Synonym, ...]:
-    """All values that these settings have, layer by layer: a run-time change beats any property."""
+    """All values of these settings by layer: dynamic configs take precedence over properties."""
     sources = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT_BROKER, Source.STATIC_BROKER)
     settings = [
         setting._replace(name=name) for name in names if (setting := broker_setting(name)) is not None
@@ -168,5 +168,5 @@ def _entry(setting: Setting, value: str | None, synonyms: tuple[Synonym, ...]) -
 
 
 def _shown(setting: Setting, text: str | None) -> str | None:
-    """The text of a value as its kind is written; nothing of a secret leaves the broker."""
+    """Return the value in canonical form; None for secrets."""
     return None if text is None or setting.sensitive else format_value(setting.parse(text))

@@ -1,4 +1,4 @@
-"""The one reader of YAML files. Every error has a line: unknown keys, duplicate keys, wrong types, aliases."""
+"""Reader of YAML files. Each error has a line number: unknown and duplicate keys, wrong types, aliases."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MAX_BYTES = 1024 * 1024
 T = TypeVar("T", bound=msgspec.Struct)
 _WHERE = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 DocumentPath = tuple[str | int, ...]
-"""From the top of a document to a part: keys of mappings, positions in lists."""
+"""Path from the root of a document to a node: keys of mappings, indexes in lists."""
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 class DocumentError(ConfigError):
-    """Something in the file is wrong; the text begins with the file and the line."""
+    """Error in a file; the text begins with the file and the line."""
 
 
 class Node:
-    """A part of the file: what it says, and where."""
+    """A node of the document, with its position."""
 
     def __init__(self, path: str, node: Any, error: type[Exception] = DocumentError) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Node:
         return int(self._node.start_mark.line) + 1
 
     def lines(self, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, int]]:
-        """The line of each part, by its path from here; of a key's value, the line of the key."""
+        """Yield path and line of each node below this one; for a value of a mapping, the line of its key."""
         yield path, self.line
         if isinstance(self._node, yaml.MappingNode):
             for name, (key, value) in self.fields.items():
@@ -57,69 +57,69 @@ class Node:
     @property
     def items(self) -> list[Node]:
         if not isinstance(self._node, yaml.SequenceNode):
-            self.fail("a list is expected here, each line with a dash.")
+            self.fail("expected a list, with one `- item` per line.")
         return [self._part(each) for each in self._node.value]
 
     @property
     def fields(self) -> dict[str, tuple[Node, Node]]:
-        """Words with their values; each stands once."""
+        """Keys and values of a mapping, by key; duplicate keys are an error."""
         if not isinstance(self._node, yaml.MappingNode):
-            self.fail("words with values are expected here, as `topic: logs`.")
-        found: dict[str, tuple[Node, Node]] = {}
-        for word, value in self._node.value:
-            node = self._part(word)
-            if not isinstance(word, yaml.ScalarNode):
-                node.fail("a word is expected here.")
-            if word.value in found:
-                node.fail(f"duplicate key `{word.value}`.")
-            found[word.value] = (node, self._part(value))
-        return found
+            self.fail("expected a mapping, for example `topic: logs`.")
+        fields: dict[str, tuple[Node, Node]] = {}
+        for key, value in self._node.value:
+            node = self._part(key)
+            if not isinstance(key, yaml.ScalarNode):
+                node.fail("a key must be a string.")
+            if key.value in fields:
+                node.fail(f"duplicate key `{key.value}`.")
+            fields[key.value] = (node, self._part(value))
+        return fields
 
     def value(self, kind: type[T]) -> T:
-        """As this Struct; the error names the line of what does not fit."""
-        self._check_words(kind)
+        """Convert to this Struct; errors have the line of the invalid value."""
+        self._check_keys(kind)
         try:
             return msgspec.convert(self.plain(), kind, strict=True)
         except msgspec.ValidationError as error:
-            found = _WHERE.match(str(error))
-            text, place = (found[1], found[2] or "") if found else (str(error), "")
-            where = f" at `{place.removeprefix('.')}`" if place else ""
-            self._at(place).fail(f"{text}{where}.")
+            match = _WHERE.match(str(error))
+            text, path = (match[1], match[2] or "") if match else (str(error), "")
+            where = f" at `{path.removeprefix('.')}`" if path else ""
+            self._at(path).fail(f"{text}{where}.")
 
     def known(self, word: Node, name: str, known: list[str]) -> None:
-        """Fails for a word that is none of these, naming the nearest."""
+        """Fail for an unknown key, with the closest known one."""
         if name not in known:
-            hint = did_you_mean(name, known) or f"; known are {', '.join(sorted(known))}."
-            word.fail(f"`{name}` is no word that is known here{hint}")
+            hint = did_you_mean(name, known) or f"; known keys: {', '.join(sorted(known))}."
+            word.fail(f"unknown key `{name}`{hint}")
 
-    def _check_words(self, kind: type[msgspec.Struct]) -> None:
+    def _check_keys(self, kind: type[msgspec.Struct]) -> None:
         inner = {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(kind)}
-        for name, (word, value) in self.fields.items():
-            self.known(word, name, list(inner))
+        for name, (key, value) in self.fields.items():
+            self.known(key, name, list(inner))
             section = inner[name]
             if section is not None:
                 value._check_sections(section)
 
     def _check_sections(self, kind: type[msgspec.Struct]) -> None:
-        """Of one section, or of each in a list."""
+        """Check the keys of a section, or of each section in a list."""
         if isinstance(self._node, yaml.MappingNode):
-            self._check_words(kind)
+            self._check_keys(kind)
         elif isinstance(self._node, yaml.SequenceNode):
             for each in self.items:
                 each._check_sections(kind)
 
     def plain(self) -> Any:
-        """As dicts, lists, texts and numbers."""
+        """Convert to dicts, lists, strings and numbers."""
         constructor = yaml.constructor.SafeConstructor()
         try:
             return constructor.construct_document(self._node)
         except yaml.YAMLError as error:
             self.fail(str(getattr(error, "problem", error)))
 
-    def _at(self, place: str) -> Node:
-        """The part that a path of msgspec's names, or the nearest one around it."""
+    def _at(self, path: str) -> Node:
+        """Return the node at a path in msgspec's notation, or its closest ancestor."""
         node = self
-        for step in _STEP.finditer(place):
+        for step in _STEP.finditer(path):
             if step[1] is not None and isinstance(node._node, yaml.MappingNode) and step[1] in node.fields:
                 node = node.fields[step[1]][1]
             elif step[2] is not None and isinstance(node._node, yaml.SequenceNode):
@@ -128,15 +128,15 @@ class Node:
 
 
 def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
-    """The Struct in `Struct | None` or `list[Struct]`."""
+    """Return the Struct in `Struct | None` or `list[Struct]`."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return annotation
     inner = (_struct_in(part) for part in getattr(annotation, "__args__", ()))
-    return next((found for found in inner if found is not None), None)
+    return next((struct for struct in inner if struct is not None), None)
 
 
 def read_document(path: Path, error: type[Exception] = DocumentError, needs: str = "") -> Node:
-    """`error` is raised for what is wrong. `needs` is what stands in the file at least."""
+    """Read a file; `error` is raised if it is invalid. `needs` is the required content to suggest for an empty file."""
     node = _compose(path, error)
     if node is None:
         raise error(f"{path} is empty; it needs at least `{needs}`.")
@@ -144,7 +144,7 @@ def read_document(path: Path, error: type[Exception] = DocumentError, needs: str
 
 
 def read_values(path: Path, error: type[Exception] = DocumentError) -> Any:
-    """The file as plain values; {} if it is empty."""
+    """Read a file as plain values; {} if it is empty."""
     node = _compose(path, error)
     if node is None:
         return {}
@@ -160,7 +160,7 @@ def _compose(path: Path, error: type[Exception]) -> Any:
     except OSError as problem:
         raise error(f"{path} cannot be read: {problem.strerror}.") from None
     if len(data) > MAX_BYTES:
-        raise error(f"{path} has {len(data)} bytes; such a file has at most {MAX_BYTES}.")
+        raise error(f"{path} has {len(data)} bytes; the maximum is {MAX_BYTES}.")
     try:
         text = data.decode()
         _refuse_aliases(text, path, error)
@@ -174,7 +174,7 @@ def _compose(path: Path, error: type[Exception]) -> Any:
 
 
 def _refuse_aliases(text: str, path: Path, error: type[Exception]) -> None:
-    """A few lines of them can stand for gigabytes."""
+    """Refuse aliases: a few lines of them can expand to gigabytes."""
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise error(f"{path}, line {event.start_mark.line + 1}: aliases (*name) are not supported.")

@@ -1,4 +1,4 @@
-"""Listener settings: `NAME://HOST:PORT`, as in `listeners` and `advertised.listeners`."""
+"""Parser of `listeners` and `advertised.listeners`: `NAME://HOST:PORT`, separated by commas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ListenerSpec(NamedTuple):
 def parse_listeners(
     texts: str | Iterable[str], protocols: Mapping[str, str] | None = None, *, setting: str = "listeners"
 ) -> list[ListenerSpec]:
-    """The listeners of a setting; raises ConfigError. `protocols`: the protocol of each listener by name."""
+    """Parse the listeners of a setting; ConfigError if invalid. `protocols`: security protocol by listener name."""
     items = [text.strip() for text in texts.split(",")] if isinstance(texts, str) else list(texts)
     specs = [_parse_one(item, protocols, setting) for item in items if item]
     _check_distinct(specs, setting)
@@ -43,8 +43,8 @@ def _parse_one(text: str, protocols: Mapping[str, str] | None, setting: str) -> 
     match = _FORM.fullmatch(text)
     if match is None or int(match[4]) > 65535:
         raise ConfigError(
-            f"Invalid value {text} for configuration {setting}: write NAME://HOST:PORT, "
-            "for instance PLAINTEXT://127.0.0.1:9092; an IPv6 address goes in brackets"
+            f"Invalid value {text} for configuration {setting}: expected NAME://HOST:PORT, "
+            "for example PLAINTEXT://127.0.0.1:9092; write an IPv6 address in brackets"
         )
     name = match[1].upper()
     return ListenerSpec(name, match[2] or match[3], int(match[4]), _protocol_of(name, protocols, setting))
@@ -65,35 +65,35 @@ def _check_distinct(specs: list[ListenerSpec], setting: str) -> None:
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise ConfigError(
-            f"Each listener of {setting} must have a different name, but they are {', '.join(names)}"
+            f"Each listener of {setting} must have a different name, but the names are {', '.join(names)}"
         )
     if setting == "listeners":
         _check_ports(specs)
 
 
 def _check_ports(specs: list[ListenerSpec]) -> None:
-    """One port twice is right only for an IPv4 and an IPv6 address; port 0 is another free one each time."""
-    taken: set[tuple[int, bool]] = set()
+    """Refuse duplicate ports, except 0 (any free port), or one IPv4 and one IPv6 address with the same port."""
+    used: set[tuple[int, bool]] = set()
     for spec in specs:
-        place = (spec.port, ":" in spec.host)
-        if spec.port != 0 and place in taken:
+        port = (spec.port, ":" in spec.host)
+        if spec.port != 0 and port in used:
             raise ConfigError(
                 f"Each listener of listeners must have a different port, but {spec.port} is used twice"
             )
-        taken.add(place)
+        used.add(port)
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: the protocol of each listener by its name in capitals."""
+    """Parse `listener.security.protocol.map`: security protocol by listener name in upper case."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
         if not name or protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(
-                f"Invalid value {item} for configuration listener.security.protocol.map: write NAME:PROTOCOL "
+                f"Invalid value {item} for configuration listener.security.protocol.map: expected NAME:PROTOCOL "
                 f"with one of {', '.join(SECURITY_PROTOCOLS)}"
             )
         if name in protocols:
-            raise ConfigError(f"listener.security.protocol.map names {name} twice")
+            raise ConfigError(f"listener.security.protocol.map contains {name} twice")
         protocols[name] = protocol
     return protocols

@@ -1,4 +1,4 @@
-"""The broker's settings of its logs: where they are, how they are kept, the defaults of topic settings."""
+"""Broker settings of logs and replication, and the broker-level defaults of topic settings."""
 
 from __future__ import annotations
 
@@ -6,151 +6,155 @@ from barnabas.config.checks import AtLeast, OneOf
 from barnabas.config.setting import MAX_LONG, Kind, Mode, Setting
 from barnabas.config.topic_settings import TOPIC_SETTINGS, TOPIC_SYNONYMS
 
-# -- The broker's settings of replication. One node reads few of them; a cluster reads all -------------
+# -- Replication. A single node uses few of these settings ---------------------------------------------
 
-# Kafka loads any class that is named. Here the names of Kafka's own two stand for what they do.
+# Kafka loads any class. Here the names of Kafka's two classes select the built-in equivalents.
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 REPLICATION_SETTINGS: tuple[Setting, ...] = (
     Setting("auto.leader.rebalance.enable", Kind.BOOLEAN, "true",
-            "Give leadership back to preferred replicas from time to time."),
+            "Whether to move leadership back to preferred replicas periodically."),
     Setting("leader.imbalance.check.interval.seconds", Kind.LONG, "300",
-            "How often leadership is balanced.", AtLeast(1)),
+            "The interval of preferred leader elections.", AtLeast(1)),
     Setting("controlled.shutdown.enable", Kind.BOOLEAN, "true",
-            "Hand over leadership before a broker stops."),
+            "Whether a broker transfers its leaderships before it stops."),
     Setting("num.replica.fetchers", Kind.INT, "1",
-            "Connections over which a follower fetches from each leader.",
+            "The number of connections over which a follower fetches from each leader.",
             AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("replica.fetch.backoff.ms", Kind.INT, "1000",
-            "How long a follower waits after a failed fetch.", AtLeast(0)),
+            "The time that a follower waits after a failed fetch.", AtLeast(0)),
     Setting("replica.fetch.max.bytes", Kind.INT, "1048576",
-            "What a follower asks for per partition and fetch.", AtLeast(0)),
+            "The maximum number of bytes per partition that a follower requests in a fetch.", AtLeast(0)),
     Setting("replica.fetch.min.bytes", Kind.INT, "1",
-            "A leader answers a follower once it has this much."),
+            "The minimum number of bytes for which a leader responds to a follower at once."),
     Setting("replica.fetch.response.max.bytes", Kind.INT, "10485760",
-            "What a follower asks for per fetch.", AtLeast(0)),
+            "The maximum number of bytes that a follower requests in a fetch.", AtLeast(0)),
     Setting("replica.fetch.wait.max.ms", Kind.INT, "500",
-            "How long a follower lets a leader wait for new records."),
+            "The maximum time that a leader may wait for new records before it responds to a follower."),
     Setting("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000",
-            "How often the high watermarks are written down."),
-    # Of Kafka before 0.9. By itself it drops followers whenever a burst comes; two reviews in a row are no burst.
+            "The interval of high watermark checkpoints."),
+    # From Kafka before 0.9, which removed followers during bursts; hence the second consecutive check.
     Setting("replica.lag.max.messages", Kind.LONG, "-1",
-            "A follower that lacks more records than this in two consecutive reviews leaves the in-sync replicas; "
-            "-1 is no limit.", AtLeast(-1)),
+            "The number of missing records beyond which a follower is removed from the ISR, if exceeded in two "
+            "consecutive checks. -1: no limit.", AtLeast(-1)),
     Setting("replica.lag.time.max.ms", Kind.LONG, "30000",
-            "A follower that has not caught up for this long leaves the in-sync replicas."),
+            "The time after which a follower that has not caught up is removed from the ISR."),
     Setting("replica.selector.class", Kind.STRING, None,
-            "How a consumer's replica is chosen: unset for the leader, "
-            "org.apache.kafka.common.replica.RackAwareReplicaSelector for the nearest in sync.",
+            "The replica that consumers read from. Unset: the leader; "
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector: an in-sync replica in the consumer's rack.",
             OneOf(RACK_AWARE, LEADER_ONLY, "")),
     Setting("replica.socket.receive.buffer.bytes", Kind.INT, "65536",
             "SO_RCVBUF of a follower's connection."),
     Setting("replica.socket.timeout.ms", Kind.INT, "30000",
-            "How long a follower waits for an answer; at least replica.fetch.wait.max.ms."),
+            "The maximum time that a follower waits for a response; at least replica.fetch.wait.max.ms."),
     Setting("barnabas.reassignment.throttled.rate", Kind.LONG, str(MAX_LONG),
-            "Bytes per second that a broker copies for replicas that a reassignment adds, automatic or not; they need "
-            "not be listed.", AtLeast(1), mode=Mode.CLUSTER_WIDE),
+            "The maximum rate, in bytes per second, at which a broker copies data to replicas added by a reassignment, "
+            "manual or automatic. The replicas need not be listed as throttled.",
+            AtLeast(1), mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.balance.auto", Kind.BOOLEAN, "false",
-            "Whether the controller spreads replicas and leaders by itself when brokers have come."),
+            "Whether the controller rebalances replicas and leaders automatically after brokers were added."),
     Setting("barnabas.balance.quiet.ms", Kind.LONG, "300000",
-            "How long no broker may have come or gone before replicas are spread.", AtLeast(0)),
+            "The time without brokers joining or leaving before an automatic rebalance starts.", AtLeast(0)),
     Setting("barnabas.balance.partitions.at.once", Kind.INT, "10",
-            "Partitions that the controller lets move at the same time by itself.", AtLeast(1)),
+            "The maximum number of partitions that the controller moves concurrently.", AtLeast(1)),
     Setting("barnabas.replica.replace.after.ms", Kind.LONG, "-1",
-            "After how long a broker that is gone loses its replicas to others; -1 is never. Not while more than a "
-            "third of the brokers is away, and undone as far as it is under way when the broker returns.", AtLeast(-1)),
+            "The time after which the replicas of an unavailable broker are moved to other brokers. -1: never. Not "
+            "while more than a third of the brokers are unavailable; unfinished moves are cancelled when the broker "
+            "returns.", AtLeast(-1)),
     Setting("leader.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
-            "Bytes per second that a leader sends to throttled replicas.", AtLeast(0), mode=Mode.CLUSTER_WIDE,
-            internal=True),
+            "The maximum rate, in bytes per second, at which a leader sends to throttled replicas.",
+            AtLeast(0), mode=Mode.CLUSTER_WIDE, internal=True),
     Setting("follower.replication.throttled.rate", Kind.LONG, str(MAX_LONG),
-            "Bytes per second that a follower fetches for throttled replicas.", AtLeast(0),
-            mode=Mode.CLUSTER_WIDE, internal=True),
+            "The maximum rate, in bytes per second, at which a follower fetches for throttled replicas.",
+            AtLeast(0), mode=Mode.CLUSTER_WIDE, internal=True),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", Kind.LONG, str(MAX_LONG),
-            "Bytes per second that are copied for replicas that move to another log dir.", AtLeast(0),
-            mode=Mode.CLUSTER_WIDE, internal=True),
+            "The maximum rate, in bytes per second, at which replicas are moved to another log directory.",
+            AtLeast(0), mode=Mode.CLUSTER_WIDE, internal=True),
 )  # fmt: skip
 
 
 _FOREVER = str(MAX_LONG)
 
 _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
-    Setting("log.dirs", Kind.LIST, None, "The data folders, separated by commas; log.dir when unset."),
-    # Kafka's /tmp/kafka-logs is gone after a reboot.
-    Setting("log.dir", Kind.LIST, "./barnabas-data", "The data folder, when log.dirs is not set."),
+    Setting("log.dirs", Kind.LIST, None, "The data directories, separated by commas. Default: log.dir."),
+    # Kafka's /tmp/kafka-logs does not survive a reboot.
+    Setting("log.dir", Kind.LIST, "./barnabas-data", "The data directory, if log.dirs is not set."),
     Setting("cordoned.log.dirs", Kind.LIST, "",
-            "Data folders that get no new partitions as long as there is another one.", mode=Mode.PER_BROKER),
+            "Data directories that get no new partitions, unless all are cordoned.", mode=Mode.PER_BROKER),
     Setting("num.recovery.threads.per.data.dir", Kind.INT, "2",
-            "Workers per data folder that check logs after an unclean stop.", AtLeast(1),
+            "The number of workers per data directory that recover logs after an unclean shutdown.", AtLeast(1),
             mode=Mode.CLUSTER_WIDE),
     Setting("log.retention.check.interval.ms", Kind.LONG, "300000",
-            "How often logs are looked through for segments to delete.", AtLeast(1)),
+            "The interval between checks for segments to delete.", AtLeast(1)),
     Setting("log.flush.scheduler.interval.ms", Kind.LONG, _FOREVER,
-            "How often to look for data to sync; also the fallback of log.flush.interval.ms."),
+            "The interval between checks for logs to flush; also the fallback of log.flush.interval.ms."),
     Setting("log.flush.offset.checkpoint.interval.ms", Kind.INT, "60000",
-            "How often the recovery points are written down.", AtLeast(0)),
+            "The interval of recovery point checkpoints.", AtLeast(0)),
     Setting("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000",
-            "How often the log start offsets are written down.", AtLeast(0)),
+            "The interval of log start offset checkpoints.", AtLeast(0)),
     Setting("log.retention.ms", Kind.LONG, None,
-            "Default of the topic setting retention.ms; log.retention.minutes when unset.",
+            "Default of the topic setting retention.ms. If unset: log.retention.minutes.",
             mode=Mode.CLUSTER_WIDE),
     Setting("log.retention.minutes", Kind.INT, None,
-            "As log.retention.ms, in minutes; log.retention.hours when unset."),
-    Setting("log.retention.hours", Kind.INT, "168", "As log.retention.ms, in hours."),
+            "log.retention.ms in minutes. If unset: log.retention.hours."),
+    Setting("log.retention.hours", Kind.INT, "168", "log.retention.ms in hours."),
     Setting("log.roll.ms", Kind.LONG, None,
-            "Default of the topic setting segment.ms; log.roll.hours when unset.", mode=Mode.CLUSTER_WIDE),
-    Setting("log.roll.hours", Kind.INT, "168", "As log.roll.ms, in hours.", AtLeast(1)),
+            "Default of the topic setting segment.ms. If unset: log.roll.hours.", mode=Mode.CLUSTER_WIDE),
+    Setting("log.roll.hours", Kind.INT, "168", "log.roll.ms in hours.", AtLeast(1)),
     Setting("log.roll.jitter.ms", Kind.LONG, None,
-            "Default of the topic setting segment.jitter.ms; log.roll.jitter.hours when unset.",
+            "Default of the topic setting segment.jitter.ms. If unset: log.roll.jitter.hours.",
             mode=Mode.CLUSTER_WIDE),
-    Setting("log.roll.jitter.hours", Kind.INT, "0", "As log.roll.jitter.ms, in hours.", AtLeast(0)),
+    Setting("log.roll.jitter.hours", Kind.INT, "0", "log.roll.jitter.ms in hours.", AtLeast(0)),
     Setting("log.flush.interval.ms", Kind.LONG, None,
-            "Default of the topic setting flush.ms; log.flush.scheduler.interval.ms when unset.",
+            "Default of the topic setting flush.ms. If unset: log.flush.scheduler.interval.ms.",
             mode=Mode.CLUSTER_WIDE),
-    Setting("log.cleaner.enable", Kind.BOOLEAN, "true", "Compact the topics that ask for it."),
-    Setting("log.cleaner.threads", Kind.INT, "1", "Worker processes that compact.", AtLeast(0),
+    Setting("log.cleaner.enable", Kind.BOOLEAN, "true",
+            "Whether to compact topics with cleanup.policy=compact."),
+    Setting("log.cleaner.threads", Kind.INT, "1", "The number of worker processes for compaction.", AtLeast(0),
             mode=Mode.CLUSTER_WIDE),
     Setting("log.cleaner.backoff.ms", Kind.LONG, "15000",
-            "How long to wait when there is nothing to compact.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+            "The time to wait when no log needs compaction.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
     Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, "134217728",
-            "Memory for the keys of one compaction.", mode=Mode.CLUSTER_WIDE),
+            "The memory for the keys of one compaction.", mode=Mode.CLUSTER_WIDE),
     Setting("log.cleaner.io.max.bytes.per.second", Kind.DOUBLE, "1.7976931348623157E308",
-            "Compaction reads and writes at most this much in a second.", mode=Mode.CLUSTER_WIDE),
+            "The maximum rate of reads and writes by compaction.", mode=Mode.CLUSTER_WIDE),
     Setting("producer.id.expiration.ms", Kind.INT, "86400000",
-            "The sequence numbers of a producer that has been silent for this long are forgotten.",
+            "The idle time after which the producer state of a producer id expires.",
             AtLeast(1),
             mode=Mode.CLUSTER_WIDE),
     Setting("producer.id.expiration.check.interval.ms", Kind.INT, "600000",
-            "How often to look for producers to forget.", AtLeast(1), internal=True),
+            "The interval between checks for expired producer ids.", AtLeast(1), internal=True),
     Setting("log.initial.task.delay.ms", Kind.LONG, "30000",
-            "How long after the start the first round of housekeeping is due.", AtLeast(0), internal=True),
-    # NTP steps by less; what is further off is a mistake, or the correction of one.
+            "The delay of the first background tasks after the start.", AtLeast(0), internal=True),
+    # NTP steps are smaller; a larger step is a mistake, or the correction of one.
     Setting("barnabas.clock.jump.ms", Kind.LONG, "300000",
-            "A wall clock that jumps ahead by more than this, measured against the time since boot, expires nothing at "
-            "once: records, offsets, producers, transactions and transactional ids are kept as long as before. Only "
-            "where the system tells the time since boot with suspensions (Linux).", AtLeast(1000),
+            "The forward step of the wall clock, relative to the time since boot, beyond which expiry is paused: "
+            "records, offsets, producer ids, transactions and transactional ids keep their remaining time. Only on "
+            "systems whose time since boot includes suspension (Linux).", AtLeast(1000),
             mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.clock.jump.pause.ms", Kind.LONG, "3600000",
-            "How long after such a jump the old time counts for what expires, unless the clock is set back before. 0 "
-            "confirms the new time at once: set it for a moment, then remove it again.", AtLeast(0),
+            "The time after such a step during which expiry uses the old time, unless the clock is set back earlier. "
+            "0 accepts the new time at once: set it for a moment, then remove it.", AtLeast(0),
             mode=Mode.CLUSTER_WIDE),
     Setting("barnabas.acks.all.fsync", Kind.STRING, "auto",
-            "Whether acks=all waits until the disk has the record: 'always', 'never' (as Kafka), or 'auto': "
-            "when no other machine holds it.", OneOf("auto", "always", "never"), mode=Mode.CLUSTER_WIDE),
-    # Small enough to go unnoticed, large enough to write checkpoints and snapshots when it is reached.
+            "Whether acks=all waits for fsync: 'always', 'never' (as in Kafka), or 'auto' (only if no other machine "
+            "has a replica of the record).", OneOf("auto", "always", "never"), mode=Mode.CLUSTER_WIDE),
+    # Small compared with a disk, but enough to write checkpoints and snapshots.
     Setting("barnabas.disk.reserve.bytes", Kind.LONG, "134217728",
-            "Appends are refused while a data folder's disk has less free space than this, so that there is "
-            "room to stop and to clean up in order. 0 turns it off.", AtLeast(0)),
-    # A write into the page cache takes microseconds. Ten times what a loop is allowed to be held up.
+            "The minimum free space on the disk of a data directory. Below it, appends are refused, so that cleanup "
+            "and a clean shutdown remain possible. 0: disabled.", AtLeast(0)),
+    # A write to the page cache takes microseconds. This is ten times the longest allowed block of the event loop.
     Setting("barnabas.log.dir.slow.write.ms", Kind.INT, "100",
-            "A data folder is slow when several writes to it took longer than this. A thread writes to it then, until "
-            "it is fast again, so that the other folders and all connections are served meanwhile. 0 turns it off.",
+            "The duration of a write beyond which it counts as slow. After several slow writes a thread writes to the "
+            "data directory until it is fast again, so that other directories and all connections stay responsive. 0: "
+            "disabled.",
             AtLeast(0)),
 )  # fmt: skip
 
 
 def _topic_defaults() -> tuple[Setting, ...]:
-    """The broker settings whose only meaning is to be the default of a topic setting."""
+    """Broker settings that only provide the default of a topic setting."""
     own = {setting.name for setting in _OWN_LOG_SETTINGS}
     return tuple(
         setting._replace(

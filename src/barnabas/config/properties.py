@@ -1,4 +1,4 @@
-"""Java's .properties syntax, in which Kafka's configuration files are written."""
+"""Parser of Java's .properties syntax, the format of Kafka's configuration files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values; a name given twice has its last value, as in Java."""
+    """Parse names and values; the last value of a duplicate name wins, as in Java."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _SEPARATOR.match(line)
         assert match is not None
-        rest = line[match.end() :].lstrip(" \t\f")
-        if rest[:1] in ("=", ":"):
-            rest = rest[1:].lstrip(" \t\f")
-        properties[_unescape(match[0])] = _unescape(rest)
+        value = line[match.end() :].lstrip(" \t\f")
+        if value[:1] in ("=", ":"):
+            value = value[1:].lstrip(" \t\f")
+        properties[_unescape(match[0])] = _unescape(value)
     return properties
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and blank ones; an odd number of backslashes at the end continues a line."""
+    """Join continued lines (those that end with an odd number of backslashes); drop comments and blank lines."""
     lines: list[str] = []
     continued = False
     for raw in re.split(r"\r\n|\r|\n", text):
@@ -51,5 +51,7 @@ def _unescape_one(match: re.Match[str]) -> str:
     if len(body) == 5:
         return chr(int(body[1:], 16))
     if body == "u":
-        raise ConfigError("A properties file has a \\u that is not followed by four hexadecimal digits")
+        raise ConfigError(
+            "The properties file contains a \\u that is not followed by four hexadecimal digits"
+        )
     return _CONTROL.get(body, body)

@@ -1,11 +1,11 @@
-"""Where the records of a restored topic come from: the value of `barnabas.remote.origin`.
+"""Origin of the records of a restored topic: the value of `barnabas.remote.origin`.
 
     snapshot=friday,topic=clicks,partitions=3,epoch=8     a clone of a snapshot
     cluster=1,partitions=3                                a topic of a cluster that was restored; 1 is the incarnation
 
-A log of such a partition that is empty is not a new one: its leader first looks into the object store, and takes no
-record before it has. Partitions that were added later (from `partitions` on) are new. `epoch` is the first leader
-epoch: the records of the source keep theirs, which must be lower.
+An empty log of such a partition is not new: its leader reads the object store before it accepts records. Partitions
+added later (from `partitions` on) are new. `epoch` is the first leader epoch of the restored topic: the records of the
+source keep their leader epochs, which must be lower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RemoteOrigin(NamedTuple):
 
 
 def parse_origin(text: str) -> RemoteOrigin:
-    """ValueError if it is not one."""
+    """Parse an origin; ValueError if it is invalid."""
     pairs = dict(part.split("=", 1) for part in text.split(","))
     known = {"snapshot", "topic", "cluster", "partitions", "epoch"}
     if not pairs.keys() <= known or ("snapshot" in pairs) == ("cluster" in pairs):
@@ -52,13 +52,13 @@ def parse_origin(text: str) -> RemoteOrigin:
 
 
 def origin_of(configs: Mapping[str, str | None]) -> RemoteOrigin | None:
-    """Of a topic with these settings."""
+    """Return the origin of a topic with these configs."""
     text = configs.get(REMOTE_ORIGIN)
     return parse_origin(text) if text else None
 
 
 class OriginText:
-    """The rule for the setting."""
+    """Validator of the setting."""
 
     allowed = "as `barnabas snapshot restore` and `barnabas cluster restore` write it"
 

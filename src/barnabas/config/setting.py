@@ -1,7 +1,7 @@
-"""What a setting is: its kind, how its text is read and written, and what values it takes.
+"""Definition of a setting: type, parsing, formatting and validation of its values.
 
-Texts are read exactly as Kafka's ConfigDef reads them, so that a `server.properties` means the same here:
-no units, no underscores in numbers, lists separated by commas, whose repeated items count once.
+Values are parsed exactly as by Kafka's ConfigDef, so that a `server.properties` has the same meaning here: no units, no
+underscores in numbers; lists are separated by commas, and duplicate items are dropped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MAX_LONG = 2**63 - 1
 
 
 class ConfigError(ValueError):
-    """A setting that is wrong; the text names it, its value and what to write instead."""
+    """Invalid configuration; the text names the setting, its value and how to correct it."""
 
 
 class Kind(IntEnum):
-    """The type of a value; the numbers are those of DescribeConfigs."""
+    """Type of a value; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -35,7 +35,7 @@ class Kind(IntEnum):
 
 
 class Mode(IntEnum):
-    """When a broker setting may change. Topic and group settings may always."""
+    """Kafka's dynamic update mode of a broker setting. Topic and group settings can always be changed."""
 
     READ_ONLY = 0
     PER_BROKER = 1
@@ -43,10 +43,10 @@ class Mode(IntEnum):
 
 
 class Check(Protocol):
-    """A rule about the value of one setting."""
+    """Validator of a setting's value."""
 
     allowed: str
-    """For people: what may be written, such as `0 or more`."""
+    """Allowed values, for the documentation, such as `0 or more`."""
 
     def complaint(self, value: Value) -> str | None: ...
 
@@ -59,14 +59,14 @@ class Setting(NamedTuple):
     check: Check | None = None
     mode: Mode = Mode.READ_ONLY
     internal: bool = False
-    """Internal settings work, but are left out of descriptions, as in Kafka."""
+    """Internal settings take effect, but are not described, as in Kafka."""
 
     @property
     def sensitive(self) -> bool:
         return self.kind is Kind.PASSWORD
 
     def parse(self, text: str) -> Value:
-        """The value that a text stands for; raises ConfigError."""
+        """Parse and validate a value; ConfigError if it is invalid."""
         try:
             value = _read(self.kind, text.strip())
         except ValueError as error:
@@ -86,7 +86,7 @@ class Setting(NamedTuple):
 
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-# Patterns here must not go back far: `[0-9]+\\.?[0-9]*` took 30 s to refuse 32,000 digits and a letter.
+# Patterns here must not backtrack far: `[0-9]+\\.?[0-9]*` took 30 s to reject 32,000 digits and a letter.
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
 
@@ -107,7 +107,7 @@ def _read_whole_number(kind: Kind, text: str) -> int:
     limit = 1 << _BITS[kind]
     if not _WHOLE_NUMBER.fullmatch(text) or not -limit <= int(text) < limit:
         raise ValueError(
-            f"Not a number of type {kind.name}. Write a whole number of at most {limit - 1}, without a unit"
+            f"Not a number of type {kind.name}. Write an integer of at most {limit - 1}, without a unit"
         )
     return int(text)
 
@@ -130,7 +130,7 @@ def _read_number(text: str) -> float:
 
 
 def format_value(value: Value) -> str | None:
-    """The text of a value, as DescribeConfigs shows it."""
+    """Format a value as DescribeConfigs returns it."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Which settings a tiered topic may have. The texts are those that Apache Kafka 4.3.1 answers with."""
+"""Validation of the settings of tiered topics, with the messages of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AS_TOTAL = -2
 UNLIMITED = -1
 
 COPY = "copy"
-"""Of `barnabas.remote.compacted`."""
+"""Value of `barnabas.remote.compacted`."""
 
 NOT_ENABLED = (
     "Tiered Storage functionality is disabled in the broker. "
@@ -32,16 +32,16 @@ NOT_WITHOUT_DELETING = (
 
 
 NOT_COMPACTED_LATER = (
-    "A topic whose segments leave the brokers' disks for remote log storage cannot become a compacted one: only what "
-    "is local would be compacted. Create a compacted topic with `barnabas.remote.compacted=copy` and copy the records."
+    "A tiered topic cannot become a compacted topic: only its local segments would be compacted. Create a compacted "
+    "topic with `barnabas.remote.compacted=copy` and copy the records."
 )
 
 
 def check_tiered_topic(
     configs: Mapping[str, str], broker: BrokerConfig, *, is_internal: bool = False
 ) -> None:
-    """Raises ConfigError when a topic with these settings of its own cannot be tiered, and is to be. The compacted
-    topics of coordinators never are, as in Kafka: a restore has its own copies of groups."""
+    """Raise ConfigError if these configs enable tiering for a topic that cannot be tiered. The compacted topics of
+    coordinators cannot, as in Kafka: a restore uses separate copies of groups."""
     config = topic_log_config(broker, configs)
     if not config.remote_storage_enable:
         return
@@ -56,17 +56,17 @@ def check_tiered_topic(
 
 
 def is_tiered(configs: Mapping[str, str | None]) -> bool:
-    """A topic with these settings of its own."""
+    """True for a topic with these configs that enables tiering."""
     return (configs.get("remote.storage.enable") or "").strip().lower() == "true"
 
 
 def is_disabled_without_deleting(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Would a topic's remote part be left behind by this change of its settings?"""
+    """True if the change would disable tiering and leave remote segments behind."""
     return is_tiered(before) and not is_tiered(after) and not _is_true(after, "remote.log.delete.on.disable")
 
 
 def becomes_compacted(before: Mapping[str, str], after: Mapping[str, str], broker: BrokerConfig) -> bool:
-    """Would a topic that has remote segments be compacted from now on?"""
+    """True if the change would turn a tiered topic into a compacted one."""
     was, is_now = topic_log_config(broker, before), topic_log_config(broker, after)
     return was.remote_storage_enable and not was.compacted and is_now.compacted
 
@@ -89,13 +89,13 @@ def _check_same(config: LogConfig) -> None:
 
 
 def _check_local(unit: str, local: int, total: int) -> None:
-    """What stays here may not be more than what stays at all."""
+    """Check that local retention does not exceed total retention."""
     if total == UNLIMITED or local == AS_TOTAL:
         return
     if local == UNLIMITED:
-        why = f"Value must not be {UNLIMITED} as retention.{unit} value is set as {total}."
+        problem = f"Value must not be {UNLIMITED} as retention.{unit} value is set as {total}."
     elif local > total:
-        why = f"Value must not be more than retention.{unit} property value: {total}"
+        problem = f"Value must not be more than retention.{unit} property value: {total}"
     else:
         return
-    raise ConfigError(f"Invalid value {local} for configuration local.retention.{unit}: {why}")
+    raise ConfigError(f"Invalid value {local} for configuration local.retention.{unit}: {problem}")

@@ -1,4 +1,4 @@
-"""The configuration of one partition's log: a topic's own settings over the broker's over the defaults."""
+"""Configuration of a partition's log: topic configs override broker settings, which override defaults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from barnabas.config.topic_settings import TOPIC_SYNONYMS
 C = TypeVar("C")
 
 
-_DECLARED: Any = None  # replaced by `_with_declared_defaults`; type checkers see that no field must be given
+_DECLARED: Any = None  # replaced by `_with_declared_defaults`; makes all fields optional for type checkers
 
 
 def _with_declared_defaults(config: type[C]) -> type[C]:
-    """Give each field the default of the setting that it is named like."""
+    """Set the default of each field to that of the setting with its name."""
     for field in config.__annotations__:
         default: Any = TOPIC[field.replace("_", ".")].default_value
         setattr(config, field, frozenset(default) if field == "cleanup_policy" else default)
@@ -28,9 +28,9 @@ def _with_declared_defaults(config: type[C]) -> type[C]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @_with_declared_defaults
 class LogConfig:
-    """Fields are named like topic settings, with underscores. What they mean is in `topic_settings`.
+    """Fields have the names of topic settings, with underscores; they are documented in `topic_settings`.
 
-    The defaults are those declared there, so that a test of the log names only what it is about.
+    The defaults are declared there, too, so that a test of the log sets only what it needs.
     """
 
     cleanup_policy: frozenset[str] = _DECLARED
@@ -94,21 +94,21 @@ _BROKERS_SETTING = {
 
 
 def topic_log_config(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """What is in force for a topic with these settings of its own; raises ConfigError when one is wrong."""
-    given: dict[str, Value] = {field: broker_config[name] for field, name in _BROKERS_SETTING.items()}
+    """Return the effective configuration of a topic with these overrides; ConfigError for an invalid one."""
+    values: dict[str, Value] = {field: broker_config[name] for field, name in _BROKERS_SETTING.items()}
     for name, text in overrides.items():
         if (field := _FIELD_OF_SETTING.get(name)) is not None:
-            given[field] = TOPIC[name].parse(text)
-    policy = given["cleanup_policy"]
+            values[field] = TOPIC[name].parse(text)
+    policy = values["cleanup_policy"]
     assert isinstance(policy, tuple)
-    given_segment_bytes = topic_value(broker_config, overrides, "internal.segment.bytes")
-    if given_segment_bytes is not None:
-        given["segment_bytes"] = given_segment_bytes
-    return LogConfig(**{**given, "cleanup_policy": frozenset(policy)})  # type: ignore[arg-type]
+    internal_segment_bytes = topic_value(broker_config, overrides, "internal.segment.bytes")
+    if internal_segment_bytes is not None:
+        values["segment_bytes"] = internal_segment_bytes
+    return LogConfig(**{**values, "cleanup_policy": frozenset(policy)})  # type: ignore[arg-type]
 
 
 def topic_value(broker_config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
-    """The value of one topic setting that is in force."""
+    """Return the effective value of one topic setting."""
     setting = TOPIC[name]
     if name in overrides:
         return setting.parse(overrides[name])

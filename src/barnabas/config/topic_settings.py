@@ -1,4 +1,4 @@
-"""The settings of a topic, and the broker settings that each falls back to.
+"""Topic settings, and the broker settings that provide their defaults.
 
 Names, types and defaults are those of Apache Kafka 4.3, except for the last block.
 """
@@ -26,119 +26,123 @@ _WEEK = str(7 * 24 * 3600 * 1000)
 
 TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("cleanup.policy", Kind.LIST, "delete",
-            "What happens to old records: 'delete' drops whole segments by age and size, 'compact' keeps the "
-            "latest record of each key. Both may be given; none keeps everything.", CLEANUP_POLICIES),
+            "The cleanup of old records: 'delete' deletes segments by age and size, 'compact' keeps the latest record "
+            "of each key. Both may be set; if empty, everything is kept.", CLEANUP_POLICIES),
     Setting("compression.gzip.level", Kind.INT, "-1",
-            "Level used when compression.type is gzip; -1 is the library's own default.", GZIP_LEVELS),
+            "The level if compression.type is gzip; -1 is the library's default.", GZIP_LEVELS),
     Setting("compression.lz4.level", Kind.INT, "9",
-            "Level used when compression.type is lz4.", LZ4_LEVELS),
+            "The level if compression.type is lz4.", LZ4_LEVELS),
     Setting("compression.type", Kind.STRING, "producer",
-            "How batches are stored: as the producer sent them ('producer'), not compressed, or with one "
-            "codec for all. Anything but 'producer' costs the broker a decompression.", COMPRESSION_TYPES),
+            "The compression of stored batches: that of the producer ('producer'), none ('uncompressed'), or a codec. "
+            "Any value but 'producer' makes the broker recompress batches.", COMPRESSION_TYPES),
     Setting("compression.zstd.level", Kind.INT, "3",
-            "Level used when compression.type is zstd.", ZSTD_LEVELS),
+            "The level if compression.type is zstd.", ZSTD_LEVELS),
     Setting("delete.retention.ms", Kind.LONG, "86400000",
-            "How long the tombstones of a compacted topic stay, so that a reader from the start sees every "
-            "deletion.", AtLeast(0)),
+            "The retention time of tombstones in a compacted topic. A consumer that reads from the beginning within "
+            "this time sees all deletions.", AtLeast(0)),
     Setting("file.delete.delay.ms", Kind.LONG, "60000",
-            "How long the file of a removed segment is kept for readers that still hold it.", AtLeast(0)),
+            "The delay between the removal of a segment and the deletion of its files, for readers that still use "
+            "them.", AtLeast(0)),
     Setting("flush.messages", Kind.LONG, _FOREVER,
-            "Sync the log to disk after this many records. See barnabas.acks.all.fsync for what "
-            "acks=all waits for.", AtLeast(1)),
+            "The number of records after which the log is flushed to disk. See barnabas.acks.all.fsync for acks=all.",
+            AtLeast(1)),
     Setting("flush.ms", Kind.LONG, _FOREVER,
-            "Sync the log to disk at least this often.", AtLeast(0)),
+            "The maximum time between flushes of the log to disk.", AtLeast(0)),
     Setting("follower.replication.throttled.replicas", Kind.LIST, "",
-            "Replicas throttled on the follower's side while partitions move.", ReplicaList()),
+            "The replicas that are throttled on the follower side.", ReplicaList()),
     Setting("index.interval.bytes", Kind.INT, "4096",
-            "An offset index entry is made after about this many bytes of log.", AtLeast(0)),
+            "The approximate number of bytes between two entries of the offset index.", AtLeast(0)),
     Setting("internal.segment.bytes", Kind.INT, None,
             "Overrides segment.bytes without its lower bound. For tests.", internal=True),
     Setting("leader.replication.throttled.replicas", Kind.LIST, "",
-            "Replicas throttled on the leader's side while partitions move.", ReplicaList()),
+            "The replicas that are throttled on the leader side.", ReplicaList()),
     Setting("local.retention.bytes", Kind.LONG, "-2",
-            "Size of the part of a tiered log that stays on local disk; -2 means as retention.bytes.",
+            "The size of a tiered log beyond which its oldest local segments are deleted; -2: retention.bytes.",
             AtLeast(-2)),
     Setting("local.retention.ms", Kind.LONG, "-2",
-            "Age up to which a tiered log stays on local disk; -2 means as retention.ms.", AtLeast(-2)),
+            "The age at which local segments of a tiered log are deleted; -2: retention.ms.", AtLeast(-2)),
     Setting("max.compaction.lag.ms", Kind.LONG, _FOREVER,
-            "The longest time that a record may wait to be looked at by compaction.", AtLeast(1)),
+            "The maximum time that a record remains ineligible for compaction.", AtLeast(1)),
     Setting("max.message.bytes", Kind.INT, "1048588",
-            "The largest record batch that is accepted, after compression.", AtLeast(0)),
+            "The maximum size of a record batch, after compression.", AtLeast(0)),
     Setting("message.timestamp.after.max.ms", Kind.LONG, "3600000",
-            "How far a record's timestamp may be ahead of the broker's clock (CreateTime only).", AtLeast(0)),
+            "The maximum time that a record's timestamp may be ahead of the broker's clock (CreateTime only).",
+            AtLeast(0)),
     Setting("message.timestamp.before.max.ms", Kind.LONG, _FOREVER,
-            "How far a record's timestamp may be behind the broker's clock (CreateTime only).", AtLeast(0)),
+            "The maximum time that a record's timestamp may be behind the broker's clock (CreateTime only).",
+            AtLeast(0)),
     Setting("message.timestamp.type", Kind.STRING, "CreateTime",
-            "Whether a record carries the producer's time or the time of its append.", TIMESTAMP_TYPES),
+            "Whether record timestamps are set by the producer (CreateTime) or by the broker (LogAppendTime).",
+            TIMESTAMP_TYPES),
     Setting("min.cleanable.dirty.ratio", Kind.DOUBLE, "0.5",
-            "A log is compacted once this part of it has not been compacted yet.", Between(0, 1)),
+            "The fraction of a log that must be uncompacted before the log is compacted.", Between(0, 1)),
     Setting("min.compaction.lag.ms", Kind.LONG, "0",
-            "A record is not compacted away before it is this old.", AtLeast(0)),
+            "The minimum age of a record before it may be compacted.", AtLeast(0)),
     Setting("min.insync.replicas", Kind.INT, "1",
-            "acks=all is refused while fewer replicas than this are in sync.", AtLeast(1)),
+            "The minimum number of in-sync replicas for writes with acks=all.", AtLeast(1)),
     Setting("preallocate", Kind.BOOLEAN, "false",
-            "Reserve the disk space of a segment when it is created."),
+            "Whether to preallocate the file of a new segment."),
     Setting("remote.log.copy.disable", Kind.BOOLEAN, "false",
-            "Stop copying segments of a tiered topic to the object store."),
+            "Whether to stop copying segments of a tiered topic to the object store."),
     Setting("remote.log.delete.on.disable", Kind.BOOLEAN, "false",
-            "Delete the remote part of a topic when its tiering is switched off."),
+            "Whether to delete remote data when tiering is disabled for the topic."),
     Setting("remote.storage.enable", Kind.BOOLEAN, "false",
-            "Keep sealed segments of this topic in an object store."),
+            "Whether to copy closed segments of this topic to the object store."),
     Setting("retention.bytes", Kind.LONG, "-1",
-            "A partition's size above which its oldest segments are deleted; -1 is no limit."),
+            "The size of a partition beyond which its oldest segments are deleted; -1: no limit."),
     Setting("retention.ms", Kind.LONG, _WEEK,
-            "The age at which segments are deleted; -1 keeps them for ever.", AtLeast(-1)),
+            "The age at which segments are deleted; -1: never.", AtLeast(-1)),
     Setting("segment.bytes", Kind.INT, "1073741824",
-            "The size at which a new segment file is started.", AtLeast(1024 * 1024)),
+            "The size at which a segment is rolled.", AtLeast(1024 * 1024)),
     Setting("segment.index.bytes", Kind.INT, "10485760",
-            "The largest size of a segment's offset index.", AtLeast(4)),
+            "The maximum size of a segment's offset index.", AtLeast(4)),
     Setting("segment.jitter.ms", Kind.LONG, "0",
-            "At most this much is taken off segment.ms at random, so that not all logs roll at once.",
+            "The maximum random jitter subtracted from segment.ms, so that logs do not all roll at the same time.",
             AtLeast(0)),
     Setting("segment.ms", Kind.LONG, _WEEK,
-            "The age at which a new segment file is started even if the current one is small.", AtLeast(1)),
+            "The age at which a segment is rolled, regardless of its size.", AtLeast(1)),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, "false",
-            "Let a replica that is not in sync become leader when no other is left, at the price of lost "
-            "records."),
-    # KIP-1191's, which came with Kafka 4.4.
+            "Whether a replica outside of the ISR may become leader as a last resort, which can lose records."),
+    # From KIP-1191, part of Kafka 4.4.
     Setting("errors.deadletterqueue.group.enable", Kind.BOOLEAN, "false",
             "Whether share groups may write their dead letters to this topic."),
-    # Barnabas's own.
+    # Settings of Barnabas.
     Setting("barnabas.delay.enable", Kind.BOOLEAN, "false",
-            "Whether records with a header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
-            "held back from share groups until their time has come."),
+            "Whether records with the header barnabas-deliver-at (epoch milliseconds) or barnabas-delay-ms are "
+            "delivered to share groups only at that time."),
     Setting("barnabas.remote.compacted", Kind.STRING, "refuse",
-            "Whether a compacted topic may have remote.storage.enable: 'refuse', as Apache Kafka does, or 'copy': the "
-            "object store has a copy of it, for a restore, and the whole log stays on the brokers' disks.",
+            "Whether a compacted topic may set remote.storage.enable: 'refuse' (as Apache Kafka), or 'copy': the "
+            "object store has a copy for a restore, and the full log stays on the brokers' disks.",
             COMPACTED_COPIES),
     Setting("barnabas.visible", Kind.STRING, "committed",
-            "'committed' shows consumers and share groups what all in-sync replicas have; 'flushed' only what is also "
-            "synced to the leader's disk, and syncs it at once. Replicas see everything.", VISIBILITY),
+            "Records visible to consumers and share groups: 'committed', those replicated to the full ISR, or "
+            "'flushed', only those that are also flushed to the leader's disk; they are flushed at once. Replicas "
+            "fetch all records.", VISIBILITY),
     Setting(REMOTE_ORIGIN, Kind.STRING, "",
-            "Where the records of a restored topic come from; `barnabas snapshot restore` and `barnabas cluster "
-            "restore` write it. The leader of an empty log looks into the object store before it takes records.",
+            "The source of a restored topic, set by `barnabas snapshot restore` and `barnabas cluster restore`. The "
+            "leader of an empty log reads the object store before it accepts records.",
             OriginText()),
     Setting("barnabas.remote.unclean.wait", Kind.BOOLEAN, "true",
-            "Whether a leader of a tiered topic that was elected uncleanly stays offline until it has read what is in "
-            "the object store. false lets it take records at once: what they contradict there goes into quarantine."),
+            "Whether the leader of a tiered topic stays offline after an unclean election until it has read the "
+            "object store. If false, it accepts records at once, and conflicting remote segments are quarantined."),
     Setting("barnabas.validate.records", Kind.STRING, "batch",
-            "'batch' checks batches as a whole and looks inside only where Kafka's rules need it; 'all' "
-            "checks every record before it is accepted, as Kafka does: for topics that clients you do not trust write.",
+            "'batch' validates batches, and single records only where Kafka's rules require it; 'all' validates every "
+            "record, as Kafka does: for topics written by untrusted clients.",
             RECORD_VALIDATION),
     Setting("barnabas.validate.max.bytes", Kind.INT, "33554432",
-            "The most that a compressed batch may decompress to where the broker looks inside it, but at least "
-            "twice max.message.bytes; no batch may claim more records than fit into that.", AtLeast(1)),
+            "The maximum decompressed size of a batch whose records are validated, but at least twice "
+            "max.message.bytes. It also bounds the number of records that a batch may declare.", AtLeast(1)),
     Setting("barnabas.validate.max.headers", Kind.INT, "10000",
-            "The most headers of a record where the broker looks inside a batch.", AtLeast(0)),
-    # Empty blocks cost time and give no output. 10,000 are 300 MB as snappy-java writes them; readers take 100,000.
+            "The maximum number of headers of a record in a batch whose records are validated.", AtLeast(0)),
+    # Empty blocks take time without output. 10,000 are 300 MB as snappy-java writes them; consumers accept 100,000.
     Setting("barnabas.validate.max.blocks", Kind.INT, "10000",
-            "The most blocks of snappy or lz4 in a batch where the broker looks inside it. A member of gzip counts as "
-            "ten.", Between(1, 100_000)),
+            "The maximum number of snappy or lz4 blocks in a batch whose records are validated. A gzip member counts "
+            "as ten.", Between(1, 100_000)),
 )  # fmt: skip
 
 
 class Synonym(NamedTuple):
-    """A broker setting that a setting falls back to; its value times `factor` has the right unit."""
+    """Broker setting that provides a default; `factor` converts its unit."""
 
     name: str
     factor: int = 1
@@ -174,7 +178,7 @@ TOPIC_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
     "local.retention.ms": (Synonym("log.local.retention.ms"),),
     "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
-    # These have the same name on both levels.
+    # Same name for brokers and topics.
     "unclean.leader.election.enable": (Synonym("unclean.leader.election.enable"),),
     "min.insync.replicas": (Synonym("min.insync.replicas"),),
     "compression.type": (Synonym("compression.type"),),

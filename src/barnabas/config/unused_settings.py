@@ -1,24 +1,24 @@
-"""Settings of Apache Kafka that mean nothing here, so that a `server.properties` from there is not refused.
+"""Settings of Apache Kafka without effect in Barnabas, so that Kafka's `server.properties` files are accepted.
 
-They are accepted with a warning, their values are not checked, and they are shown only when set. A name
-leaves this module for one of the others when Barnabas begins to use it.
+Setting one logs a warning; values are not validated, and only those that are set are described. A setting moves from
+here to another module when Barnabas starts to use it.
 """
 
 from __future__ import annotations
 
 from barnabas.config.setting import Kind, Mode, Setting
 
-# -- Why settings of Kafka about security have no effect here. A test finds those that are not used and have no reason
+# -- Reasons why a setting has no effect. A test checks that each unused security setting has one ------
 
 _JAVA_TLS = (
-    "it names a part of Java's TLS, and OpenSSL is used; see ssl.enabled.protocols and ssl.cipher.suites"
+    "it configures Java's TLS, but Barnabas uses OpenSSL; see ssl.enabled.protocols and ssl.cipher.suites"
 )
-_JAVA_CLASS = "Kafka's own classes are names of what Barnabas does, others stop the start"
-_THROTTLES = "throttles of replication measure by the second"
-_NO_POOLS = "copying and expiring remote segments are turns of the broker's loop, not threads"
-_MANIFESTS = "what is remote stands in manifests in the object store, and in no topic"
-_STORE = "the object store is named by barnabas.remote.storage.url, its options by rsm.config."
-_ZOOKEEPER = "TLS to ZooKeeper is Python's: TLS 1.2 and later, with the ciphers of OpenSSL"
+_JAVA_CLASS = "Kafka's classes select built-in equivalents, others are refused at the start"
+_THROTTLES = "replication throttles use samples of one second"
+_NO_POOLS = "remote segments are copied and expired on the event loop, not by threads"
+_MANIFESTS = "metadata of remote segments are in manifests in the object store, not in a topic"
+_STORE = "the object store is set with barnabas.remote.storage.url, its options with rsm.config."
+_ZOOKEEPER = "TLS to ZooKeeper uses TLS 1.2 or later, with OpenSSL's default ciphers"
 
 _BY_NAME = {
     "ssl.keymanager.algorithm": _JAVA_TLS,
@@ -26,20 +26,20 @@ _BY_NAME = {
     "ssl.provider": _JAVA_TLS,
     "ssl.secure.random.implementation": _JAVA_TLS,
     "ssl.trustmanager.algorithm": _JAVA_TLS,
-    "sasl.mechanism.controller.protocol": "there are no KRaft controllers: see sasl.mechanism.inter.broker.protocol",
-    "zookeeper.ssl.truststore.password": "a trust store in PEM has none",
+    "sasl.mechanism.controller.protocol": "Barnabas has no KRaft controllers: see sasl.mechanism.inter.broker.protocol",
+    "zookeeper.ssl.truststore.password": "a PEM trust store has no password",
     "security.providers": _JAVA_CLASS,
     "remote.log.storage.manager.class.name": _STORE,
     "remote.log.metadata.manager.class.name": _MANIFESTS,
-    "remote.log.reader.max.pending.tasks": "fetches that want the same remote data share one download",
+    "remote.log.reader.max.pending.tasks": "concurrent fetches of the same remote data share one download",
 }
 
-_BY_BEGINNING = {
-    "sasl.kerberos.": "it is about tickets that Java renews: the key table is read when a client logs in",
-    "sasl.oauthbearer.assertion.": "brokers do not log in to each other with assertions",
-    "sasl.oauthbearer.": "it is not used by what Barnabas does of OAUTHBEARER; see sasl.enabled.mechanisms",
-    "sasl.login.": "it is about logins of Java: brokers log in again with each connection",
-    "password.encoder.": "Kafka 4 does not have it either; passwords that are set at run time are not kept encrypted",
+_BY_PREFIX = {
+    "sasl.kerberos.": "it configures Java's ticket renewal; Barnabas reads the keytab at each login",
+    "sasl.oauthbearer.assertion.": "brokers do not use assertions to authenticate to each other",
+    "sasl.oauthbearer.": "this part of OAUTHBEARER is not supported; see sasl.enabled.mechanisms",
+    "sasl.login.": "it configures Java's login refresh; brokers log in with each new connection",
+    "password.encoder.": "Kafka 4 dropped it, too; dynamic password configs are stored unencrypted",
     "replication.quota.window.": _THROTTLES,
     "alter.log.dirs.replication.quota.window.": _THROTTLES,
     "remote.log.manager.": _NO_POOLS,
@@ -49,16 +49,16 @@ _BY_BEGINNING = {
     "zookeeper.ssl.": _ZOOKEEPER,
 }
 
-_ENDS_OF_CLASSES = (".class", ".class.name")
+_CLASS_SUFFIXES = (".class", ".class.name")
 
 
 def reason_without_effect(name: str) -> str:
-    """Empty where none is known."""
+    """Return the reason why a setting has no effect; empty if none is given."""
     if name in _BY_NAME:
         return _BY_NAME[name]
-    if name.endswith(_ENDS_OF_CLASSES):
+    if name.endswith(_CLASS_SUFFIXES):
         return _JAVA_CLASS
-    return next((reason for beginning, reason in _BY_BEGINNING.items() if name.startswith(beginning)), "")
+    return next((reason for prefix, reason in _BY_PREFIX.items() if name.startswith(prefix)), "")
 
 
 _SECRET = """
@@ -134,7 +134,7 @@ _READ_ONLY = """
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
 """
 
-# Kafka 4 has dropped these; its users may still have them in their files.
+# Removed in Kafka 4, but still present in older files.
 _OF_KAFKA_3 = """
     broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
     controlled.shutdown.retry.backoff.ms group.coordinator.new.enable inter.broker.protocol.version
@@ -156,7 +156,7 @@ _WITHOUT_EFFECT = frozenset(_NOT_YET.split())
 
 
 def is_without_effect_yet(name: str) -> bool:
-    """Declared, checked and shown as in Kafka, for clients that look at it; but nothing reads it so far.
+    """True for a setting that is declared, validated and described as in Kafka, but not used yet.
 
     A test compares this list with the code, in both directions.
     """
@@ -164,7 +164,7 @@ def is_without_effect_yet(name: str) -> bool:
 
 
 def _declare(names: str, kind: Kind, mode: Mode) -> dict[str, Setting]:
-    text = "Known to Apache Kafka, without effect in Barnabas."
+    text = "Setting of Apache Kafka without effect in Barnabas."
     return {name: Setting(name, kind, None, text, None, mode) for name in names.split()}
 
 

@@ -1,4 +1,4 @@
-"""Checks of settings that clients want to change. Codes and texts are those a real broker answers with."""
+"""Validation of configs that clients change. Error codes and messages are those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from barnabas.config.tiering_checks import check_tiered_topic
 def check_topic_configs(
     configs: Mapping[str, str], broker_config: BrokerConfig | None = None, *, is_internal: bool = False
 ) -> None:
-    """Raises KafkaError (INVALID_CONFIG) when a topic cannot have these settings of its own; with a broker's settings
-    also when it cannot be tiered."""
+    """Raise KafkaError (INVALID_CONFIG) for invalid topic configs; with `broker_config` also if the topic cannot be
+    tiered."""
     values = _parse_all(configs, TOPIC, "topic")
-    shortest, longest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
-    if isinstance(shortest, int) and isinstance(longest, int) and shortest > longest:
+    min_lag, max_lag = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(min_lag, int) and isinstance(max_lag, int) and min_lag > max_lag:
         raise _invalid(
-            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
-            f"max.compaction.lag.ms ({longest})"
+            f"conflict topic config setting min.compaction.lag.ms ({min_lag}) > "
+            f"max.compaction.lag.ms ({max_lag})"
         )
     if broker_config is not None:
         try:
@@ -42,9 +42,9 @@ def check_topic_configs(
 
 
 def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises KafkaError when these settings cannot be changed at run time, for one broker or for all.
+    """Raise KafkaError for invalid dynamic configs of one broker or of all.
 
-    A wrong value is an INVALID_REQUEST here, not an INVALID_CONFIG: so it is in Kafka (KAFKA-13609).
+    An invalid value is INVALID_REQUEST here, not INVALID_CONFIG, as in Kafka (KAFKA-13609).
     """
     for name, text in configs.items():
         setting = broker_setting(name)
@@ -53,7 +53,7 @@ def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> Non
         _check_mode(name, setting, per_broker)
         if per_broker and name in CLUSTER_WIDE_ONLY:
             raise _invalid(
-                f"Broker-level {name} cannot be altered: the leaders and the controller must agree on it. "
+                f"Broker-level {name} cannot be altered: leaders and the controller must agree on it. "
                 "Set it for a topic, or for all brokers."
             )
         try:
@@ -76,22 +76,22 @@ def _check_mode(name: str, setting: Setting, per_broker: bool) -> None:
         )
 
 
-_LOWEST = {"log.roll.ms": 1, "log.roll.jitter.ms": 0, "log.flush.interval.ms": 0}
-"""Settings whose declarations have no bound, because Kafka's have none; what they stand for has one."""
+_MINIMUM = {"log.roll.ms": 1, "log.roll.jitter.ms": 0, "log.flush.interval.ms": 0}
+"""Settings without a declared bound, as in Kafka, whose topic settings have one."""
 
 
 def _check_dynamic_value(name: str, value: Value) -> None:
     if name == "log.retention.ms" and isinstance(value, int) and (value == 0 or value < -1):
         problem = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
-    elif name in _LOWEST and isinstance(value, int) and value < _LOWEST[name]:
-        problem = f"{name} must be greater than or equal to {_LOWEST[name]}"
+    elif name in _MINIMUM and isinstance(value, int) and value < _MINIMUM[name]:
+        problem = f"{name} must be greater than or equal to {_MINIMUM[name]}"
     else:
         return
     raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def check_group_configs(configs: Mapping[str, str], broker_config: BrokerConfig | None = None) -> None:
-    """Raises KafkaError (INVALID_CONFIG); with a broker's settings also beyond the bounds that those set."""
+    """Raise KafkaError (INVALID_CONFIG) for invalid group configs; with `broker_config` also beyond its bounds."""
     values = _parse_all(configs, GROUP, "group")
     if broker_config is None:
         return
@@ -112,16 +112,16 @@ def _check_dead_letters(topic: Value, broker_config: BrokerConfig) -> None:
 
 
 def _check_bounds(name: str, value: Value, broker_config: BrokerConfig) -> None:
-    kind, _, rest = name.partition(".")
-    if rest == "num.standby.replicas":
-        lowest_name, highest_name = "", "group.streams.max.standby.replicas"
+    kind, _, setting = name.partition(".")
+    if setting == "num.standby.replicas":
+        min_name, max_name = "", "group.streams.max.standby.replicas"
     else:
-        lowest_name, highest_name = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
-    lowest, highest = broker_config.get(lowest_name), broker_config.get(highest_name)
-    if lowest is not None and isinstance(value, int) and value < lowest:
-        raise _invalid(f"{name} must be greater than or equal to {lowest_name}")
-    if highest is not None and isinstance(value, int) and value > highest:
-        raise _invalid(f"{name} must be less than or equal to {highest_name}")
+        min_name, max_name = f"group.{kind}.min.{setting}", f"group.{kind}.max.{setting}"
+    minimum, maximum = broker_config.get(min_name), broker_config.get(max_name)
+    if minimum is not None and isinstance(value, int) and value < minimum:
+        raise _invalid(f"{name} must be greater than or equal to {min_name}")
+    if maximum is not None and isinstance(value, int) and value > maximum:
+        raise _invalid(f"{name} must be less than or equal to {max_name}")
 
 
 def _check_heartbeats(kind: str, values: Mapping[str, Value], broker_config: BrokerConfig) -> None:
@@ -142,11 +142,11 @@ CLIENT_SELECTORS = frozenset(
         "client_source_port",
     )
 )
-"""What a subscription to client metrics may match clients by (KIP-714)."""
+"""Client properties that a client metrics subscription can match (KIP-714)."""
 
 
 def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
-    """Raises KafkaError, with the codes of a real broker: INVALID_REQUEST, but INVALID_CONFIG for `match`."""
+    """Raise KafkaError with Kafka's codes: INVALID_REQUEST, but INVALID_CONFIG for `match`."""
     for name, text in configs.items():
         setting = CLIENT_METRICS.get(name)
         if setting is None:
@@ -175,19 +175,19 @@ def _compiles(expression: str) -> bool:
 
 
 def list_default(scope: Scope, name: str) -> str | None:
-    """What APPEND and SUBTRACT start from when nothing is set; None for a setting that is not a list."""
+    """Default that APPEND and SUBTRACT apply to; None for a setting that is not a list."""
     setting = broker_setting(name) if scope is Scope.BROKER else BY_SCOPE[scope].get(name)
     if setting is None or setting.kind is not Kind.LIST:
         return None
     return setting.default or ""
 
 
-def _parse_all(configs: Mapping[str, str], known: Mapping[str, Setting], word: str) -> dict[str, Value]:
+def _parse_all(configs: Mapping[str, str], known: Mapping[str, Setting], resource: str) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for name, text in configs.items():
         setting = known.get(name)
         if setting is None:
-            raise _invalid(f"Unknown {word} config name: {name}{suggestion(name, known)}")
+            raise _invalid(f"Unknown {resource} config name: {name}{suggestion(name, known)}")
         try:
             values[name] = setting.parse(text)
         except ConfigError as error:

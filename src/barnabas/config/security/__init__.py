@@ -1,1 +1,1 @@
-"""Settings of who a client is, what it may do, how much, and what is written down of it."""
+"""Settings of authentication, TLS, authorization, quotas and the audit log."""

@@ -1,7 +1,7 @@
-"""Security settings that name a Java class: Kafka's own classes are names of what is here, others stop the start.
+"""Security settings that name a Java class: Kafka's classes select built-in equivalents, others are refused.
 
-Kafka would load the class and be protected by it. A broker that ignored the setting would be open where its owner
-believes it closed.
+Kafka loads the class and relies on it. A broker that ignored the setting would be less secure than its operator
+believes.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ KNOWN_CLASSES: dict[str, frozenset[str]] = {
     "create.topic.policy.class.name": frozenset(),
     "alter.config.policy.class.name": frozenset(),
 }
-"""By setting: the classes that mean what Barnabas does anyway."""
+"""Classes by setting whose behaviour is built in."""
 
 
 def check_classes(properties: Mapping[str, str]) -> None:
-    """Raises ConfigError about the first class that Barnabas does not have."""
+    """Raise ConfigError for the first unsupported class."""
     for name, value in _classes_in(properties):
         if value not in KNOWN_CLASSES[base_name(name)]:
             known = sorted(KNOWN_CLASSES[base_name(name)])
-            instead = f"use {' or '.join(known)}, or leave" if known else "leave"
+            advice = f"use {' or '.join(known)}, or remove" if known else "remove"
             raise ConfigError(
-                f"{name} is {value}, a Java class, which Barnabas cannot load, so it would not protect anything: "
-                f"{instead} the setting out if Barnabas may start without it"
+                f"{name} is {value}, a Java class that Barnabas cannot load, so it would not take effect: "
+                f"{advice} the setting if Barnabas may run without it"
             )
 
 

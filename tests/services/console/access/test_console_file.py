@@ -91,8 +91,8 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
     [
         ("", "is empty; it needs at least `clusters`"),
         ("listen: 127.0.0.1:1", "there are no `clusters`"),
-        (CLUSTERS + "lisen: x", r"line 2: `lisen` is no word .* did you mean `listen`"),
-        ("clusters:\n  - name: one\n    bootstrap: a:1\n    logz: [x]", r"line 4: `logz` .* `logs`"),
+        (CLUSTERS + "lisen: x", r"line 2: unknown key `lisen`; did you mean `listen`"),
+        ("clusters:\n  - name: one\n    bootstrap: a:1\n    logz: [x]", r"line 4: unknown key `logz`; .* `logs`"),
         ("clusters:\n  - {name: one, bootstrap: 'a:x'}", "line 2: .*a:x"),
         ("clusters:\n  - {name: a/b, bootstrap: 'a:1'}", "line 2: not a valid cluster name: 'a/b'"),
         ("clusters:\n  - {name: a, bootstrap: 'a:1'}\n  - {name: a, bootstrap: 'a:1'}", "duplicate cluster name: a"),

@@ -116,7 +116,7 @@ def test_check_says_what_is_wrong_and_asks_no_broker(cli: Cli, tmp_path: Path) -
     file.write_text("topic: logs\nsources:\n  - files: {path: [/var/log/x.log]}\n")
     bad = cli("ingest", "run", str(file), "--check")
     assert bad.code == 1
-    assert f"{file}, line 3: `path` is no word that is known here; did you mean `paths`?" in bad.err
+    assert f"{file}, line 3: unknown key `path`; did you mean `paths`?" in bad.err
 
 
 @pytest.fixture(scope="module")
