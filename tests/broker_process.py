@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.apache_kafka import free_port
+from tests.support.waiting import until
 
 READY = "Barnabas is ready on "
 START_SECONDS = 60.0
@@ -77,10 +77,10 @@ class BrokerProcess:
 
     def until_it_says(self, text: str) -> None:
         """Wait for a line with this text: what a client sees of a request may be there before."""
-        deadline = time.monotonic() + START_SECONDS
-        while not any(text in line for line in self.lines):
-            assert time.monotonic() < deadline, f"the broker has not said {text!r}:\n" + "".join(self.lines)
-            time.sleep(0.01)
+        until(
+            lambda: any(text in line for line in self.lines),
+            lambda: f"the broker has not said {text!r}:\n" + "".join(self.lines),
+        )
 
     def kill(self) -> None:
         """As a power button would: no signal handler runs."""

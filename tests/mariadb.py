@@ -7,7 +7,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.apache_kafka import free_port
 from tests.kafka_jars import PROJECT_ROOT
 from tests.programs import SERVERS
+from tests.support.waiting import until
 
 DEADLINE = 120.0
 USER, PASSWORD = "shop", "letter-by-letter"
@@ -47,10 +47,7 @@ class MariaDbServer:
         ]  # fmt: skip
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + DEADLINE
-        while not self._answers():
-            assert time.monotonic() < deadline, (self._folder / "log").read_text()[-3000:]
-            time.sleep(0.1)
+        until(self._answers, lambda: (self._folder / "log").read_text()[-3000:], seconds=DEADLINE)
 
     def ask(self, statement: str) -> list[list[str]]:
         """As the superuser."""

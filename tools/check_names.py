@@ -1,4 +1,4 @@
-"""Check that a public class name exists once, and that banned identifiers are not used.
+"""Check that a public class name exists once, that banned identifiers are not used, and that tests wait in one way.
 
 python -m tools.check_names           # fails on a new duplicate or banned name, and on a needless allowance
 python -m tools.check_names --list    # every duplicate and banned name, with its modules
@@ -26,6 +26,10 @@ BANNED = re.compile(r"_?_?(?:MOST|LONGEST|LARGEST|SHORTEST)_\w+|_tell\w*|tell_\w
 # Class names that are defined more than once, and banned identifiers by top folder.
 ALLOWED_CLASSES: frozenset[str] = frozenset(allowances.read("classes"))
 ALLOWED_NAMES: dict[str, int] = allowances.read("identifiers")
+
+TESTS = ROOT / "tests"
+WAITING = TESTS / "support" / "waiting.py"  # the only module below tests that defines these
+WAITS = re.compile(r"_?(?:async_)?(?:until|wait_until|eventually)")
 
 
 def main(arguments: list[str]) -> int:
@@ -56,6 +60,7 @@ def main(arguments: list[str]) -> int:
             for folder in sorted({*banned, *ALLOWED_NAMES})
             if len(banned[folder]) != ALLOWED_NAMES.get(folder, 0)
         ),
+        *(f"{where}: import it from tests.support.waiting" for where in own_waits()),
     ]
     print(*sorted(problems), sep="\n", end="\n" if problems else "")
     print("names: see `python -m tools.check_names --list`" if problems else "names kept")
@@ -82,6 +87,17 @@ def banned_names() -> dict[str, list[str]]:
             if BANNED.fullmatch(name):
                 found[folder].append(f"{path.relative_to(ROOT)}:{line}: {name}")
     return found
+
+
+def own_waits() -> list[str]:
+    """Test modules with their own `until`, `wait_until` or `eventually`, function or method."""
+    return [
+        f"{path.relative_to(TESTS.parent)}:{node.lineno}: def {node.name}"
+        for path in sorted(TESTS.rglob("*.py"))
+        if path != WAITING
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and WAITS.fullmatch(node.name)
+    ]
 
 
 def _bound(tree: ast.Module) -> Iterator[tuple[int, str]]:

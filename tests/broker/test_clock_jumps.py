@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from barnabas.common.clock import HAS_BOOT_CLOCK
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 
 DEADLINE = 60.0
 MONTH_NS = 30 * 24 * 3600 * 10**9
@@ -24,13 +24,6 @@ SETTINGS = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
     "producer.id.expiration.check.interval.ms": "50",
 }
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def write(broker: EmbeddedBroker, topic: str) -> None:

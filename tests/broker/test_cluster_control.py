@@ -110,7 +110,7 @@ class Controlling:
     async def __aexit__(self, *_: object) -> None:
         self._control.stop()
 
-    async def until(self, condition: Callable[[MetadataImage], bool]) -> None:
+    async def until_image(self, condition: Callable[[MetadataImage], bool]) -> None:
         async with asyncio.timeout(DEADLINE):
             await self.controller.metadata.until(condition)
 
@@ -125,10 +125,10 @@ def test_brokers_that_come_and_go_do_not_put_off_the_balancing_of_leaders() -> N
         async with Controlling(balance_seconds=0.2) as cluster:
             for broker_id in (2, 1):  # who comes first leads
                 cluster.members.come(broker_id)
-            await cluster.until(lambda image: len(image.brokers) == 2)
+            await cluster.until_image(lambda image: len(image.brokers) == 2)
             assert leader(cluster.controller.image) == 2
             flapping = asyncio.ensure_future(flap(cluster.members))
-            await cluster.until(lambda image: leader(image) == 1)
+            await cluster.until_image(lambda image: leader(image) == 1)
             flapping.cancel()
 
     asyncio.run(main())
@@ -177,7 +177,7 @@ def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:
     async def main() -> None:
         async with Controlling() as cluster:
             cluster.members.come(1)
-            await cluster.until(lambda image: 1 in image.brokers)
+            await cluster.until_image(lambda image: 1 in image.brokers)
             entries = cluster.controller._store.entries  # type: ignore[attr-defined]
             kinds = [[type(delta).__name__ for delta in entry.deltas] for entry in entries]
             assert kinds.index(["ConfigsChanged"]) < next(
@@ -194,7 +194,7 @@ def test_a_broker_that_is_too_old_is_not_registered_and_holds_up_nobody() -> Non
         async with Controlling() as cluster:
             cluster.members.come(2, features={"group.version": (0, 0)})
             cluster.members.come(1)
-            await cluster.until(lambda image: 1 in image.brokers)
+            await cluster.until_image(lambda image: 1 in image.brokers)
             assert list(cluster.controller.image.brokers) == [1]
             assert cluster.controller.is_active
 
@@ -208,12 +208,12 @@ def test_a_broker_that_was_fenced_in_error_is_let_in_again_in_the_same_life() ->
         async with Controlling() as cluster:
             for broker_id in (2, 1):
                 cluster.members.come(broker_id)
-            await cluster.until(lambda image: len(image.brokers) == 2)
+            await cluster.until_image(lambda image: len(image.brokers) == 2)
             alive = dict(cluster.members.brokers)
             cluster.members.go(2)
-            await cluster.until(lambda image: image.brokers[2].fenced)
+            await cluster.until_image(lambda image: image.brokers[2].fenced)
             cluster.members.tell(alive)
-            await cluster.until(lambda image: not image.brokers[2].fenced)
+            await cluster.until_image(lambda image: not image.brokers[2].fenced)
             assert cluster.controller.image.brokers[2].epoch == alive[2].epoch
 
     asyncio.run(main())

@@ -23,9 +23,10 @@ from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.store import MissingObjectError
-from tests.broker.test_tiering import TIMEOUT, until
+from tests.broker.test_tiering import TIMEOUT
 from tests.cli.conftest import Cli
 from tests.clients.test_compaction import read
+from tests.support.waiting import until
 from tests.tiering.lost_cluster import Store
 
 PATIENCE = 100

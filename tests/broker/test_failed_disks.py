@@ -27,7 +27,8 @@ from barnabas.protocol.schema import Message
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from tests.network.harness import Client, frame, scenario, until
+from tests.network.harness import Client, frame, scenario
+from tests.support.waiting import async_until
 
 
 class Asking:
@@ -83,7 +84,7 @@ async def test_a_failed_log_dir_takes_its_partitions_offline_and_no_others() -> 
         await ask.create(2)
         disk.fail_at(1, OSError(errno.EIO, "the disk is broken"), "append")
         assert await ask.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
-        await until(lambda: len(broker.replicas.offline) == 1)
+        await async_until(lambda: len(broker.replicas.offline) == 1)
         lost, kept = await ask.partitions()
         assert (lost.leader_id, lost.error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
         assert (lost.offline_replicas, lost.isr_nodes) == ([1], [1])
@@ -107,7 +108,7 @@ async def test_a_topic_that_was_partly_offline_can_be_deleted_and_created_again(
         await ask.create(2)
         disk.fail_at(1, OSError(errno.EIO, "the disk is broken"), "append")
         await ask.produce(0)
-        await until(lambda: len(broker.replicas.offline) == 1)
+        await async_until(lambda: len(broker.replicas.offline) == 1)
         await ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=5000), 4)
         assert not broker.replicas.offline
         await ask.create(2)
@@ -123,7 +124,7 @@ async def test_a_partition_for_which_there_was_no_room_is_made_when_there_is() -
         await ask.create(1)
         assert list(broker.replicas.offline) == [TopicPartition("orders", 0)]
         assert await ask.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
-        await until(lambda: not broker.replicas.offline)
+        await async_until(lambda: not broker.replicas.offline)
         assert await ask.produce(0) == 0
 
 
@@ -136,7 +137,7 @@ async def test_a_broker_without_any_disk_left_says_that_it_cannot_go_on() -> Non
         await ask.create(1)
         disk.fail_at(1, OSError(errno.EIO, "the disk is broken"), "append")
         assert await ask.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
-        await until(lambda: bool(ended))
+        await async_until(lambda: bool(ended))
         assert broker.monitoring.health()[0] is False
 
 

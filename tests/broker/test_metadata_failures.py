@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +11,10 @@ from confluent_kafka import Producer
 from barnabas.broker.broker import Broker
 from barnabas.cluster import following
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 class Failing:

@@ -6,7 +6,6 @@ import http.client
 import logging
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +16,14 @@ import pytest
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
-from tests.broker.test_tiering import TIERED, consume, local_bases, produce, until
+from tests.broker.test_tiering import TIERED, consume, local_bases, produce
 from tests.chaos.store import versitygw
+from tests.support.waiting import until
 from tests.tiering.stores import BUCKET, SECRET, moto_server, s3_options
 
 ROOT, USER = "root-of-tests", "tests"
 
-Refusing = tuple[dict[str, str], Callable[[], None]]
+Refusing = tuple[dict[str, str], Callable[[], object]]
 """The options of a store in which we have no rights, and what grants them."""
 
 
@@ -62,11 +62,12 @@ def versity(folder: Path) -> Iterator[Refusing]:
         return done.returncode == 0
 
     try:
+        own = ("change-bucket-owner", "--bucket", BUCKET, "--owner", USER)
         create = ("create-user", "--access", USER, "--secret", SECRET, "--role", "user")
-        until(lambda: admin(*create) or time.sleep(0.1), "versitygw takes a user")  # type: ignore[func-returns-value]
+        until(lambda: admin(*create), "versitygw takes no user")
         yield (
             s3_options(port),
-            lambda: until(lambda: admin("change-bucket-owner", "--bucket", BUCKET, "--owner", USER), "owner"),
+            lambda: until(lambda: admin(*own), "the owner of the bucket is not changed"),
         )
     finally:
         server.kill()

@@ -18,6 +18,7 @@ from barnabas.controller.decision import Decision
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.tiering.objects.manifest import encode
 from barnabas.tiering.objects.manifest_changes import pin, unpin
+from tests.support.waiting import async_until
 from tests.tiering.support import FOLDER, NOW, manifest_of
 
 TOPIC_ID = FOLDER.topic_id
@@ -62,11 +63,6 @@ class World:
     def controller(self, linger: float = 0.0) -> RemoteDeletions:
         return RemoteDeletions(self.host, self.store, lambda: 0, _nothing, linger)  # type: ignore[arg-type]
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not condition():  # noqa: ASYNC110 - whatever the condition is
-                await asyncio.sleep(0.001)
-
     @property
     def is_over(self) -> bool:
         return not self.host.image.remote_deletions
@@ -90,7 +86,7 @@ def running(scenario: Callable[[World], Awaitable[None]]) -> None:
 def test_all_objects_go_and_then_it_is_noted() -> None:
     async def scenario(world: World) -> None:
         world.deletions.follow()
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
         assert world.store.keys == []
 
     running(scenario)
@@ -117,7 +113,7 @@ def test_a_later_controller_goes_on_with_what_is_left(call: int) -> None:
         world.store.heal()
         world.deletions = world.controller()
         world.deletions.follow()
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
         assert world.store.keys == []
 
     running(scenario)
@@ -127,15 +123,15 @@ def test_it_is_looked_at_once_more_for_what_a_leader_uploads_too_late() -> None:
     async def scenario(world: World) -> None:
         world.deletions = world.controller(linger=600.0)
         world.deletions.follow()
-        await world.until(lambda: not world.store.keys)
+        await async_until(lambda: not world.store.keys)
         late = FOLDER.key("00000000000000000020-0000000005-0000abcd.segment")
         world.store.set_contents(late, b"x")
         world.deletions.follow()
-        await world.until(lambda: not world.store.keys)
+        await async_until(lambda: not world.store.keys)
         assert not world.is_over
         world.host.clock.advance(600_000)
         world.deletions.follow()
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
 
     running(scenario)
 
@@ -146,13 +142,13 @@ def test_what_a_snapshot_keeps_stays_until_the_snapshot_is_gone() -> None:
         world.store.set_contents(FOLDER.manifest, encode(pinned))
         world.deletions = world.controller(linger=0.01)
         world.deletions.follow()
-        await world.until(lambda: b'"deleted"' in world.store.contents(FOLDER.manifest))
+        await async_until(lambda: b'"deleted"' in world.store.contents(FOLDER.manifest))
         await asyncio.sleep(0.05)
         assert len(world.store.keys) == 3
         assert not world.is_over
         world.store.set_contents(FOLDER.manifest, encode(unpin(pinned, "snapshot friday")))
         world.host.clock.advance(600_000)
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
         assert world.store.keys == []
 
     running(scenario)
@@ -164,7 +160,7 @@ def test_a_store_that_fails_is_tried_again() -> None:
         world.deletions.follow()
         await asyncio.sleep(0.01)
         world.deletions.follow()
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
 
     running(scenario)
 
@@ -173,7 +169,7 @@ def test_objects_of_another_incarnation_of_the_cluster_are_left_alone() -> None:
     async def scenario(world: World) -> None:
         world.deletions = RemoteDeletions(world.host, world.store, lambda: 1, _nothing, 0.0)  # type: ignore[arg-type]
         world.deletions.follow()
-        await world.until(lambda: world.is_over)
+        await async_until(lambda: world.is_over)
         assert len(world.store.keys) == 3
 
     running(scenario)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -38,9 +38,8 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.slow_files import SlowFileSystem
-from tests.network.harness import Client, frame, scenario, until
-
-T = TypeVar("T")
+from tests.network.harness import Client, frame, scenario
+from tests.support.waiting import async_eventually, async_until
 
 SLOW_MS = 40
 NO_ROOM = OSError(errno.ENOSPC, "no room")
@@ -161,7 +160,7 @@ async def test_a_slow_log_dir_holds_up_neither_a_ping_nor_a_produce_to_another(t
             for acks, each in waiting.items():
                 await each.send(producing(0, acks), 9)
             await without_answer.send(producing(0, acks=0), 9)
-            await until(lambda: scene.files.held_appends.acquire(blocking=False))
+            await async_until(lambda: scene.files.held_appends.acquire(blocking=False))
             await client.ping()
             assert await client.produce(1) == (ErrorCode.NONE, 0)
             assert await client.produce(1, acks=-1) == (ErrorCode.NONE, 1)
@@ -190,7 +189,7 @@ async def test_a_log_dir_that_was_slow_several_times_is_written_to_by_a_thread_u
         assert not isinstance(other.disk.writes, PendingWrites)
         assert await client.produce(0) == (ErrorCode.NONE, produced)
         scene.files.delay(log_dir.folder, 0)
-        await until(lambda: log_dir.disk.writes is None)
+        await async_until(lambda: log_dir.disk.writes is None)
         assert await client.produce(0) == (ErrorCode.NONE, produced + 1)
         assert await client.end(0) == produced + 2
 
@@ -203,7 +202,7 @@ async def test_what_was_acknowledged_survives_a_kill_and_what_was_not_may_be_gon
         assert await client.produce(0, acks=-1) == (ErrorCode.NONE, 1)
         with scene.files.held(scene.dir_of("orders", 0).folder):
             await client.send(producing(0), 9)
-            await until(lambda: scene.files.held_appends.acquire(blocking=False))
+            await async_until(lambda: scene.files.held_appends.acquire(blocking=False))
             shutil.copytree(before, after)  # what kill -9 leaves behind
     async with running(after) as scene:
         client = await scene.client()
@@ -235,7 +234,7 @@ async def test_a_disk_that_breaks_takes_its_log_dir_offline(tmp_path: Path) -> N
     async with one_slow(tmp_path) as (scene, client):
         scene.files.fail(scene.dir_of("orders", 0).folder, OSError(errno.EIO, "broken"))
         assert (await client.produce(0))[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        await until(lambda: bool(scene.broker.replicas.offline))
+        await async_until(lambda: bool(scene.broker.replicas.offline))
         assert (await client.produce(0))[0] is ErrorCode.KAFKA_STORAGE_ERROR
         assert await client.produce(1) == (ErrorCode.NONE, 0)
 
@@ -262,20 +261,11 @@ async def committed(client: Asking) -> int:
     return offset
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool]) -> T:
-    """Ask until the answer is good: while a coordinator is loaded it refuses."""
-    for _ in range(1000):
-        if is_enough(answer := await ask()):
-            return answer
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"it stays {answer}")
-
-
 async def slow_coordinator(scene: Scene, client: Asking) -> LogDir:
     """The dir of the group's coordinator, which is known to be slow. Offset 1 is committed."""
     await client.create("orders", 1)
     await client(FindCoordinatorRequest(key="readers"), 3)
-    await eventually(lambda: commit(client, 1), lambda error: not error)
+    await async_eventually(lambda: commit(client, 1), lambda error: not error)
     log_dir = scene.dir_of("__consumer_offsets", 0)
     log_dir.disk.write_in_thread()
     return log_dir
@@ -288,7 +278,7 @@ async def test_a_group_coordinator_answers_when_its_records_are_written(tmp_path
         log_dir = await slow_coordinator(scene, client)
         with scene.files.held(log_dir.folder):
             await client.send(committing(2), 8)
-            await until(lambda: scene.files.held_appends.acquire(blocking=False))
+            await async_until(lambda: scene.files.held_appends.acquire(blocking=False))
             await other.ping()
         assert (await client.answer(committing(2), 8)).topics[0].partitions[0].error_code == 0
         assert await committed(client) == 2
@@ -301,7 +291,7 @@ async def test_a_group_coordinator_forgets_what_could_not_be_written(tmp_path: P
         log_dir = await slow_coordinator(scene, client)
         scene.files.fail(log_dir.folder, NO_ROOM)
         assert await commit(client, 2) is not ErrorCode.NONE
-        await eventually(lambda: commit(client, 3), lambda error: not error)
+        await async_eventually(lambda: commit(client, 3), lambda error: not error)
         assert await committed(client) == 3
 
 
@@ -312,4 +302,4 @@ async def test_after_a_failed_commit_the_last_one_that_was_written_counts(tmp_pa
         log_dir = await slow_coordinator(scene, client)
         scene.files.fail(log_dir.folder, NO_ROOM)
         assert await commit(client, 2) is not ErrorCode.NONE
-        assert await eventually(lambda: committed(client), lambda offset: offset >= 0) == 1
+        assert await async_eventually(lambda: committed(client), lambda offset: offset >= 0) == 1

@@ -11,7 +11,8 @@ from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Request
 from barnabas.network.socket_server import SILENT_SECONDS
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 SILENT_MS = round(1000 * SILENT_SECONDS)
 
@@ -26,7 +27,7 @@ async def test_requests_in_flight_are_answered_before_the_server_stops() -> None
     async with serving(heartbeat(defer)) as server:
         client, idle = await server.connect(), await server.connect()
         await client.send(heartbeat_frame(1) + heartbeat_frame(2))
-        await until(lambda: len(waiting) == 2)
+        await async_until(lambda: len(waiting) == 2)
         stopping = asyncio.create_task(server.server.stop())
         assert await idle.is_closed()
         await client.send(heartbeat_frame(3))
@@ -47,7 +48,7 @@ async def test_the_server_does_not_wait_for_ever() -> None:
     async with serving(heartbeat(never)) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await async_until(lambda: any(each.unanswered for each in server.server.connections))
         await server.server.stop(patience=0.05)
         assert await client.is_closed()
 
@@ -60,7 +61,7 @@ async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
     async with serving(heartbeat(poll)) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await async_until(lambda: any(each.unanswered for each in server.server.connections))
         await asyncio.wait_for(server.server.stop(), 2.0)
         assert await client.is_closed()
 
@@ -87,9 +88,9 @@ async def test_handlers_that_still_run_are_given_up() -> None:
     async with serving(heartbeat(wait)) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: any(each.unanswered for each in server.server.connections))
+        await async_until(lambda: any(each.unanswered for each in server.server.connections))
         await server.server.stop(patience=0.05)
-        await until(lambda: bool(ended))
+        await async_until(lambda: bool(ended))
         assert ended == ["cancelled"]
         assert await client.is_closed()
 

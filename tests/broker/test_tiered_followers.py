@@ -16,6 +16,7 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from tests.support.waiting import async_until
 
 US, SLOW, GONE, LAST = 0, 1, 2, 40
 
@@ -66,12 +67,9 @@ def test_a_leader_that_is_slow_or_gone_does_not_keep_the_others_from_being_asked
             TieredFollowers(host, cast(Any, None)).learn_tiered_ends(lambda: partitions)
         )
         first = set(range(US + 1, followers.LEADERS_AT_ONCE + 1)) - {SLOW, GONE}
-        async with asyncio.timeout(60):
-            while set(noted) != first:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-            leaders.may_answer.set()
-            while set(noted) != set(range(LAST + 1)) - {US, GONE}:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await async_until(lambda: set(noted) == first)
+        leaders.may_answer.set()
+        await async_until(lambda: set(noted) == set(range(LAST + 1)) - {US, GONE})
         learning.cancel()
         await asyncio.gather(learning, return_exceptions=True)
         assert noted[LAST] == 100 + LAST

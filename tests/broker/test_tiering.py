@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import BadObjectError
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
+from tests.support.waiting import until
 from tests.tiering.stores import BUCKET, s3_options
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -54,13 +55,6 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     }
     with EmbeddedBroker(settings, data_dir=tmp_path / "data") as running:
         yield running
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def produce(

@@ -10,7 +10,7 @@ from tests.chaos import java
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.tiers import check_tiers
-from tests.chaos.waiting import PATIENCE, until
+from tests.support.waiting import SECONDS, until
 
 
 def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
@@ -53,7 +53,7 @@ def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
     consumer.assign([TopicPartition(topic, partition, 0)])
     values: list[int] = []
     while True:
-        message = consumer.poll(PATIENCE)
+        message = consumer.poll(SECONDS)
         assert message is not None, f"partition {partition} cannot be read"
         if message.error() is not None:  # its end, the only error that is asked for
             break

@@ -20,7 +20,7 @@ from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
 from tests.chaos.security import PLAINTEXT, Security
 from tests.chaos.store import ChaosStore
-from tests.chaos.waiting import PATIENCE, until
+from tests.support.waiting import SECONDS, until
 from tests.zookeeper import Ensemble
 
 READY = "Barnabas is ready on "
@@ -104,7 +104,7 @@ class BrokerProcess:
                 text=True,
             )
         threading.Thread(target=_watch, args=(self._process, ready), daemon=True).start()
-        if not ready.wait(PATIENCE) or not self.is_running:
+        if not ready.wait(SECONDS) or not self.is_running:
             raise AssertionError(f"broker {self.node_id} did not start:\n{self.output.read_text()[-3000:]}")
 
     def slow_disk(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class BrokerProcess:
     def _end(self, number: Signals) -> None:
         if self._process is not None:
             self.signal(number)
-            self._process.wait(PATIENCE)
+            self._process.wait(SECONDS)
 
     def close(self) -> None:
         if self.is_running:
@@ -203,7 +203,7 @@ class ChaosCluster:
 
     def metadata(self) -> ClusterMetadata:
         # A client for each question: one that lives long answers from what it remembers.
-        return AdminClient(self.clients.confluent).list_topics(timeout=PATIENCE)
+        return AdminClient(self.clients.confluent).list_topics(timeout=SECONDS)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Of a topic that may have been made a moment ago."""

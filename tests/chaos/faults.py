@@ -14,7 +14,7 @@ from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.moves import hold_back, let_go, move
 from tests.chaos.power import forget_unsynced
 from tests.chaos.store import ChaosStore
-from tests.chaos.waiting import until
+from tests.support.waiting import until
 from tests.zookeeper import Ensemble
 
 SESSION_SECONDS = 6.0

@@ -27,7 +27,7 @@ from tests.chaos.faults import ENSEMBLE_FAULTS, FAULTS, STORE_FAULTS, Fault, Sce
 from tests.chaos.loads import PARTITIONS, Load
 from tests.chaos.security import PLAINTEXT, PROTOCOLS
 from tests.chaos.tiers import TOPIC_SETTINGS
-from tests.chaos.waiting import PATIENCE
+from tests.support.waiting import SECONDS
 
 LOADS: tuple[type[Load], ...] = (
     librdkafka.IdempotentLoad,
@@ -82,7 +82,7 @@ def _create(cluster: ChaosCluster, topic: str) -> None:
     admin = AdminClient(cluster.clients.confluent)
     config = TOPIC_SETTINGS if cluster.store is not None else {}
     for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3, config=config)]).values():
-        created.result(PATIENCE)
+        created.result(SECONDS)
 
 
 def main(arguments: list[str]) -> int:

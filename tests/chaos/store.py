@@ -13,7 +13,7 @@ from barnabas.cluster.zookeeper.process import lasting_port
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import ObjectStore
 from tests.chaos.links import Links
-from tests.chaos.waiting import until
+from tests.support.waiting import until
 from tests.tiering.stores import BUCKET, SECRET
 
 INSTALLED = Path(".cache/object-stores/versitygw")  # by `make object-stores-install`

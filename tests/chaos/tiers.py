@@ -20,7 +20,7 @@ from barnabas.tiering.writing.sweep import find_orphans
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS
 from tests.chaos.store import ChaosStore
-from tests.chaos.waiting import until
+from tests.support.waiting import until
 
 TOPIC_SETTINGS = {
     "remote.storage.enable": "true",

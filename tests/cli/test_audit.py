@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ from barnabas.cli.audit import in_words
 from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +21,8 @@ def test_the_last_events_are_shown(audited: EmbeddedBroker) -> None:
     cli = Cli(audited.bootstrap_servers)
     audited.create_topic("orders")
     audited.create_topic("payments")
-    deadline = time.monotonic() + 60
     partitions = audited.broker.replicas.by_name
-    while TOPIC not in partitions or partitions[TOPIC][0].log.log_end_offset < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: TOPIC in partitions and partitions[TOPIC][0].log.log_end_offset >= 2)
     (last,) = cli.ok("audit", "tail", "-n", "1", "-o", "json").out.splitlines()
     assert '"resource": "payments"' in last
     lines = cli.ok("audit", "tail").out.splitlines()

@@ -4,7 +4,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cli.conftest import Cli
-from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Processed, wait_until
+from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Processed
+from tests.support.waiting import until
 
 
 @contextmanager
@@ -14,8 +15,8 @@ def consuming(
     """A member that has processed and committed everything."""
     processed = Processed()
     worker = worker_class(cli.bootstrap, topic, group, processed, client_id="cli-test")
-    wait_until(lambda: len(processed) == records, "the records are processed")
-    wait_until(lambda: lag(cli, group) == 0, "they are committed")
+    until(lambda: len(processed) == records, "the records are processed")
+    until(lambda: lag(cli, group) == 0, "they are committed")
     try:
         yield worker
     finally:

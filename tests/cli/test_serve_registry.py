@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ import pytest
 from tests.apache_kafka import free_port
 from tests.broker_process import BrokerProcess
 from tests.services.registry.rest import Rest
+from tests.support.waiting import until
 
 READY = "The schema registry is ready on"
-DEADLINE = 60.0
 
 
 def children(pid: int) -> list[int]:
@@ -31,10 +30,7 @@ def is_open(port: int) -> bool:
 
 
 def wait_until_closed(port: int) -> None:
-    end = time.monotonic() + DEADLINE
-    while is_open(port):
-        assert time.monotonic() < end, "the registry outlives its broker"
-        time.sleep(0.05)
+    until(lambda: not is_open(port), "the registry outlives its broker")
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import pytest
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.common.errors import ErrorCode, KafkaError
+from tests.support.waiting import async_until
 
 NewName = Callable[[], str]
 
@@ -16,13 +17,6 @@ def run(bootstrap: str, test: Callable[[Client], Awaitable[None]]) -> None:
             await test(client)
 
     asyncio.run(main())
-
-
-async def expect_soon(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Apache Kafka's brokers learn of a change a little after the controller has confirmed it."""
-    async with asyncio.timeout(60):
-        while not await holds():  # noqa: ASYNC110 - nothing in Kafka tells us when
-            await asyncio.sleep(0.01)
 
 
 def test_a_topic_is_created_grown_and_deleted(bootstrap: str, new_name: NewName) -> None:
@@ -40,9 +34,9 @@ def test_a_topic_is_created_grown_and_deleted(bootstrap: str, new_name: NewName)
             return name not in await client.all_topics()
 
         await admin.create_partitions(client, name, 3)
-        await expect_soon(has_three_partitions)
+        await async_until(has_three_partitions)
         await admin.delete_topics(client, [name])
-        await expect_soon(is_gone)
+        await async_until(is_gone)
 
     run(bootstrap, test)
 
@@ -88,12 +82,12 @@ def test_settings_of_a_topic_are_changed_and_taken_back(bootstrap: str, new_name
 
             return holds
 
-        await expect_soon(retention_is("604800000", 5))
+        await async_until(retention_is("604800000", 5))
         await admin.alter_configs(client, admin.TOPIC, name, [admin.ConfigChange("retention.ms", "1000")])
-        await expect_soon(retention_is("1000", 1))
+        await async_until(retention_is("1000", 1))
         change = admin.ConfigChange("retention.ms", operation=admin.DELETE)
         await admin.alter_configs(client, admin.TOPIC, name, [change])
-        await expect_soon(retention_is("604800000", 5))
+        await async_until(retention_is("604800000", 5))
 
     run(bootstrap, test)
 

@@ -27,6 +27,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
+from tests.support.waiting import async_until
 
 PARTITIONS = 6
 LARGE = 900_000  # six of them are more than the kernel keeps for a connection that nobody reads
@@ -142,8 +143,7 @@ def test_cve_2026_35554_batches_that_time_out_half_way_are_sent_again_as_they_we
                 places = [(topic, index) for index in range(PARTITIONS) for topic in ("a", "b")]
                 sent = [await producer.enqueue(t, value_of(t, p), partition=p) for t, p in places]
                 await proxy.stalled.wait()
-                while not stalled.closed:  # noqa: ASYNC110 - until its requests are given up
-                    await asyncio.sleep(0.01)
+                await async_until(lambda: stalled.closed, "requests are not given up")
                 proxy.go_on()
                 await asyncio.gather(*(_delivered(one) for one in sent))
             assert await contents(client, "a") == {p: [value_of("a", p)] for p in range(PARTITIONS)}

@@ -8,6 +8,7 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.status import Part, Status, StatusReporter, forget_status, read_statuses
 from tests.client.test_admin import NewName, run
+from tests.support.waiting import async_eventually
 
 
 def test_the_newest_report_of_each_is_read_and_can_be_forgotten(bootstrap: str, new_name: NewName) -> None:
@@ -48,9 +49,10 @@ def test_a_change_of_state_is_reported_at_once(bootstrap: str, new_name: NewName
         reporting = asyncio.create_task(StatusReporter(client, lambda: standing[0], every=600).run())
 
         async def becomes(state: str) -> None:
-            async with asyncio.timeout(60):
-                while [each.state for each in await read_statuses(client) if each.name == name] != [state]:  # noqa: ASYNC110 - another process would tell
-                    await asyncio.sleep(0.05)
+            def has_state(statuses: list[Status]) -> bool:
+                return [each.state for each in statuses if each.name == name] == [state]
+
+            await async_eventually(lambda: read_statuses(client), has_state)
 
         await becomes("running")
         standing[0] = Status("connector", name, "failed", error="the table is gone: create it")

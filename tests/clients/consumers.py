@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -251,10 +250,3 @@ class Load(threading.Thread):
         self.join()
         assert self._producer.flush(60) == 0
         return self.acknowledged
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.01)

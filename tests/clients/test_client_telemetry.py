@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -15,6 +14,7 @@ from confluent_kafka import Producer
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port, run_tool
 from tests.kafka_jars import NEWEST_CLIENT_LIBS
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
@@ -52,13 +52,6 @@ class Broker:
         with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
             page: str = answer.read().decode()
             return page.splitlines()
-
-    def until(self, is_there: Callable[[list[str]], bool], meanwhile: Callable[[], object]) -> list[str]:
-        deadline = time.monotonic() + PATIENCE
-        while not is_there(found := self.metrics()):
-            assert time.monotonic() < deadline, found
-            meanwhile()
-        return found
 
 
 @contextmanager
@@ -101,11 +94,11 @@ def test_librdkafka_pushes_what_it_is_asked_for_until_it_is_gone(broker: Broker)
         producers[0].produce("orders", b"one")
         producers[0].flush(1)
 
-    found = broker.until(bool, produce)
+    found = eventually(broker.metrics, bool, meanwhile=produce)
     assert all('client_id="shop"' in line for line in found)
     assert any(line.startswith("kafka_client_producer_connection_creation_") for line in found)
     producers.clear()
-    broker.until(lambda lines: not lines, lambda: time.sleep(0.05))
+    eventually(broker.metrics, lambda lines: not lines)
 
 
 @pytest.mark.java
@@ -114,9 +107,8 @@ def test_the_newest_client_of_java_pushes_its_metrics(broker: Broker) -> None:
     with java("PushMetrics.java", broker.bootstrap, "till") as client:
         assert client.stdout is not None
         instance_id = client.stdout.readline().strip()
-        found = broker.until(
-            lambda lines: any(line.startswith("kafka_client_producer_") for line in lines),
-            lambda: time.sleep(0.05),
+        found = eventually(
+            broker.metrics, lambda lines: any(line.startswith("kafka_client_producer_") for line in lines)
         )
     assert any(f'client_instance_id="{instance_id}"' in line and 'client_id="till"' in line for line in found)
 
@@ -127,9 +119,8 @@ def test_a_java_consumer_of_many_partitions_pushes_as_many_points_as_are_allowed
         broker.subscribe("*")
         broker.fill_partitions()
         with java("PushConsumerMetrics.java", broker.bootstrap, "orders", str(PARTITIONS)):
-            broker.until(
-                lambda lines: sum("_records_lag_max{" in line for line in lines) >= PARTITIONS,
-                lambda: time.sleep(0.05),
+            eventually(
+                broker.metrics, lambda lines: sum("_records_lag_max{" in line for line in lines) >= PARTITIONS
             )
             assert len(broker.metrics()) > POINTS_OF_A_CONSUMER - 20
 
@@ -139,5 +130,5 @@ def test_a_java_client_whose_metrics_are_too_large_tries_again() -> None:
     with running(barnabas_telemetry_max_points="10") as broker:
         broker.subscribe("*")
         with java("PushMetrics.java", broker.bootstrap, "till"):
-            broker.until(lambda lines: broker.pushes() >= 3, lambda: time.sleep(0.05))
+            eventually(broker.pushes, lambda pushes: pushes >= 3)
             assert len(broker.metrics()) <= 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,6 +14,7 @@ from barnabas.testing import EmbeddedCluster
 from tests.apache_kafka import run_tool
 from tests.cluster.proxy import Proxy
 from tests.kafka_jars import requires_java
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
@@ -78,13 +79,6 @@ class Load:
         """Wait until this many more records have been acknowledged."""
         wanted = self.count() + more
         until(lambda: self.count() >= wanted)
-
-
-def until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def read_all(cluster: EmbeddedCluster, topic: str) -> dict[int, list[int]]:

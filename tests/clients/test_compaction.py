@@ -20,7 +20,8 @@ from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
-from tests.clients.conftest import DEADLINE, wait_for
+from tests.clients.conftest import DEADLINE
+from tests.support.waiting import until
 
 SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "1000"}
 COMPACTED = {
@@ -104,7 +105,7 @@ def wait_until_compact(broker: EmbeddedBroker, topic: str) -> None:
     """Wait until everything below the active segment was compacted."""
     logs = broker.broker.logs
     [log] = [log for log in logs if log.topic_partition == (topic, 0)]
-    wait_for(lambda: logs.cleaned_upto(log) == log.active.base_offset, f"the compaction of {topic}")
+    until(lambda: logs.cleaned_upto(log) == log.active.base_offset, f"the compaction of {topic}")
 
 
 def size(broker: EmbeddedBroker, topic: str) -> int:
@@ -163,7 +164,7 @@ def test_deleted_keys_vanish_after_their_retention(broker: EmbeddedBroker) -> No
         wait_until_compact(broker, topic)
         return all(message.value() is not None for message in read(broker, topic))
 
-    wait_for(tombstones_are_gone, "the removal of the tombstones")
+    until(tombstones_are_gone, "the removal of the tombstones")
     assert table(read(broker, topic)).keys() == {b"key-0", b"key-1"}
 
 
@@ -226,10 +227,10 @@ def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: Embedd
     )
     topic = broker.create_topic(configs={**COMPACTED, "internal.segment.bytes": "3000000"})
     churn(broker, topic, rounds=1000)
-    wait_for(worker_pids, "a worker")
+    until(worker_pids, "a worker")
     before = [(path.name, path.read_bytes()) for path in segments(broker, topic)]
     os.kill(worker_pids()[0], signal.SIGKILL)
-    wait_for(lambda: cleaning.uncleanable, "the failure to be noticed")
+    until(lambda: cleaning.uncleanable, "the failure to be noticed")
     assert [(path.name, path.read_bytes()) for path in segments(broker, topic)] == before
     [failure] = cleaning.uncleanable.values()
     assert "ended unexpectedly (exit code -9)" in failure.reason
@@ -239,9 +240,9 @@ def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: Embedd
 
     broker.broker.config = broker.broker.dynamic_config.static
     cleaning.uncleanable.clear()
-    wait_for(lambda: size(broker, topic) < 1_500_000, "the next attempt")
+    until(lambda: size(broker, topic) < 1_500_000, "the next attempt")
     folder = broker.data_dir / f"{topic}-0"
-    wait_for(lambda: not list(folder.glob(f"*{names.CLEANED}")), "the removal of what was left")
+    until(lambda: not list(folder.glob(f"*{names.CLEANED}")), "the removal of what was left")
     assert len(table(read(broker, topic))) == 50
 
 
@@ -285,7 +286,7 @@ def test_a_topic_may_be_deleted_while_it_is_compacted(broker: EmbeddedBroker) ->
     )
     topic = broker.create_topic(configs={**COMPACTED, "internal.segment.bytes": "3000000"})
     churn(broker, topic, rounds=1000)
-    wait_for(worker_pids, "a worker")
+    until(worker_pids, "a worker")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(DEADLINE)
     broker.broker.config = broker.broker.dynamic_config.static
@@ -300,7 +301,7 @@ def test_workers_end_with_the_broker(tmp_path: Path) -> None:
     with EmbeddedBroker(SETTINGS, data_dir=tmp_path) as broker:
         topic = broker.create_topic(configs=COMPACTED)
         churn(broker, topic)
-        wait_for(worker_pids, "a worker")
+        until(worker_pids, "a worker")
     assert not worker_pids()
 
 
@@ -315,7 +316,7 @@ def test_kill_9_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path, mome
         for rounds in (400, 401, 402):
             churn(broker, "killed", rounds=rounds)
             send(broker, "killed", [(f"after-{rounds}", "x")])
-            wait_for(lambda: list((tmp_path / "killed-0").glob(f"*{moment}")), f"a file {moment}")
+            until(lambda: list((tmp_path / "killed-0").glob(f"*{moment}")), f"a file {moment}")
             broker.kill()
             broker.start()
             found = table(read(broker, "killed"))

@@ -12,7 +12,6 @@ import pytest
 from barnabas.broker import log_cleaner as cleaning
 from barnabas.testing import EmbeddedBroker
 from tests.chaos.disks import SmallDisk
-from tests.clients.conftest import wait_for
 from tests.clients.test_compaction import (
     COMPACTED,
     SETTINGS,
@@ -24,6 +23,7 @@ from tests.clients.test_compaction import (
     value_of,
     wait_until_compact,
 )
+from tests.support.waiting import until
 
 KEYS, ROUNDS = 400, 5
 
@@ -55,11 +55,11 @@ def test_compaction_goes_on_when_there_is_room_again(
         uncleanable[log] = cleaning.Uncleanable("not before the disk is full", later)
         churn(broker, topic, rounds=ROUNDS, keys=KEYS)
         # What is not on the disk yet is not compacted, and on a full one nothing more gets there.
-        wait_for(lambda: log.recovery_point >= log.active.base_offset, "that the sealed segments are synced")
+        until(lambda: log.recovery_point >= log.active.base_offset, "that the sealed segments are synced")
         disk.fill(leaving)
         before = size(broker, topic)
         uncleanable.clear()
-        wait_for(lambda: "No space left" in _reasons(uncleanable), "the compaction that finds no room")
+        until(lambda: "No space left" in _reasons(uncleanable), "the compaction that finds no room")
         expected = {b"key-%d" % key: value_of(key, ROUNDS - 1).encode() for key in range(KEYS)}
         assert table(read(broker, topic)) == expected
         assert not broker.broker.logs.offline_dirs

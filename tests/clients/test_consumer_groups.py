@@ -14,15 +14,9 @@ from barnabas.groups.consumer import targets
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.broker_process import BrokerProcess
-from tests.clients.consumers import (
-    ConfluentWorker,
-    ConsumerProtocolWorker,
-    Load,
-    Processed,
-    Worker,
-    wait_until,
-)
+from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Load, Processed, Worker
 from tests.clients.test_groups_java import JavaConsumer, concatenated, groups
+from tests.support.waiting import until
 
 PARTITIONS = 6
 ALL = set(range(PARTITIONS))
@@ -62,15 +56,15 @@ def test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker: Embedde
         return ConsumerProtocolWorker(broker.bootstrap_servers, topic, "moving", processed)
 
     workers = [start()]
-    wait_until(lambda: shared_out(workers), "the first member has everything")
+    until(lambda: shared_out(workers), "the first member has everything")
     workers += [start(), start()]
-    wait_until(lambda: shared_out(workers), "three members share the partitions")
+    until(lambda: shared_out(workers), "three members share the partitions")
     workers.pop(0).leave()
-    wait_until(lambda: shared_out(workers), "two members share the partitions")
+    until(lambda: shared_out(workers), "two members share the partitions")
     workers.append(start())
-    wait_until(lambda: shared_out(workers), "three members share the partitions again")
+    until(lambda: shared_out(workers), "three members share the partitions again")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), f"all {len(sent)} records are processed")
+    until(lambda: processed.includes(sent), f"all {len(sent)} records are processed")
     for worker in workers:
         worker.leave()
     assert processed.repeated == 0
@@ -88,10 +82,10 @@ def test_members_that_are_not_affected_keep_what_they_have(broker: EmbeddedBroke
     """Partitions move from one member to another only; nobody gives up anything that it keeps."""
     processed = Processed()
     workers = [ConsumerProtocolWorker(broker.bootstrap_servers, topic, "sticky", processed) for _ in range(2)]
-    wait_until(lambda: shared_out(workers), "two members share the partitions")
+    until(lambda: shared_out(workers), "two members share the partitions")
     before = [set(worker.assigned) for worker in workers]
     third = ConsumerProtocolWorker(broker.bootstrap_servers, topic, "sticky", processed)
-    wait_until(lambda: shared_out([*workers, third]), "three members share the partitions")
+    until(lambda: shared_out([*workers, third]), "three members share the partitions")
     assert all(worker.assigned < had for worker, had in zip(workers, before, strict=True))
     third.leave()
     for worker in workers:
@@ -107,13 +101,13 @@ def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, to
         return ConsumerProtocolWorker(broker.bootstrap_servers, topic, "static", processed, **settings)
 
     stays, bounces = start("stays"), start("bounces")
-    wait_until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
+    until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
     before, mine = stays.rebalances, set(bounces.assigned)
     bounces.leave()
     bounces = start("bounces")
-    wait_until(lambda: bounces.assigned == mine, "the member is back with its partitions")
+    until(lambda: bounces.assigned == mine, "the member is back with its partitions")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     assert stays.rebalances == before
     stays.leave()
     bounces.leave()
@@ -125,9 +119,9 @@ def test_a_pattern_brings_topics_that_are_created_later(broker: EmbeddedBroker) 
     load = Load(
         broker.bootstrap_servers, broker.create_topic("pattern-one", partitions=PARTITIONS), PARTITIONS
     )
-    wait_until(lambda: worker.assigned == ALL, "the pattern is resolved")
+    until(lambda: worker.assigned == ALL, "the pattern is resolved")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     worker.leave()
     assert set(processed.counts) == sent
 
@@ -144,21 +138,21 @@ def test_a_group_changes_its_protocol_and_back_under_load(broker: EmbeddedBroker
         return ConsumerProtocolWorker(broker.bootstrap_servers, topic, "both", processed)
 
     workers = [old(), old()]
-    wait_until(lambda: shared_out(workers), "a classic group is stable")
+    until(lambda: shared_out(workers), "a classic group is stable")
     assert kind_of(broker, "both") == "classic"
     workers.append(new())
-    wait_until(lambda: shared_out(workers), "members of both protocols share the partitions", 60)
+    until(lambda: shared_out(workers), "members of both protocols share the partitions", 60)
     assert kind_of(broker, "both") == "consumer"
     workers.pop(0).leave()
     workers.pop(0).leave()
-    wait_until(lambda: shared_out(workers), "the new member is alone")
+    until(lambda: shared_out(workers), "the new member is alone")
     workers.append(old())
-    wait_until(lambda: shared_out(workers), "a classic member joins a consumer group", 60)
+    until(lambda: shared_out(workers), "a classic member joins a consumer group", 60)
     workers.pop(0).leave()
-    wait_until(lambda: shared_out(workers), "the last new member has left", 60)
+    until(lambda: shared_out(workers), "the last new member has left", 60)
     assert kind_of(broker, "both") == "classic"
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     for worker in workers:
         worker.leave()
 
@@ -176,18 +170,18 @@ def test_a_group_goes_on_after_kill_9_of_the_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, "num.partitions=6", *settings) as process:
         processed = Processed()
         load = Load(process.bootstrap_servers, "orders", PARTITIONS)
-        wait_until(lambda: len(load.acknowledged) > 100, "the topic is there")
+        until(lambda: len(load.acknowledged) > 100, "the topic is there")
         workers = [
             ConsumerProtocolWorker(process.bootstrap_servers, "orders", "group", processed) for _ in range(2)
         ]
-        wait_until(lambda: shared_out(workers), "two members share the partitions")
+        until(lambda: shared_out(workers), "two members share the partitions")
         before = [set(worker.assigned) for worker in workers]
         process.kill()
         process.start()
         seen = len(processed)
-        wait_until(lambda: len(processed) > seen + 200, "the work goes on")
+        until(lambda: len(processed) > seen + 200, "the work goes on")
         sent = load.stop()
-        wait_until(lambda: processed.includes(sent), "all records are processed")
+        until(lambda: processed.includes(sent), "all records are processed")
         assert [worker.assigned for worker in workers] == before, "a restart moves nothing"
         for worker in workers:
             worker.leave()
@@ -200,16 +194,16 @@ def test_java_consumers_and_tools_use_consumer_groups(broker: EmbeddedBroker, to
     load = Load(bootstrap, topic, PARTITIONS, per_second=500)
     protocol = ("--group-protocol", "consumer")
     consumers = [JavaConsumer(bootstrap, topic, "java", processed, *protocol) for _ in range(2)]
-    wait_until(lambda: shared_out(consumers), "two Java consumers share the partitions", 60)
+    until(lambda: shared_out(consumers), "two Java consumers share the partitions", 60)
     state = groups(bootstrap, "--describe", "--group", "java", "--state", "--verbose")
     assert re.search(r"java\s+127.0.0.1:\d+\s+\(1\)\s+uniform\s+Stable\s+\d+\s+\d+\s+2", state), state
     members = groups(bootstrap, "--describe", "--group", "java", "--members", "--verbose")
     assert len(re.findall(rf"java\s+\S+\s+/127.0.0.1\s+\S+\s+3\s+.*{topic}:", members)) == 2, members
     assert re.search(r"java\s+Consumer", groups(bootstrap, "--list", "--type", "consumer"))
     consumers.pop(0).leave()
-    wait_until(lambda: shared_out(consumers), "the other one has everything", 60)
+    until(lambda: shared_out(consumers), "the other one has everything", 60)
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     consumers.pop().leave()
     assert "successful" in groups(bootstrap, "--delete", "--group", "java")
 
@@ -223,7 +217,7 @@ def test_kafka_dump_log_reads_the_records_of_consumer_groups(tmp_path: Path) -> 
             ConsumerProtocolWorker(broker.bootstrap_servers, name, "dumped", processed)
             for name in (topic, "^or.*")
         ]
-        wait_until(lambda: shared_out(workers), "two members share the partitions")
+        until(lambda: shared_out(workers), "two members share the partitions")
         for worker in workers:
             worker.leave()
     logs = [path for path in tmp_path.glob("__consumer_offsets-*/*.log") if path.stat().st_size]

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from tests.broker_process import BrokerProcess
-from tests.clients.conftest import consume, produce, wait_for
+from tests.clients.conftest import consume, produce
+from tests.support.waiting import until
 
 ROUNDS = 3
 
@@ -68,7 +69,7 @@ def test_acknowledged_records_survive_kill_9_under_load(tmp_path: Path, fsync: s
         producer = SteadyProducer(broker.bootstrap_servers, "load", **{"enable.idempotence": True}).start()
         for _ in range(ROUNDS):
             before = len(producer.acknowledged)
-            wait_for(lambda before=before: len(producer.acknowledged) > before + 500, "acknowledgements")  # type: ignore[misc]
+            until(lambda before=before: len(producer.acknowledged) > before + 500, "acknowledgements")  # type: ignore[misc]
             broker.kill()
             broker.start()
         producer.stop()

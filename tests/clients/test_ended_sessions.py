@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -24,6 +23,7 @@ from barnabas.cluster.image import ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey
 from tests.sasl_broker import PASSWORD, USER, add_user, commit, login, plain_users, sasl_settings
+from tests.support.waiting import until
 
 ENDS = "barnabas.credential.change.ends.sessions"
 MECHANISM = "SCRAM-SHA-512"
@@ -83,12 +83,6 @@ class Client:
     def _is_refused(self) -> bool:
         self._producer.poll(0.05)
         return self.refused
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 def names(broker: EmbeddedBroker) -> list[str]:

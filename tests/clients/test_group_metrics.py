@@ -1,6 +1,5 @@
 """What a dashboard sees of groups that real clients form."""
 
-import time
 from contextlib import ExitStack
 from typing import Any
 from urllib.request import urlopen
@@ -9,8 +8,8 @@ from confluent_kafka import Consumer, ShareConsumer
 
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
+from tests.support.waiting import eventually
 
-PATIENCE = 60.0
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 
@@ -21,13 +20,17 @@ def _metrics(port: int) -> dict[str, float]:
     return {name: float(value) for line in lines if line[0] != "#" for name, value in [line.rsplit(" ", 1)]}
 
 
-def _until(port: int, wanted: dict[str, float], clients: list[Any]) -> None:
+def _wait_for_metrics(port: int, wanted: dict[str, float], clients: list[Any]) -> None:
     """Members must be polled meanwhile: it is how they join, and stay."""
-    deadline = time.monotonic() + PATIENCE
-    while (found := {name: _metrics(port).get(name) for name in wanted}) != wanted:
-        assert time.monotonic() < deadline, found
+
+    def found() -> dict[str, float | None]:
+        return {name: _metrics(port).get(name) for name in wanted}
+
+    def poll() -> None:
         for client in clients:
             client.poll(0.1)
+
+    eventually(found, lambda figures: figures == wanted, meanwhile=poll, every=0)
 
 
 def test_groups_of_clients_are_counted_by_protocol_and_state() -> None:
@@ -54,11 +57,11 @@ def test_groups_of_clients_are_counted_by_protocol_and_state() -> None:
             f"{MANAGER}numgroupsstable": 1,
             f"{MANAGER}numoffsets": 0,
         }
-        _until(port, wanted, members)
+        _wait_for_metrics(port, wanted, members)
         stack.close()
         left: dict[str, float] = {
             f'{COORDINATOR}consumer_group_count{{state="Empty"}}': 1,
             f"{MANAGER}numgroupsempty": 1,
             f"{MANAGER}numgroupsstable": 0,
         }
-        _until(port, left, [])
+        _wait_for_metrics(port, left, [])

@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, TopicPartition
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import java_command, run_tool
 from tests.clients.conftest import produce
-from tests.clients.consumers import ConfluentWorker, Load, Processed, wait_until
+from tests.clients.consumers import ConfluentWorker, Load, Processed
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.java
 
@@ -61,8 +62,8 @@ def test_kafka_consumer_groups_describes_a_group_with_members(broker: EmbeddedBr
         produce(bootstrap, topic, [b"x"] * 10, partition=partition)
     processed = Processed()
     worker = ConfluentWorker(bootstrap, topic, "described", processed, client_id="a-client")
-    wait_until(lambda: len(processed) == 20, "all records are processed")
-    wait_until(lambda: committed(bootstrap, "described", topic, 1) == 10, "all is committed")
+    until(lambda: len(processed) == 20, "all records are processed")
+    until(lambda: committed(bootstrap, "described", topic, 1) == 10, "all is committed")
     assert re.search(r"described\s+Stable", groups(bootstrap, "--list", "--state", "Stable"))
     shown = groups(bootstrap, "--describe", "--group", "described")
     assert len(re.findall(rf"described\s+{topic}\s+\d\s+10\s+10\s+0\s+a-client-\S+\s+/127.0.0.1", shown)) == 2
@@ -112,7 +113,7 @@ def test_kafka_reads_the_records_of_the_internal_topic(broker: EmbeddedBroker, b
     processed = Processed()
     produce(bootstrap, topic, [b"x"] * 3)
     worker = ConfluentWorker(bootstrap, topic, "formatted", processed, client_id="reader")
-    wait_until(lambda: committed(bootstrap, "formatted", topic) == 3, "the offset is committed")
+    until(lambda: committed(bootstrap, "formatted", topic) == 3, "the offset is committed")
     worker.leave()
     offsets = formatted(bootstrap, "OffsetsMessageFormatter", "formatted")
     assert offsets[-1]["key"]["data"] == {"group": "formatted", "topic": topic, "partition": 0}
@@ -209,10 +210,10 @@ def test_java_consumers_come_and_go_under_load(broker: EmbeddedBroker, bootstrap
         owned = [consumer.assigned for consumer in consumers]
         return all(owned) and sum(map(len, owned)) == PARTITIONS
 
-    wait_until(lambda: shared(first, second), "two Java consumers share the partitions")
+    until(lambda: shared(first, second), "two Java consumers share the partitions")
     first.leave()
-    wait_until(lambda: shared(second), "the other one has everything")
+    until(lambda: shared(second), "the other one has everything")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     second.leave()
     assert set(processed.counts) == sent

@@ -19,8 +19,8 @@ from tests.clients.consumers import (
     Load,
     Processed,
     Worker,
-    wait_until,
 )
+from tests.support.waiting import until
 
 PARTITIONS = 6
 ALL = set(range(PARTITIONS))
@@ -58,15 +58,15 @@ def test_nothing_is_skipped_while_members_come_and_go(broker: EmbeddedBroker, to
     processed = Processed()
     load = Load(broker.bootstrap_servers, topic, PARTITIONS)
     workers = [new(broker.bootstrap_servers, topic, make, processed)]
-    wait_until(lambda: shared_out(workers), "the first member has everything")
+    until(lambda: shared_out(workers), "the first member has everything")
     workers += [new(broker.bootstrap_servers, topic, make, processed) for _ in range(2)]
-    wait_until(lambda: shared_out(workers), "three members share the partitions")
+    until(lambda: shared_out(workers), "three members share the partitions")
     workers.pop(0).leave()
-    wait_until(lambda: shared_out(workers), "two members share the partitions")
+    until(lambda: shared_out(workers), "two members share the partitions")
     workers.append(new(broker.bootstrap_servers, topic, make, processed))
-    wait_until(lambda: shared_out(workers), "three members share the partitions again")
+    until(lambda: shared_out(workers), "three members share the partitions again")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), f"all {len(sent)} records are processed")
+    until(lambda: processed.includes(sent), f"all {len(sent)} records are processed")
     for worker in workers:
         worker.leave()
     assert processed.repeated < len(sent) / 2, "at least once is not a licence to start over"
@@ -86,9 +86,9 @@ def test_clients_of_all_makes_share_one_group(broker: EmbeddedBroker, topic: str
             broker.bootstrap_servers, topic, "mixed", processed, partition_assignment_strategy=ranges
         )
     )
-    wait_until(lambda: shared_out(workers), "three makes share the partitions")
+    until(lambda: shared_out(workers), "three makes share the partitions")
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     for worker in workers:
         worker.leave()
     assert set(processed.counts) == sent
@@ -104,14 +104,14 @@ def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, to
         )
 
     stays, bounces = start("stays"), start("bounces")
-    wait_until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
+    until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
     before, mine = stays.rebalances, set(bounces.assigned)
     for _ in range(3):
         bounces.leave()  # a static member does not tell the group that it goes
         bounces = start("bounces")
-        wait_until(lambda: bounces.assigned == mine, "the member is back with its partitions")  # noqa: B023
+        until(lambda: bounces.assigned == mine, "the member is back with its partitions")  # noqa: B023
     sent = load.stop()
-    wait_until(lambda: processed.includes(sent), "all records are processed")
+    until(lambda: processed.includes(sent), "all records are processed")
     assert stays.rebalances == before
     stays.leave()
     bounces.leave()
@@ -125,19 +125,19 @@ def test_a_group_goes_on_after_kill_9_of_the_broker(tmp_path: Path, strategy: st
         processed = Processed()
         load = Load(process.bootstrap_servers, "orders", PARTITIONS)
         settings: dict[str, Any] = {"partition.assignment.strategy": strategy}
-        wait_until(lambda: len(load.acknowledged) > 100, "the topic is there")
+        until(lambda: len(load.acknowledged) > 100, "the topic is there")
         workers: list[Worker] = [
             ConfluentWorker(process.bootstrap_servers, "orders", "group", processed, **settings)
             for _ in range(2)
         ]
-        wait_until(lambda: shared_out(workers), "two members share the partitions")
+        until(lambda: shared_out(workers), "two members share the partitions")
         for _ in range(2):
             process.kill()
             process.start()
             seen = len(processed)
-            wait_until(lambda: len(processed) > seen + 200, "the work goes on")  # noqa: B023
+            until(lambda: len(processed) > seen + 200, "the work goes on")  # noqa: B023
         sent = load.stop()
-        wait_until(lambda: processed.includes(sent), "all records are processed")
+        until(lambda: processed.includes(sent), "all records are processed")
         assert shared_out(workers)
         for worker in workers:
             worker.leave()
@@ -148,18 +148,18 @@ def test_committed_offsets_survive_kill_9(tmp_path: Path) -> None:
         processed = Processed()
         load = Load(process.bootstrap_servers, "orders", PARTITIONS)
         worker: Worker = ConfluentWorker(process.bootstrap_servers, "orders", "group", processed)
-        wait_until(lambda: len(processed) > 500, "some records are processed")
+        until(lambda: len(processed) > 500, "some records are processed")
         sent = load.stop()
-        wait_until(lambda: processed.includes(sent), "all records are processed")
+        until(lambda: processed.includes(sent), "all records are processed")
         worker.leave()
         process.kill()
         process.start()
         again = Processed()
         worker = ConfluentWorker(process.bootstrap_servers, "orders", "group", again)
-        wait_until(lambda: worker.assigned == ALL, "the group starts again")
+        until(lambda: worker.assigned == ALL, "the group starts again")
         load = Load(process.bootstrap_servers, "orders", PARTITIONS)
-        wait_until(lambda: len(again) > 100, "new records are processed")
+        until(lambda: len(again) > 100, "new records are processed")
         more = load.stop()
-        wait_until(lambda: again.includes(more), "all new records are processed")
+        until(lambda: again.includes(more), "all new records are processed")
         worker.leave()
         assert again.counts.keys().isdisjoint(processed.counts), "what was committed is not read again"

@@ -14,9 +14,9 @@ from barnabas.protocol import decode_response
 from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker_process import BrokerProcess
-from tests.clients.conftest import wait_for
 from tests.clients.raw import RawConnection, frame_of
 from tests.network.pings import Pings
+from tests.support.waiting import until
 
 VERSION = 3  # the last one in which a member joins with one request
 LONGEST_PING = 0.1
@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = ("group.initial.rebalance.delay.ms=1000", "offsets.topic.num.partitions=1")
     with BrokerProcess(tmp_path_factory.mktemp("broker"), *settings) as running:
         with RawConnection(running.port) as connection:
-            wait_for(lambda: _is_found(connection), "a coordinator")
+            until(lambda: _is_found(connection), "a coordinator")
         yield running
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.programs import find
 from tests.sasl_broker import commit, login, sasl_settings
+from tests.support.waiting import until
 
 SUFFIX = "dc=example,dc=com"
 USER_DN = f"uid={{}},{SUFFIX}"
@@ -76,10 +76,12 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 def _add_entries(url: str) -> None:
     add = ["ldapadd", "-x", "-H", url, "-D", f"cn=admin,{SUFFIX}", "-w", "admin-password"]
-    deadline = time.monotonic() + 60
-    while subprocess.run(add, input=ENTRIES, text=True, capture_output=True, check=False).returncode:
-        assert time.monotonic() < deadline, "slapd does not answer"
-        time.sleep(0.1)
+    until(
+        lambda: (
+            not subprocess.run(add, input=ENTRIES, text=True, capture_output=True, check=False).returncode
+        ),
+        "slapd does not answer",
+    )
 
 
 @pytest.fixture(scope="module")

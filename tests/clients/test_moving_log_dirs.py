@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from barnabas.replication.log_dir_moves import READ_BYTES
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
+from tests.support.waiting import until
 
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -33,13 +34,6 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 def tool(broker: EmbeddedBroker, name: str, *args: str) -> str:
     return run_tool(name, "--bootstrap-server", broker.bootstrap_servers, *args).check().stdout
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
 
 
 class Traffic:

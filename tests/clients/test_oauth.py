@@ -26,6 +26,7 @@ from tests.clients.conftest import consume, produce
 from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
 from tests.kafka_jars import requires_java
 from tests.sasl_broker import properties, sasl_settings, until_logged
+from tests.support.waiting import retry
 
 DEADLINE = 60
 
@@ -161,13 +162,7 @@ def test_a_token_of_yesterday_or_of_somebody_else_is_refused_and_not_logged(
 def test_a_provider_may_change_its_keys(bootstrap: str, provider: IdentityProvider) -> None:
     asyncio.run(ask(bootstrap, provider.token()))
     provider.keys.append(SigningKey("second"))
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        try:
-            asyncio.run(ask(bootstrap, provider.token()))
-            break
-        except AuthenticationError:  # the keys were fetched a moment ago
-            assert time.monotonic() < deadline
+    retry(lambda: asyncio.run(ask(bootstrap, provider.token())), AuthenticationError)  # after the next fetch
     fetches = provider.fetches
     asyncio.run(ask(bootstrap, provider.token()))
 

@@ -11,8 +11,8 @@ import pytest
 from barnabas.common.files import LocalFileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
-from tests.clients.conftest import wait_for
 from tests.clients.test_compaction import COMPACTED, SETTINGS, send
+from tests.support.waiting import until
 
 OF_OTHERS = 0o077
 
@@ -48,7 +48,7 @@ def test_nothing_that_a_broker_writes_is_readable_for_others(tmp_path: Path) -> 
         send(broker, "t", [(f"key {number % 10}", "x" * 100) for number in range(2000)])
         folder = data / "t-0"
         before = size_of(folder)
-        wait_for(lambda: size_of(folder) < before / 2, "the worker has compacted it")
+        until(lambda: size_of(folder) < before / 2, "the worker has compacted it")
         assert open_to_others(data) == []
         broker.restart()
         send(broker, "t", [("key", "more")])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import Producer
 
@@ -12,6 +11,7 @@ from barnabas.testing import EmbeddedCluster
 from barnabas.testing.embedded import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.sasl_broker import PLAIN_USERS, login
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
@@ -23,13 +23,6 @@ SECURE = {
     "listener.name.secure.plain.sasl.jaas.config": f"{PLAIN_USERS[:-1]} {BROKER_LOGIN};",
     "zookeeper.session.timeout.ms": "6000",
 }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 class Load:

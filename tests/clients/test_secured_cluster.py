@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedCluster
 from tests.certificates import Authority
 from tests.sasl_broker import PASSWORD, PLAIN_USERS, USER, login
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
@@ -64,13 +65,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
     require_zookeeper()
     with SecuredCluster(tmp_path_factory.mktemp("certificates")) as running:
         yield running
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def create(cluster: SecuredCluster, topic: str) -> None:

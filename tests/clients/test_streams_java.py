@@ -26,8 +26,8 @@ from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescr
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.apache_kafka import java_command, run_tool
 from tests.broker_process import BrokerProcess
-from tests.clients.conftest import wait_for
 from tests.kafka_jars import kafka_libs
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 pytestmark = pytest.mark.java
@@ -133,15 +133,21 @@ class Words:
         assert self._producer.flush(PATIENCE) == 0
 
     def wait_until_counted(self) -> None:
-        end = time.monotonic() + PATIENCE
-        while not self._all_counted():
-            assert time.monotonic() < end, f"sent {dict(self.sent)}, counted {self._last()}"
-            for message in self._consumer.consume(500, 0.2):
-                if message.error() is None:
-                    key, value = message.key(), message.value()
-                    assert key is not None
-                    assert value is not None
-                    self.counts[key.decode()].append(int(value))
+        until(
+            self._all_counted,
+            lambda: f"sent {dict(self.sent)}, counted {self._last()}",
+            PATIENCE,
+            meanwhile=self._consume,
+            every=0,
+        )
+
+    def _consume(self) -> None:
+        for message in self._consumer.consume(500, 0.2):
+            if message.error() is None:
+                key, value = message.key(), message.value()
+                assert key is not None
+                assert value is not None
+                self.counts[key.decode()].append(int(value))
 
     def _last(self) -> dict[str, int]:
         return {word: max(counts) for word, counts in self.counts.items()}
@@ -212,22 +218,22 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
             Application(classes, bootstrap, "app", topics, *options, "application.server=one:1") as first,
             Application(classes, bootstrap, "app", topics, *options, "application.server=two:2") as second,
         ):
-            wait_for(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
+            until(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
             assert sum(len(ids.partitions) for ids in standbys(bootstrap, "app")) == 3
             hosts = [
                 f"HostInfo{{host='{name}', port={port}}} reads 3" for name, port in (("one", 1), ("two", 2))
             ]
-            wait_for(lambda: first.knows(*hosts), f"both endpoints: {hosts}", PATIENCE)
+            until(lambda: first.knows(*hosts), f"both endpoints: {hosts}", PATIENCE)
             words.send(100)
             second.kill()
             words.send(100)
-            wait_for(is_shared(bootstrap, "app", 6), "the survivor to take over", PATIENCE)
+            until(is_shared(bootstrap, "app", 6), "the survivor to take over", PATIENCE)
             broker.kill()
             broker.start()
             words.send(100)
             words.wait_until_counted()
             words.check_exactly_once()
-            wait_for(is_shared(bootstrap, "app", 6), "the survivor in the restarted broker", PATIENCE)
+            until(is_shared(bootstrap, "app", 6), "the survivor in the restarted broker", PATIENCE)
             first.close()
             assert describe(bootstrap, "app").group_state == "Empty"
         words.close()
@@ -286,12 +292,12 @@ def test_counts_are_exact_when_the_coordinator_of_the_group_dies(classes: Path) 
                     and is_shared(coordinator.bootstrap_servers, "moved", 3, 3)()
                 )
 
-            wait_for(is_everybody_at_work, "a fair share for both", PATIENCE)
+            until(is_everybody_at_work, "a fair share for both", PATIENCE)
             words.send(100)
             cluster.kill(coordinator_of(cluster, "moved"))
             words.send(100)
             words.wait_until_counted()
-            wait_for(is_everybody_at_work, "the same shares at the new coordinator", PATIENCE)
+            until(is_everybody_at_work, "the same shares at the new coordinator", PATIENCE)
             words.check_exactly_once()
             first.close()
             second.close()
@@ -315,8 +321,8 @@ def test_an_application_of_5000_tasks_rebalances_with_the_classic_protocol(class
         bootstrap = broker.bootstrap_servers
         settings = ("group.protocol=classic", "session.timeout.ms=45000", "max.poll.interval.ms=600000")
         with Application(classes, bootstrap, "large", topics, *settings) as first:
-            wait_for(lambda: "state RUNNING" in first.said, "the first instance", LONG)
+            until(lambda: "state RUNNING" in first.said, "the first instance", LONG)
             with Application(classes, bootstrap, "large", topics, *settings) as second:
-                wait_for(lambda: "state RUNNING" in second.said, "the second instance", LONG)
-                wait_for(lambda: first.said.count("state RUNNING") > 1, "the first instance again", LONG)
+                until(lambda: "state RUNNING" in second.said, "the second instance", LONG)
+                until(lambda: first.said.count("state RUNNING") > 1, "the first instance again", LONG)
             assert "ERROR" not in first.said

@@ -22,8 +22,8 @@ from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.certificates import Authority, Signed
-from tests.clients.consumers import wait_until
 from tests.kafka_jars import requires_java
+from tests.support.waiting import until
 
 SECONDS = 60
 
@@ -128,7 +128,7 @@ def test_barnabas_own_client_is_told_of_another_authority(broker: EmbeddedBroker
     with pytest.raises(ClientError, match="an authority that is not trusted here"):
         ask(broker, other)
     ended = broker.broker.sockets.tls.handshakes.ended
-    wait_until(lambda: ended["failed"], "the broker to count it, a moment after the client has ended it")
+    until(lambda: ended["failed"], "the broker to count it, a moment after the client has ended it")
 
 
 def failure_of(settings: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from cryptography import x509
 from barnabas.broker.security.tls_reload import TlsReload
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority, Signed
+from tests.support.waiting import until
 
 SECONDS = 60
 DAY = 86400.0
@@ -118,7 +119,7 @@ def test_kafka_configs_names_another_key_store(served: Served, tmp_path: Path) -
     second, moved = served.authority.sign("localhost", "127.0.0.1"), tmp_path / "moved.pem"
     moved.write_text(second.certificate_pem + second.key_pem())
     set_key_store(served, tmp_path, str(moved))
-    eventually(lambda: served.shown() == second.certificate.serial_number)
+    until(lambda: served.shown() == second.certificate.serial_number)
 
 
 def set_key_store(served: Served, tmp_path: Path, path: str) -> None:
@@ -129,12 +130,6 @@ def set_key_store(served: Served, tmp_path: Path, path: str) -> None:
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(SECONDS)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize(

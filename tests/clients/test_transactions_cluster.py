@@ -8,9 +8,10 @@ import pytest
 
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, partition_for
 from barnabas.testing import EmbeddedCluster
-from tests.clients.conftest import consume, wait_for
+from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import end_offsets, transactional
 from tests.clients.test_transactions_crashes import fill, start_worker, wait_for_end, wait_for_progress
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -37,7 +38,7 @@ def revive(cluster: EmbeddedCluster, node_id: int) -> None:
         topics = cluster.brokers[node_id].broker.image.topics.values()
         return all(node_id in partition.isr for topic in topics for partition in topic.partitions)
 
-    wait_for(is_in_sync, f"broker {node_id} in all ISRs", TIMEOUT)
+    until(is_in_sync, f"broker {node_id} in all ISRs", TIMEOUT)
 
 
 def test_a_transaction_survives_the_loss_of_its_coordinator(cluster: EmbeddedCluster) -> None:
@@ -49,7 +50,7 @@ def test_a_transaction_survives_the_loss_of_its_coordinator(cluster: EmbeddedClu
         producer.produce(topic, b"before", partition=partition)
     assert producer.flush(TIMEOUT) == 0
     known = cluster.running[0].broker
-    wait_for(lambda: TRANSACTION_STATE in known.image.topics, "the topic of transactions")
+    until(lambda: TRANSACTION_STATE in known.image.topics, "the topic of transactions")
     state = known.image.topics[TRANSACTION_STATE]
     coordinator = cluster.leader_of(TRANSACTION_STATE, partition_for(NAME, len(state.partitions)))
     cluster.kill(coordinator)
@@ -99,7 +100,7 @@ def test_each_input_is_processed_exactly_once_while_brokers_die(cluster: Embedde
         "read_committed",
         "read_uncommitted",
     )  # the last marker may still be on its way to the followers
-    wait_for(
+    until(
         lambda: len({end_offsets(bootstrap, "output", isolation) for isolation in isolations}) == 1,
         "the end of the last transaction",
     )

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.testing import EmbeddedBroker
-from tests.clients.conftest import consume, wait_for
+from tests.clients.conftest import consume
+from tests.support.waiting import until
 
 TIMEOUT = 60.0
 
@@ -76,7 +77,7 @@ def test_an_open_transaction_holds_committed_readers_back(bootstrap: str, topic:
     assert end_offsets(bootstrap, topic, "read_committed") == (0, 0)
     assert end_offsets(bootstrap, topic, "read_uncommitted") == (0, 3)
     open_one.abort_transaction(TIMEOUT)
-    wait_for(lambda: end_offsets(bootstrap, topic, "read_committed") == (0, 4), "the last stable offset")
+    until(lambda: end_offsets(bootstrap, topic, "read_committed") == (0, 4), "the last stable offset")
     assert committed_values(bootstrap, topic, 1) == [b"committed later"]
 
 
@@ -167,9 +168,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
         producer.begin_transaction()
         producer.produce(topic, b"too slow", partition=0)
         assert producer.flush(TIMEOUT) == 0
-        wait_for(
-            lambda: end_offsets(broker.bootstrap_servers, topic, "read_committed") == (0, 2), "the abort"
-        )
+        until(lambda: end_offsets(broker.bootstrap_servers, topic, "read_committed") == (0, 2), "the abort")
         with pytest.raises(KafkaException):
             producer.commit_transaction(TIMEOUT)
         fresh = transactional(broker.bootstrap_servers, "slow")
@@ -188,6 +187,6 @@ def test_a_silent_transactional_id_is_forgotten() -> None:
     with EmbeddedBroker(settings) as broker:
         transactional(broker.bootstrap_servers, "silent")
         shards = broker.broker.coordinators.transactions.runtime.shards
-        wait_for(lambda: all(len(shard) == 0 for _, shard in shards()), "the end of the id")
+        until(lambda: all(len(shard) == 0 for _, shard in shards()), "the end of the id")
         written = consume(broker.bootstrap_servers, TRANSACTION_STATE, 2)
         assert [message.value() is None for message in written] == [False, True]  # noted, then taken back

@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.broker_process import BrokerProcess
-from tests.clients.conftest import consume, wait_for
+from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import end_offsets, transactional
+from tests.support.waiting import until
 
 WORKER = Path(__file__).parent / "exactly_once_worker.py"
 TIMEOUT = 60.0
@@ -61,7 +62,7 @@ def wait_for_progress(bootstrap: str, reached: int) -> None:
     done = -1
     while done < reached:
         before = done
-        wait_for(lambda: committed_offset(bootstrap, "input") > before, "the worker's next commit", TIMEOUT)  # noqa: B023 - called at once
+        until(lambda: committed_offset(bootstrap, "input") > before, "the worker's next commit", TIMEOUT)  # noqa: B023 - called at once
         done = committed_offset(bootstrap, "input")
 
 
@@ -119,7 +120,7 @@ def test_an_open_transaction_of_a_dead_client_is_aborted_after_a_crash(process: 
     assert producer.flush(TIMEOUT) == 0
     process.kill()
     process.start()
-    wait_for(
+    until(
         lambda: end_offsets(process.bootstrap_servers, "leftovers", "read_committed") == (0, 2), "the abort"
     )
 

@@ -55,8 +55,8 @@ from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
-from tests.clients.conftest import wait_for
 from tests.network.harness import brokers_let_in
+from tests.support.waiting import async_eventually, until
 
 E = ErrorCode
 V1_PRODUCE, V2_PRODUCE = 11, 12
@@ -89,7 +89,9 @@ class Wire:
     async def find(self, key: str, kind: int) -> None:
         """Wait until there is a coordinator; Kafka lets clients ask again until it has made the topic."""
         request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
-        await until(lambda: self.send(request, 4), lambda answer: not answer.coordinators[0].error_code)
+        await async_eventually(
+            lambda: self.send(request, 4), lambda answer: not answer.coordinators[0].error_code
+        )
 
     async def init(self, version: int = 4, **fields: Any) -> int:
         fields = {"transactional_id": self.name, "transaction_timeout_ms": 60_000, **fields}
@@ -150,7 +152,7 @@ class Wire:
 
     async def settled(self) -> None:
         """Wait until the markers are written."""
-        await until(self.state, lambda state: not state.transaction_state.startswith("Prepare"))
+        await async_eventually(self.state, lambda state: not state.transaction_state.startswith("Prepare"))
 
     async def state(self) -> Any:
         answer = await self.send(DescribeTransactionsRequest(transactional_ids=[self.name]), 0)
@@ -168,14 +170,6 @@ class Wire:
 
 def time_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-async def until(ask: Callable[[], Coroutine[Any, Any, Any]], is_enough: Callable[[Any], bool]) -> None:
-    for _ in range(1000):
-        if is_enough(await ask()):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("waited in vain")
 
 
 def _codes(answer: Any) -> set[int]:
@@ -206,7 +200,7 @@ class KafkaTarget:
     def create_topic(self) -> str:
         name = f"wire-{next(self._numbers)}"
         self._admin.create_topics([NewTopic(name, 2, 1)])[name].result()
-        wait_for(lambda: self._is_led(name), f"leaders of {name}")
+        until(lambda: self._is_led(name), f"leaders of {name}")
         return name
 
     def brokers_let_in(self) -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.spark.sink.reading import read_committed
+from tests.support.waiting import async_eventually
 
 SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
@@ -43,13 +44,6 @@ async def state_of(broker: EmbeddedBroker, name: str) -> str:
         return (await Transactions(client).describe([name]))[name].transaction_state
 
 
-async def wait_for_state(broker: EmbeddedBroker, name: str, state: str) -> None:
-    deadline = time.monotonic() + 30
-    while await state_of(broker, name) != state:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
-
-
 def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> None:
     with EmbeddedBroker(SWEEP) as broker:
         topic = broker.create_topic()
@@ -57,7 +51,7 @@ def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> 
         async def leave_both() -> ProducerIdAndEpoch:
             kept = await write_and_leave(broker, topic, "kept", without_timeout=True)
             await write_and_leave(broker, topic, "timed", without_timeout=False)
-            await wait_for_state(broker, "timed", "CompleteAbort")
+            await async_eventually(lambda: state_of(broker, "timed"), lambda state: state == "CompleteAbort")
             return kept
 
         identity = asyncio.run(leave_both())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -16,6 +16,7 @@ from barnabas.cluster.zookeeper.registration import ClusterIdentity
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.settings import ZooKeeperSettings, parse_connect
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
+from tests.support.waiting import async_until
 
 SHORT_TIMEOUT = 1.5
 DEADLINE = 60.0
@@ -86,7 +87,7 @@ class Member:
         if not self.entries:
             await self.store.load()
         self.campaign()
-        await until(lambda: self.is_controller)
+        await async_until(lambda: self.is_controller)
         return self.epochs[-1]
 
     def campaign(self) -> None:
@@ -105,13 +106,6 @@ async def member(
     finally:
         await one.store.close()
         await one.membership.leave()
-
-
-async def until(condition: Callable[[], Any], seconds: float = DEADLINE) -> None:
-    """Wait for something that happens by itself."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - nobody could set an event
-            await asyncio.sleep(0.01)
 
 
 async def time_for_a_wrong_move(zk: ZooKeeper) -> None:

@@ -1,7 +1,6 @@
 """Connectors at work in one Spark: what one does is no matter of the others."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from barnabas.connect.orders import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
 from tests.spark.spark_jars import requires_connect_jars
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -20,12 +20,11 @@ DEADLINE = 120.0
 
 
 def tick_until(host: Host, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, [one.status() for one in host.running]
+    def tick() -> None:
         for one in host.running:
             one.tick()
-        time.sleep(0.05)
+
+    until(condition, lambda: [one.status() for one in host.running], DEADLINE, meanwhile=tick)
 
 
 @requires_connect_jars

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.connect.test_jdbc_sink import STEPS
 from tests.kafka_jars import PROJECT_ROOT
 from tests.postgres import PostgresServer
 from tests.spark.spark_jars import connect_jars, requires_connect_jars
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(600), requires_connect_jars]
 
@@ -53,13 +53,6 @@ def running(folder: Path, *arguments: str) -> Iterator[None]:
         process.wait()
 
 
-def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.1)
-
-
 def test_a_run_that_is_killed_between_any_two_steps_goes_on(
     spark: SparkSession, broker: EmbeddedBroker, postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -76,9 +69,10 @@ def test_a_run_that_is_killed_between_any_two_steps_goes_on(
     flags = tmp_path / "flags"
     flags.mkdir()
     with running(flags, *(str(one.path) for one in declared), "--bootstrap-server", servers):
-        wait_for(
+        until(
             lambda: all((flags / step).exists() for step in STEPS),
             lambda: (flags / "log").read_text()[-3000:],
+            seconds=DEADLINE,
         )
         seen = json.loads(cli.ok("connect", "status", "-b", servers, "-o", "json").out)
         assert {one["connector"]: one["state"] for one in seen} == dict.fromkeys(STEPS, "running")

@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,18 +20,12 @@ from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 from tests.connect.support import consume
 from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
+from tests.support.waiting import until
 
 DEADLINE = 240.0
 PLUGIN = PROJECT_ROOT / ".cache" / "connect-plugins" / "connect-file-4.3.1.jar"
 """Of Apache Kafka, which keeps it out of its class path: `make connect-worker` fetches it."""
 REST_EXTENSION = PROJECT_ROOT / ".cache" / "connect-rest"
-
-
-def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.2)
 
 
 @contextmanager
@@ -96,11 +89,15 @@ def test_a_plugin_of_others_runs_and_is_in_the_status(tmp_path: Path) -> None:
             return [(one["connector"], one["state"]) for one in found]
 
         with running(tmp_path, *arguments) as process:
-            wait_for(
-                lambda: shown() == [("lines", "running")], lambda: (tmp_path / "log").read_text()[-4000:]
+            until(
+                lambda: shown() == [("lines", "running")],
+                lambda: (tmp_path / "log").read_text()[-4000:],
+                seconds=DEADLINE,
             )
-            wait_for(
-                lambda: len(consume(servers, "lines")) == 2, lambda: (tmp_path / "log").read_text()[-4000:]
+            until(
+                lambda: len(consume(servers, "lines")) == 2,
+                lambda: (tmp_path / "log").read_text()[-4000:],
+                seconds=DEADLINE,
             )
             with pytest.raises(urllib.error.HTTPError, match="401"):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/connectors", timeout=60)

@@ -20,8 +20,8 @@ from barnabas.protocol.messages.groups import (
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message, Struct
+from tests.support.waiting import async_eventually, async_until
 
-PATIENCE = 60.0
 # Long: on a busy machine a broker may hear nothing of a talk for seconds.
 SESSION_MS = 60_000
 SHORTEST_SESSION_MS = 6_000  # group.min.session.timeout.ms
@@ -86,12 +86,8 @@ class Talk:
     async def until_described(self, group: str, is_so: Callable[[Any], bool]) -> None:
         """Wait until a group looks as it must: a request on another connection has arrived."""
         connection = await self.open()
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                described = await connection.send(DescribeGroupsRequest(groups=[group]), 5)
-                if is_so(described.groups[0]):
-                    return
-                await asyncio.sleep(0.02)
+        request = DescribeGroupsRequest(groups=[group])
+        await async_eventually(lambda: connection.send(request, 5), lambda answer: is_so(answer.groups[0]))
 
     async def hear(self, *tasks: asyncio.Task[Any]) -> list[Any]:
         answers = [await task for task in tasks]
@@ -108,9 +104,7 @@ class Talk:
             await self._until_coordinated(connection, group)
 
     async def _until_coordinated(self, connection: BrokerConnection, group: str) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not await self._is_coordinated(connection, group):  # noqa: ASYNC110 - nobody could set an event
-                await asyncio.sleep(0.05)
+        await async_until(lambda: self._is_coordinated(connection, group))
 
     async def _is_coordinated(self, connection: BrokerConnection, group: str) -> bool:
         found = await connection.send(FindCoordinatorRequest(key=group), 3)

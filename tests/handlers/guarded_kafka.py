@@ -7,7 +7,6 @@ is ANONYMOUS, has the ACLs of that user, and they are put into the metadata as t
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port
 from tests.clients.raw import RawConnection
+from tests.support.waiting import until
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 USER = "User:asking"
@@ -124,12 +124,13 @@ class Guarded:
     def _until_seen(self, transactional_id: str) -> None:
         """Kafka's broker learns of ACLs a moment after its controller."""
         request = transactions.DescribeTransactionsRequest([transactional_id])
-        deadline = time.monotonic() + 60
-        while True:
+        denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+        def is_denied() -> bool:
             answer: Any = self.theirs.ask(request, 0)
-            if answer.transaction_states[0].error_code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                return
-            assert time.monotonic() < deadline
+            return bool(answer.transaction_states[0].error_code == denied)
+
+        until(lambda: not is_denied())
 
 
 def _row(binding: AclBinding) -> tuple[Any, ...]:

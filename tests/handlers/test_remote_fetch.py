@@ -32,6 +32,7 @@ from barnabas.testing.objects import Fault
 from barnabas.tiering.objects import segment_build
 from tests.clients.raw import RawConnection
 from tests.share.test_with_clients import set_group
+from tests.support.waiting import until
 from tests.tiering.tiered_broker import HandMadeTiers
 
 TIMEOUT = 60
@@ -177,9 +178,7 @@ def test_a_store_that_is_slow_is_answered_empty_and_the_download_goes_on(
     assert (empty.error_code, bytes(empty.records)) == (0, b"")
     assert empty.high_watermark == 100
     assert tiers.reads.expired == 1
-    deadline = time.monotonic() + TIMEOUT
-    while not fetch(broker, topic, 0).records:
-        assert time.monotonic() < deadline
+    until(lambda: fetch(broker, topic, 0).records)
     assert tiers.store.requests == {"get": 1, "get_range": 2}  # nobody has begun anew
 
 

@@ -6,6 +6,7 @@ What cannot be the same is left out before comparing: ids, ports, the text of er
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
+from tests.support.waiting import async_eventually
 
 pytestmark = pytest.mark.java
 
@@ -259,11 +261,11 @@ async def answers(address: str) -> list[tuple[str, Any]]:
 
 
 async def answer(connection: BrokerConnection, question: Message, version: int) -> Any:
-    while True:
-        response = await connection.send(question, version)
-        if getattr(response, "error_code", 0) != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return comparable(response)
-        await asyncio.sleep(0.05)  # Kafka gets its producer ids from the controller
+    def is_loaded(response: Any) -> bool:
+        """False while Kafka waits for producer ids of the controller."""
+        return getattr(response, "error_code", 0) != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    return comparable(await async_eventually(lambda: connection.send(question, version), is_loaded))
 
 
 async def create_topics(connection: BrokerConnection) -> Ids:
@@ -275,8 +277,8 @@ async def create_topics(connection: BrokerConnection) -> Ids:
     ids = {topic.name: topic.topic_id for topic in created.topics}
     for topic in TOPICS:
         for partition in range(2):
-            while await latest_offset_error(connection, topic, partition):  # noqa: ASYNC110 (no event of ours)
-                await asyncio.sleep(0.05)
+            read = partial(latest_offset_error, connection, topic, partition)
+            await async_eventually(read, lambda error: not error)
     return ids
 
 

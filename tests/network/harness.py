@@ -22,6 +22,7 @@ from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import async_until
 
 DEADLINE = 60.0
 
@@ -81,7 +82,7 @@ class Harness:
         return client
 
     async def connections_become(self, count: int) -> None:
-        await until(lambda: len(self.server.connections) == count)
+        await async_until(lambda: len(self.server.connections) == count)
 
 
 class Client:
@@ -161,12 +162,6 @@ async def serving(
         for client in harness.clients:
             client.abort()
         await server.stop(patience=1.0)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is true; the test's deadline ends it if it never is."""
-    while not condition():  # noqa: ASYNC110  (what is waited for is no event of ours)
-        await asyncio.sleep(0.001)
 
 
 async def gather(waits: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -16,6 +16,7 @@ from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.schema import Message
 from tests.network.harness import Client, frame
+from tests.support.waiting import async_eventually
 
 NOT_YET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -39,9 +40,9 @@ class RawBroker:
     ) -> Any:
         """An answer of a coordinator, whose topic is created at the first question and loaded a moment later."""
         await ask(client, FindCoordinatorRequest(key=key, key_type=kind), 3)
-        while (answer := await ask(client, request, version)).error_code in NOT_YET:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        return answer
+        return await async_eventually(
+            lambda: ask(client, request, version), lambda answer: answer.error_code not in NOT_YET
+        )
 
 
 SETTINGS = {

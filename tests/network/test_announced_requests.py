@@ -15,7 +15,8 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from tests.network.harness import Client, frame, scenario, until
+from tests.network.harness import Client, frame, scenario
+from tests.support.waiting import async_until
 
 AT_ONCE = 0.1  # seconds
 TRIES = 5  # the machine may be busy with something else
@@ -36,7 +37,7 @@ async def seconds_for(broker: Broker, client: Client, data: bytes) -> float:
     used = broker.sockets.memory.used
     started = time.monotonic()
     await client.send(data[: len(data) // 2])
-    await until(lambda: broker.sockets.memory.used > used)
+    await async_until(lambda: broker.sockets.memory.used > used)
     await client.send(data[len(data) // 2 :])
     assert await client.correlation_ids(1) == [1]
     return time.monotonic() - started
@@ -57,7 +58,7 @@ def test_producers_are_answered_at_once_while_others_announce_what_they_do_not_s
         try:
             for client in hostile:
                 await client.send(struct.pack(">i", 100 << 20) + bytes(46))
-            await until(lambda: broker.sockets.memory.used >= announced * 50)
+            await async_until(lambda: broker.sockets.memory.used >= announced * 50)
             topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
             await producer.send(frame(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 5))
             assert await producer.correlation_ids(1) == [1]

@@ -14,7 +14,8 @@ from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Li
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 LARGE = 200_000
 
@@ -30,7 +31,7 @@ async def test_a_slow_reader_does_not_make_memory_grow() -> None:
         client.reader._limit = 1  # type: ignore[attr-defined]  # the client's own buffer stays small, too
         requests = b"".join(frame(MetadataRequest(), 9, number) for number in range(300))
         sending = asyncio.create_task(client.send(requests))
-        await until(
+        await async_until(
             lambda: any(each.output.queued_bytes > QUEUED_OUTPUT_BYTES for each in server.server.connections)
         )
         for number in range(20):  # the others do not notice
@@ -53,12 +54,12 @@ async def test_a_connection_with_many_unanswered_requests_is_not_read_until_they
     async with serving(heartbeat(defer)) as server:
         client = await server.connect()
         await client.send(b"".join(map(heartbeat_frame, range(200))))
-        await until(lambda: len(waiting) >= UNANSWERED_REQUESTS)
+        await async_until(lambda: len(waiting) >= UNANSWERED_REQUESTS)
         await asyncio.sleep(0.01)
         assert len(waiting) == UNANSWERED_REQUESTS
         answered = 0
         while answered < 200:
-            await until(lambda: len(waiting) > answered)  # noqa: B023
+            await async_until(lambda: len(waiting) > answered)  # noqa: B023
             waiting[answered].respond(HeartbeatResponse())
             answered += 1
         assert await client.correlation_ids(200) == list(range(200))
@@ -70,17 +71,17 @@ async def test_requests_that_find_no_memory_wait_and_go_on_when_there_is_some() 
         holder, waiter, small = [await server.connect() for _ in range(3)]
         begun = heartbeat_frame(1, group="x" * 30_000)
         await holder.send(begun[:1000])
-        await until(lambda: server.server.memory.used > 30_000)
+        await async_until(lambda: server.server.memory.used > 30_000)
         also = heartbeat_frame(2, group="y" * 30_000)
         await waiter.send(also[:1000])
-        await until(lambda: server.server.memory.waiting == 1)
+        await async_until(lambda: server.server.memory.waiting == 1)
         await waiter.send(also[1000:])
         await small.send(heartbeat_frame(3))
         assert await small.correlation_ids(1) == [3]  # complete on arrival, needs no memory of the pool
         await holder.send(begun[1000:])
         assert await holder.correlation_ids(1) == [1]
         assert await waiter.correlation_ids(1) == [2]
-        await until(lambda: server.server.memory.used == 0)
+        await async_until(lambda: server.server.memory.used == 0)
 
 
 @scenario
@@ -88,15 +89,15 @@ async def test_one_who_waits_for_memory_and_leaves_does_not_block_the_next() -> 
     async with serving(heartbeat(echo), limits=Limits(queued_bytes=50_000)) as server:
         holder, leaver, waiter = [await server.connect() for _ in range(3)]
         await holder.send(struct.pack(">i", 40_000) + bytes(100))
-        await until(lambda: server.server.memory.used > 40_000)
+        await async_until(lambda: server.server.memory.used > 40_000)
         await leaver.send(struct.pack(">i", 45_000) + bytes(100))
-        await until(lambda: server.server.memory.waiting == 1)
+        await async_until(lambda: server.server.memory.waiting == 1)
         await waiter.send(struct.pack(">i", 30_000) + bytes(100))
-        await until(lambda: server.server.memory.waiting == 2)
+        await async_until(lambda: server.server.memory.waiting == 2)
         (paused,) = [each for each in server.server.connections if each.peer[1] == port_of(leaver.writer)]
         paused.close("gone")
         holder.abort()
-        await until(lambda: server.server.memory.used == 30_004)
+        await async_until(lambda: server.server.memory.used == 30_004)
         waiter.abort()
         await server.connections_become(0)
         assert server.server.memory.used == 0
@@ -121,7 +122,7 @@ async def test_no_connection_gets_more_than_its_share_of_a_turn() -> None:
         # Both are readable before the loop looks again.
         clients[0].sendall(b"".join(heartbeat_frame(number, group="many") for number in range(500)))
         clients[1].sendall(heartbeat_frame(1, group="one"))
-        await until(lambda: len(order) == 501)
+        await async_until(lambda: len(order) == 501)
         assert order.index("one") <= 64
         for client in clients:
             client.close()
@@ -145,7 +146,7 @@ async def test_requests_that_announce_much_and_do_not_come_hold_nobody_up() -> N
         hostile = [await server.connect() for _ in range(3)]
         for client in hostile:
             await client.send(struct.pack(">i", 100 << 20) + bytes(50))
-        await until(lambda: server.server.memory.used > 0)
+        await async_until(lambda: server.server.memory.used > 0)
         assert server.server.memory.used < 1 << 20
         clients = [await server.connect() for _ in range(3)]
         for client, size in zip(clients, (20_000, 130_000, 900_000), strict=True):
@@ -185,7 +186,7 @@ async def test_many_large_requests_take_turns_in_a_small_pool() -> None:
         clients = [await server.connect() for _ in range(8)]
         sending = [asyncio.create_task(client.send(large_frame(1, 3_000_000))) for client in clients]
         most = 0
-        await until(lambda: server.server.memory.waiting > 0)
+        await async_until(lambda: server.server.memory.waiting > 0)
         for client in clients:
             assert await client.correlation_ids(1) == [1]
             most = max(most, server.server.memory.used)
@@ -204,11 +205,11 @@ async def test_the_slow_are_closed_when_others_wait_for_their_memory(
     async with serving(heartbeat(echo), limits=limits, clock=clock) as server:
         memory = server.server.memory
         hostile = clients_of("127.0.0.2", server, 4, begun) + clients_of("127.0.0.3", server, 3, begun)
-        await until(lambda: memory.used == 7 * 250_004)
+        await async_until(lambda: memory.used == 7 * 250_004)
         client = await server.connect()
         data = large_frame(1, 200_000)
         await client.send(data[:1000])
-        await until(lambda: memory.waiting == 1)
+        await async_until(lambda: memory.waiting == 1)
         clock.advance(1900)
         server.server.connections.evict_slow(clock.monotonic())
         assert memory.waiting == 1  # nobody is that slow yet
@@ -228,7 +229,7 @@ async def test_one_address_waits_for_its_own_share_and_others_do_not_notice() ->
     async with serving(heartbeat(echo), limits=limits) as server:
         memory = server.server.memory
         hostile = clients_of("127.0.0.2", server, 10, begun)
-        await until(lambda: memory.waiting == 6)
+        await async_until(lambda: memory.waiting == 6)
         client = await server.connect()
         data = large_frame(1, 200_000)
         await client.send(data[:1000])
@@ -253,11 +254,11 @@ async def test_requests_that_wait_behind_unanswered_ones_do_not_hold_memory_for_
         piled = b"".join(heartbeat_frame(1, value=1, group="x" * 200) for _ in range(1000))
         hostile = [await server.connect() for _ in range(20)]
         sending = [asyncio.create_task(each.send(piled)) for each in hostile]
-        await until(lambda: server.server.memory.used > 400_000)
+        await async_until(lambda: server.server.memory.used > 400_000)
         client = await server.connect()
         data = large_frame(1, 200_000)
         await client.send(data[:1000])
-        await until(lambda: server.server.memory.waiting == 1)
+        await async_until(lambda: server.server.memory.waiting == 1)
         clock.advance(31_000)
         await client.send(data[1000:])
         assert await client.correlation_ids(1) == [1]
@@ -279,11 +280,11 @@ def test_a_system_that_has_no_memory_costs_a_connection_and_nothing_else(
             holders = [await server.connect() for _ in range(4 if waits else 0)]
             for holder in holders:
                 await holder.send(struct.pack(">i", 220_000) + bytes(100))
-            await until(lambda: server.server.memory.used == len(holders) * 220_004)
+            await async_until(lambda: server.server.memory.used == len(holders) * 220_004)
             client = await server.connect()
             await client.send(struct.pack(">i", 5 << 20) + bytes(100))
             if waits:
-                await until(lambda: server.server.memory.waiting == 1)
+                await async_until(lambda: server.server.memory.waiting == 1)
             for holder in holders:
                 holder.abort()
             assert await client.is_closed()
@@ -307,7 +308,7 @@ async def test_more_than_twice_the_memory_is_never_taken_by_requests_that_wait(
         piled = b"".join(heartbeat_frame(1, group="x" * 200) for _ in range(400))
         clients = [await server.connect() for _ in range(10)]
         sending = [asyncio.create_task(client.send(piled)) for client in clients]
-        await until(lambda: server.server.closed["overfull"] > 0)
+        await async_until(lambda: server.server.closed["overfull"] > 0)
         assert server.server.memory.used <= 200_000
         assert "send fewer at once" in caplog.text
         await asyncio.gather(*sending, return_exceptions=True)

@@ -13,7 +13,8 @@ from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.security.principal import Principal
-from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 ALICE = Principal("User", "alice")
 
@@ -27,7 +28,7 @@ async def test_a_request_may_arrive_split_at_any_byte() -> None:
             await client.send(data[:cut])
             (connection,) = server.server.connections
             received = connection.received
-            await until(lambda: connection.received != received or cut == 0)  # noqa: B023
+            await async_until(lambda: connection.received != received or cut == 0)  # noqa: B023
             await client.send(data[cut:])
             assert await client.response() == struct.pack(">ibihb", 7, 0, 5, 0, 0)
 
@@ -98,7 +99,7 @@ async def test_responses_keep_the_order_of_requests_when_later_ones_are_ready_fi
     async with serving(heartbeat(defer_even)) as server:
         client = await server.connect()
         await client.send(b"".join(heartbeat_frame(number, value=number) for number in range(6)))
-        await until(lambda: len(waiting) == 3)
+        await async_until(lambda: len(waiting) == 3)
         waiting[2].respond(HeartbeatResponse())
         waiting[1].respond(HeartbeatResponse())
         await asyncio.sleep(0)
@@ -144,7 +145,7 @@ async def test_a_request_is_answered_once_only() -> None:
     async with serving(heartbeat(defer)) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: bool(waiting))
+        await async_until(lambda: bool(waiting))
         waiting[0].respond(HeartbeatResponse())
         with pytest.raises(RuntimeError, match="answered twice"):
             waiting[0].respond(HeartbeatResponse())
@@ -163,7 +164,7 @@ async def test_the_request_after_a_coroutine_handler_waits_for_it() -> None:
     async with serving(heartbeat(wait)) as server:
         client, other = await server.connect(), await server.connect()
         await client.send(heartbeat_frame(1, value=0) + heartbeat_frame(2, value=1))
-        await until(lambda: begun == [0])
+        await async_until(lambda: begun == [0])
         gates[1].set()
         await other.send(heartbeat_frame(3, value=1))
         assert await other.correlation_ids(1) == [3]
@@ -267,7 +268,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_
     async with serving(heartbeat(echo)) as server:
         client = await server.connect()
         await client.send(struct.pack(">i", 50_000_000) + bytes(5000))
-        await until(lambda: server.server.memory.used > 5000)
+        await async_until(lambda: server.server.memory.used > 5000)
         client.abort()
         await server.connections_become(0)
         assert server.server.memory.used == 0
@@ -283,7 +284,7 @@ async def test_answers_to_a_client_that_has_left_are_dropped() -> None:
     async with serving(heartbeat(defer)) as server:
         client = await server.connect()
         await client.send(b"".join(map(heartbeat_frame, range(10))))
-        await until(lambda: len(waiting) == 10)
+        await async_until(lambda: len(waiting) == 10)
         client.abort()
         await server.connections_become(0)
         for request in waiting:
@@ -291,7 +292,7 @@ async def test_answers_to_a_client_that_has_left_are_dropped() -> None:
         assert not server.server.connections
         another = await server.connect()
         await another.send(heartbeat_frame(11))
-        await until(lambda: len(waiting) == 11)
+        await async_until(lambda: len(waiting) == 11)
         waiting[10].respond(HeartbeatResponse())
         assert await another.correlation_ids(1) == [11]
 
@@ -306,7 +307,7 @@ async def test_a_connection_that_is_broken_while_it_is_written_to_is_closed() ->
     async with serving(heartbeat(defer)) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: bool(waiting))
+        await async_until(lambda: bool(waiting))
         client.abort()
         [connection] = server.server.connections
         waiting[0].respond(HeartbeatResponse())  # before the loop has seen the end of the connection

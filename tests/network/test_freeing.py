@@ -20,9 +20,10 @@ from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.security.tls.server import ListenerTls
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.network.test_back_pressure import large_answer
 from tests.network.test_tls_transport import serving_tls, wanted  # noqa: F401  (a fixture)
+from tests.support.waiting import async_until
 
 
 class Watched(Connection):
@@ -45,7 +46,7 @@ def the_only(server: Harness) -> tuple[weakref.ref[Connection], Output]:
 
 
 async def is_freed(connection: weakref.ref[Connection]) -> None:
-    await until(lambda: connection() is None)
+    await async_until(lambda: connection() is None)
 
 
 @scenario
@@ -64,7 +65,7 @@ async def test_one_in_the_middle_of_a_request_is_freed_when_it_is_closed() -> No
     async with serving(heartbeat(echo)) as server:
         client = await server.connect()
         await client.send(struct.pack(">i", 50_000) + bytes(5000))
-        await until(lambda: server.server.memory.used > 0)
+        await async_until(lambda: server.server.memory.used > 0)
         connection, _ = the_only(server)
         client.abort()
         await is_freed(connection)
@@ -75,9 +76,9 @@ async def test_one_that_waits_for_memory_is_freed_when_it_is_closed() -> None:
     async with serving(heartbeat(echo), limits=Limits(queued_bytes=50_000)) as server:
         holder, waiter = await server.connect(), await server.connect()
         await holder.send(struct.pack(">i", 50_000) + bytes(100))
-        await until(lambda: server.server.memory.used > 0)
+        await async_until(lambda: server.server.memory.used > 0)
         await waiter.send(struct.pack(">i", 50_000) + bytes(100))
-        await until(lambda: server.server.memory.waiting == 1)
+        await async_until(lambda: server.server.memory.waiting == 1)
         waiting = [weakref.ref(each) for each in server.server.connections]
         for connection in server.server.connections:
             connection.close("gone")
@@ -91,7 +92,7 @@ async def test_one_whose_client_does_not_read_is_freed_when_it_is_closed() -> No
     async with serving(Handler(MetadataRequest, 0, 12, large_answer)) as server:
         client = socket.create_connection(("127.0.0.1", server.port))
         client.sendall(b"".join(frame(MetadataRequest(), 9, number) for number in range(100)))
-        await until(lambda: any(each.output.queued_bytes for each in server.server.connections))
+        await async_until(lambda: any(each.output.queued_bytes for each in server.server.connections))
         connection, output = the_only(server)
         assert output
         client.close()
@@ -108,7 +109,7 @@ async def test_one_with_unanswered_requests_is_freed_when_it_is_closed() -> None
     async with serving(heartbeat(forget)) as server:
         client = await server.connect()
         await client.send(b"".join(map(heartbeat_frame, range(70))) + heartbeat_frame(71)[:20])
-        await until(lambda: len(seen) == 64)
+        await async_until(lambda: len(seen) == 64)
         connection, _ = the_only(server)
         client.abort()
         await asyncio.sleep(0)
@@ -130,7 +131,7 @@ async def test_nothing_is_left_of_connections_that_were_open_when_the_collector_
             for client in clients:
                 client.close()
             await server.connections_become(0)
-            await until(lambda: not any(each() for each in refs))  # noqa: B023
+            await async_until(lambda: not any(each() for each in refs))  # noqa: B023
     gc.unfreeze()
 
 

@@ -15,8 +15,9 @@ from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import Tls
 from barnabas.security.tls.stores import Store
 from tests.network.extremes import sparing
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, until
+from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario
 from tests.network.test_tls_transport import AUTHORITY, serving_tls
+from tests.support.waiting import async_until
 
 CLIENTS, PROCESSES = 1000, 4
 IDLE_TURN = 50e-6
@@ -75,7 +76,7 @@ def test_a_thousand_handshakes_do_not_hold_up_others(with_rsa: ListenerTls) -> N
                 assert await process.wait() == 0
             ended = server.server.tls.handshakes.ended
             # A client of TLS 1.3 is done before the server has read its last message.
-            await until(lambda: ended.total() == CLIENTS)
+            await async_until(lambda: ended.total() == CLIENTS)
             longest = turns.stop()
             assert ended == {"done": CLIENTS}
             busy = [each for each in longest if each > IDLE_TURN]
@@ -116,7 +117,7 @@ def test_a_connection_that_closes_during_its_handshake_is_forgotten(with_rsa: Li
                 await server.connections_become(1)
                 client.writer.close()
                 await server.connections_become(0)
-            await until(lambda: len(server.server.tls.handshakes) == 0)
+            await async_until(lambda: len(server.server.tls.handshakes) == 0)
 
     run()
 

@@ -12,7 +12,8 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.network.limits import UNLIMITED, Limits, limits_from
 from barnabas.network.requests.dispatch import Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.network.harness import Harness, echo, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Harness, echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 LIMITS = Limits(
     idle_seconds=60,
@@ -52,7 +53,7 @@ async def test_a_client_that_sends_its_first_request_byte_by_byte_is_closed_all_
         (connection,) = server.server.connections
         for byte in heartbeat_frame(1)[:6]:
             await client.send(bytes([byte]))
-            await until(lambda: connection.last_active == clock.monotonic())
+            await async_until(lambda: connection.last_active == clock.monotonic())
             clock.advance(1900)
         await pass_time(server, clock, 0)
         assert await client.is_closed()
@@ -65,11 +66,11 @@ async def test_a_request_that_arrives_too_slowly_closes_the_connection_and_frees
         client = await server.connect()
         await client.send(heartbeat_frame(1) + struct.pack(">i", 20_000) + bytes(100))
         assert await client.correlation_ids(1) == [1]
-        await until(lambda: server.server.memory.used > 20_000)
+        await async_until(lambda: server.server.memory.used > 20_000)
         await pass_time(server, clock, 4)  # of 5 seconds, and one more for each 1,000 bytes that have arrived
         (connection,) = server.server.connections
         await client.send(bytes(10_000))
-        await until(lambda: connection.last_active == clock.monotonic())
+        await async_until(lambda: connection.last_active == clock.monotonic())
         await pass_time(server, clock, 11)
         assert len(server.server.connections) == 1
         await pass_time(server, clock, 1)
@@ -88,7 +89,7 @@ async def test_a_large_request_that_keeps_arriving_has_all_the_time_it_needs() -
         data = heartbeat_frame(0) + heartbeat_frame(1, group="x" * 30_000)
         for start in range(0, len(data), 1000):
             await client.send(data[start : start + 1000])
-            await until(lambda: connection.last_active == clock.monotonic())
+            await async_until(lambda: connection.last_active == clock.monotonic())
             await pass_time(server, clock, 1.1)
         assert await client.correlation_ids(2) == [0, 1]
 
@@ -129,7 +130,7 @@ async def test_a_connection_that_waits_for_its_answer_is_not_idle() -> None:
     async with serving(heartbeat(defer), limits=LIMITS, clock=clock) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: bool(waiting))
+        await async_until(lambda: bool(waiting))
         await pass_time(server, clock, 500)
         waiting[0].respond(HeartbeatResponse())
         assert await client.correlation_ids(1) == [1]
@@ -149,7 +150,7 @@ async def test_a_client_is_cut_off_rather_than_left_without_an_answer(
     async with serving(heartbeat(forget), limits=LIMITS, clock=clock) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: bool(waiting))
+        await async_until(lambda: bool(waiting))
         await pass_time(server, clock, 609)
         assert len(server.server.connections) == 1
         await pass_time(server, clock, 2)
@@ -246,13 +247,13 @@ async def test_a_request_is_not_late_because_we_did_not_read_it() -> None:
         client = await server.connect()
         last = heartbeat_frame(64, group="x" * 1000)
         await client.send(b"".join(map(heartbeat_frame, range(64))) + last[:500])
-        await until(lambda: len(waiting) == 64)
+        await async_until(lambda: len(waiting) == 64)
         await client.send(last[500:])
         await pass_time(server, clock, 100)
         for request in tuple(waiting):
             request.respond(HeartbeatResponse())
         await pass_time(server, clock, 4)
-        await until(lambda: len(waiting) == 65)
+        await async_until(lambda: len(waiting) == 65)
         waiting[64].respond(HeartbeatResponse())
         assert await client.correlation_ids(65) == list(range(65))
 

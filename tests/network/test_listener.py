@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from barnabas.network.listener import RETRY_ACCEPT_SECONDS, Listener, plain_address
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 
 @scenario
@@ -145,5 +146,5 @@ async def test_running_out_of_descriptors_pauses_accepting_and_does_not_end_it(
         listener._socket = Exhausted()  # type: ignore[assignment]
         client = await server.connect()
         await client.send(heartbeat_frame(1))
-        await until(lambda: bool(failures))
+        await async_until(lambda: bool(failures))
         assert await client.correlation_ids(1) == [1]

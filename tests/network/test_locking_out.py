@@ -17,8 +17,9 @@ from barnabas.network.limits import Limits
 from barnabas.network.listener import Listener
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
-from tests.network.harness import Client, echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Client, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.replication.brokers import Brokers
+from tests.support.waiting import async_until, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
 
@@ -51,7 +52,7 @@ async def test_places_are_kept_for_the_addresses_of_registered_brokers() -> None
     limits = Limits(connections=10, connections_per_broker=3)
     async with serving(heartbeat(echo), limits=limits, brokers=frozenset({HERE})) as server:
         with clients(server.port, 12):
-            await until(lambda: server.server.connections.refused["TEST"] == 5)
+            await async_until(lambda: server.server.connections.refused["TEST"] == 5)
             peers = [await server.connect() for _ in range(4)]
             assert [await is_served(peer) for peer in peers] == [True, True, True, False]
             peers[0].abort()
@@ -111,9 +112,9 @@ async def test_a_listener_for_brokers_alone_is_counted_apart() -> None:
     limits = Limits(connections=5, connections_per_second=1e9)
     async with serving(heartbeat(echo), limits=limits, listener_of_brokers=own) as server:
         with clients(server.port, 7):
-            await until(lambda: server.server.connections.refused["TEST"] == 2)
+            await async_until(lambda: server.server.connections.refused["TEST"] == 2)
             with clients(own.port, 7):
-                await until(lambda: server.server.connections.refused["BROKERS"] == 2)
+                await async_until(lambda: server.server.connections.refused["BROKERS"] == 2)
                 assert len(server.server.connections) == 10
 
 
@@ -141,14 +142,14 @@ async def test_brokers_that_register_a_name_are_known_by_its_addresses() -> None
     assert len(brokers) == 3
     assert "10.0.0.7" in brokers
     assert HERE not in brokers  # the look-up has only begun
-    await until(lambda: not brokers._tasks)
+    await async_until(lambda: not brokers._tasks)
     assert HERE in brokers
     assert "10.0.0.8" not in brokers
     assert not brokers._tasks
     clock.advance(round(LOOK_UP_SECONDS * 1000) + 1)
     assert HERE in brokers
     assert brokers._tasks  # names move
-    await until(lambda: not brokers._tasks)
+    await async_until(lambda: not brokers._tasks)
 
 
 def test_a_broker_comes_back_to_one_that_is_full_of_clients(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_broker_comes_back_to_one_that_is_full_of_clients(tmp_path: Path) -> N
     with Brokers(tmp_path, 2, settings) as brokers:
         first = brokers.brokers[1]
         with clients(first.listeners[0].port, 40):
-            brokers.until(lambda: first.sockets.connections.refused.total() > 0)
+            until(lambda: first.sockets.connections.refused.total() > 0)
             brokers.stop(2)
             second = brokers.start(2)
             answer = brokers.run(second.peers.send(1, MetadataRequest(topics=[])))

@@ -7,7 +7,8 @@ import asyncio
 from barnabas.metrics.registry import Registry
 from barnabas.network import socket_metrics as loop
 from barnabas.network.socket_metrics import LoopMonitor
-from tests.network.harness import scenario, until
+from tests.network.harness import scenario
+from tests.support.waiting import async_until
 
 
 def test_lag_is_counted_and_the_longest_of_the_last_minute_is_shown() -> None:
@@ -26,7 +27,7 @@ async def test_a_running_loop_is_measured_again_and_again() -> None:
     registry = Registry()
     monitor = LoopMonitor(registry)
     monitor.start()
-    await until(lambda: registry.snapshot()["barnabas_loop_lag_seconds_count"] >= 2)
+    await async_until(lambda: registry.snapshot()["barnabas_loop_lag_seconds_count"] >= 2)
     monitor.stop()
     idle = registry.snapshot()["kafka_network_socketserver_networkprocessoravgidle_percent"]
     assert 0.0 <= idle <= 1.0

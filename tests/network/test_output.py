@@ -24,8 +24,9 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.protocol.messages.groups import HeartbeatResponse
-from tests.network.harness import Client, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Client, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.network.harness import echo as echo_handler
+from tests.support.waiting import async_until
 
 FILE_BYTES = 5_000_000
 
@@ -89,7 +90,7 @@ async def test_a_large_slice_goes_out_piece_by_piece_to_a_slow_reader(file: Loca
     async with serving(fetch_handler(FileSlice(file, 0, FILE_BYTES)), heartbeat(echo_handler)) as server:
         client, other = await server.connect(), await server.connect()
         await client.send(frame(FetchRequest(), 11, 1) + frame(FetchRequest(), 11, 2))
-        await until(lambda: any(each.output for each in server.server.connections))
+        await async_until(lambda: any(each.output for each in server.server.connections))
         await other.send(heartbeat_frame(9))
         assert await other.correlation_ids(1) == [9]
         for _ in range(2):
@@ -151,12 +152,12 @@ async def test_a_client_may_leave_while_its_slice_is_read(
     async with serving(fetch_handler(FileSlice(file, 0, 100_000))) as server:
         client = await server.connect()
         await client.send(frame(FetchRequest(), 11, 1))
-        await until(lambda: any(each.output for each in server.server.connections))
+        await async_until(lambda: any(each.output for each in server.server.connections))
         [connection] = server.server.connections
         client.abort()
         await server.connections_become(0)
         gate.set()
-        await until(lambda: bool(warmed))
+        await async_until(lambda: bool(warmed))
         assert connection.closed
         assert not server.server.connections
 
@@ -184,7 +185,7 @@ async def test_an_answer_without_bytes_costs_no_system_call() -> None:
     async with serving(heartbeat(lambda broker, request, message: waiting.append(request))) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1) + heartbeat_frame(2))
-        await until(lambda: len(waiting) == 2)
+        await async_until(lambda: len(waiting) == 2)
         sent: list[bytes] = []
         output = waiting[0].connection.output
         output._send = lambda data, flags: sent.append(bytes(data)) or len(data)  # type: ignore[func-returns-value]
@@ -212,7 +213,7 @@ async def test_connections_that_have_yet_to_send_slices_of_a_log_are_found_and_c
     async with serving(fetch_handler(FileSlice(file, 0, FILE_BYTES)), heartbeat(echo_handler)) as server:
         client, other = await server.connect(), await server.connect()
         await client.send(b"".join(frame(FetchRequest(), 11, number) for number in range(4)))
-        await until(lambda: any(each.output for each in server.server.connections))
+        await async_until(lambda: any(each.output for each in server.server.connections))
         server.server.log_truncated(folder + "-other")
         await asyncio.sleep(0)
         assert len(server.server.connections) == 2
@@ -231,7 +232,7 @@ async def test_a_slice_in_an_answer_that_waits_for_an_earlier_one_counts_too(fil
     async with serving(fetch, heartbeat(lambda broker, request, message: waiting.append(request))) as server:
         client = await server.connect()
         await client.send(heartbeat_frame(1) + frame(FetchRequest(), 11, 2))
-        await until(lambda: bool(waiting) and len(waiting[0].connection.unanswered) == 2)
+        await async_until(lambda: bool(waiting) and len(waiting[0].connection.unanswered) == 2)
         server.server.log_truncated(os.path.dirname(file.path))
         assert await client.is_closed()
 
@@ -252,7 +253,7 @@ async def test_a_slice_keeps_its_file_open_until_it_is_sent(tmp_path: Path) -> N
     async with serving(Handler(FetchRequest, 4, 12, fetch)) as server:
         client = await server.connect()
         await client.send(frame(FetchRequest(), 11, 1))
-        await until(lambda: not pieces)
+        await async_until(lambda: not pieces)
         files.remove(path)
         assert await fetched(client) == [bytes(4_000_000)]
 

@@ -13,8 +13,9 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from tests.network.harness import Client, frame, scenario, until
+from tests.network.harness import Client, frame, scenario
 from tests.network.raw_broker import ask, raw_broker
+from tests.support.waiting import async_until
 
 BATCHES, BATCH_BYTES = 16, 900_000
 
@@ -54,7 +55,7 @@ def test_a_consumer_is_never_sent_what_has_taken_the_place_of_truncated_records(
             consumer = await slow_client(server.broker.listeners[0].port)
             server.clients.append(consumer)
             await consumer.send(fetch())
-            await until(lambda: any(each.output for each in server.broker.sockets.connections))
+            await async_until(lambda: any(each.output for each in server.broker.sockets.connections))
             for _ in range(100):  # the socket fills up
                 await asyncio.sleep(0)
             server.broker.replicas.by_name["orders"][0].log.truncate_to(1)

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Self
 import pytest
 
 from tests.kafka_jars import PROJECT_ROOT
+from tests.support.waiting import still_running, until
 
 SOURCES = Path(__file__).parent / "java"
 SECONDS = 120.0  # a JVM with a whole cluster inside takes its time to start
@@ -63,12 +63,11 @@ class JvmProcess:
         with self._process.stdout as output:
             self.lines.extend(output)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert self._process.poll() is None, "it has ended:\n" + "".join(self.lines[-40:])
-            assert time.monotonic() < deadline, "still not there:\n" + "".join(self.lines[-40:])
-            time.sleep(0.05)
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        def last_lines() -> str:
+            return "".join(self.lines[-40:])
+
+        until(condition, last_lines, SECONDS, meanwhile=still_running(self._process, last_lines))
 
     def kill(self) -> None:
         self._process.kill()

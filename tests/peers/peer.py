@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from tests.kafka_jars import PROJECT_ROOT
+from tests.support.waiting import still_running, until
 
 FOLDER = PROJECT_ROOT / ".cache" / "peers"
 SECONDS = 60.0
@@ -94,14 +94,15 @@ class RunningPeer:
         with self._process.stderr as errors:
             self._errors.extend(errors)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert self._process.poll() is None, f"{self.name} has ended:\n" + "".join(self._errors)
-            assert time.monotonic() < deadline, (
-                f"{self.name}: {self.events[-3:]}, {len(self.records)} records"
-            )
-            time.sleep(0.01)
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        until(
+            condition,
+            lambda: f"{self.name}: {self.events[-3:]}, {len(self.records)} records",
+            SECONDS,
+            meanwhile=still_running(
+                self._process, lambda: f"{self.name} has ended:\n" + "".join(self._errors)
+            ),
+        )
 
     def wait(self, seconds: float = SECONDS) -> Self:
         """Return when the task is done."""

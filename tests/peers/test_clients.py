@@ -94,20 +94,20 @@ def test_two_members_share_a_topic_and_a_third_resumes_after_them(broker: Embedd
     task = {"topic": topic, "group": group, "partitions": PARTITIONS}
 
     with peer.start(name, "group", servers, **task) as first:
-        first.until(lambda: len(first.records) == COUNT)
+        first.wait_for(lambda: len(first.records) == COUNT)
         with peer.start(name, "group", servers, **task) as second:
             sent = COUNT
             while not second.records:  # the assignment takes a moment: write until both have a part
                 sent = produce_more(servers, topic, sent)
-                second.until(lambda sent=sent: sent <= len(set(keys(first, second))))  # type: ignore[misc]
+                second.wait_for(lambda sent=sent: sent <= len(set(keys(first, second))))  # type: ignore[misc]
     assert sorted(set(keys(first, second))) == list(range(sent))
 
     with closing(CommittedOffsets(servers, group, topic, PARTITIONS)) as committed:
         before = committed.now()
         sent = produce_more(servers, topic, sent)
         with peer.start(name, "group", servers, **task) as third:
-            third.until(lambda: sum(committed.now()) == sent)
-            third.until(lambda: sent - 1 in keys(third))
+            third.wait_for(lambda: sum(committed.now()) == sent)
+            third.wait_for(lambda: sent - 1 in keys(third))
     assert sum(before) >= COUNT
     assert all(record.offset >= before[record.partition] for record in third.records)
 
@@ -165,7 +165,7 @@ def test_records_are_transformed_exactly_once_though_the_client_is_killed(
         while sum(committed.now()) < COUNT:
             with peer.start(name, "transform", servers, **task) as running:
                 wanted = COUNT // 4 * (kills + 1)
-                running.until(lambda wanted=wanted: sum(committed.now()) >= wanted)  # type: ignore[misc]
+                running.wait_for(lambda wanted=wanted: sum(committed.now()) >= wanted)  # type: ignore[misc]
             kills += 1
 
     assert kills >= 3
@@ -196,7 +196,7 @@ def test_older_requests_are_answered(broker: EmbeddedBroker, name: str, version:
     peer.run(name, "produce", servers, count=COUNT, codec="gzip", **common)
     assert values(peer.read(name, servers, topic, COUNT, version=version)) == numbered(name, COUNT)
     with peer.start(name, "group", servers, group=topic, **common) as member:
-        member.until(lambda: len(member.records) == COUNT)
+        member.wait_for(lambda: len(member.records) == COUNT)
     peer.run(
         name,
         "transact",

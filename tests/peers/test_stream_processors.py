@@ -45,14 +45,14 @@ def test_flink_copies_exactly_once_though_it_is_killed(broker: EmbeddedBroker, t
 
     produce(servers, source, range(COUNT))
     with JvmProcess(class_path, "FlinkCopy", *arguments) as first:
-        first.until(lambda: bool(values_to_end(servers, target, PARTITIONS)))
+        first.wait_for(lambda: bool(values_to_end(servers, target, PARTITIONS)))
         produce(servers, source, range(COUNT, 2 * COUNT))  # read and written, perhaps not committed
-        first.until(lambda: newest_checkpoint(checkpoints) is not None)
+        first.wait_for(lambda: newest_checkpoint(checkpoints) is not None)
     restored = newest_checkpoint(checkpoints)
     assert restored is not None
     produce(servers, source, range(2 * COUNT, 3 * COUNT))
     with JvmProcess(class_path, "FlinkCopy", *arguments, str(restored)) as second:
-        second.until(lambda: len(values_to_end(servers, target, PARTITIONS)) >= 3 * COUNT)
+        second.wait_for(lambda: len(values_to_end(servers, target, PARTITIONS)) >= 3 * COUNT)
 
     assert values_to_end(servers, target, PARTITIONS) == expected(3 * COUNT)
 
@@ -67,11 +67,11 @@ def test_storms_spout_reads_everything_and_resumes_at_its_offsets(
 
     with closing(CommittedOffsets(servers, "storm-group", topic, PARTITIONS)) as committed:
         with JvmProcess(class_path, "StormSpout", servers, topic, "storm-group") as first:
-            first.until(lambda: sum(committed.now()) == COUNT)
+            first.wait_for(lambda: sum(committed.now()) == COUNT)
         assert sorted(set(printed(first))) == expected(COUNT)
         produce(servers, topic, range(COUNT, COUNT + 100))
         with JvmProcess(class_path, "StormSpout", servers, topic, "storm-group") as second:
-            second.until(lambda: sum(committed.now()) == COUNT + 100)
+            second.wait_for(lambda: sum(committed.now()) == COUNT + 100)
     assert sorted(set(printed(second))) == sorted(set(expected(COUNT + 100)) - set(expected(COUNT)))
 
 
@@ -115,9 +115,9 @@ def test_flume_reads_keeps_and_writes_records(broker: EmbeddedBroker, tmp_path: 
 
     produce(servers, source, range(COUNT))
     with JvmProcess(*command) as first:
-        first.until(lambda: bool(values_to_end(servers, target, PARTITIONS)))
+        first.wait_for(lambda: bool(values_to_end(servers, target, PARTITIONS)))
     produce(servers, source, range(COUNT, COUNT + 100))
     with JvmProcess(*command) as second:
-        second.until(lambda: len(set(values_to_end(servers, target, PARTITIONS))) == COUNT + 100)
+        second.wait_for(lambda: len(set(values_to_end(servers, target, PARTITIONS))) == COUNT + 100)
 
     assert sorted(set(values_to_end(servers, target, PARTITIONS))) == expected(COUNT + 100)

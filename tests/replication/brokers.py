@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -13,6 +12,7 @@ from barnabas.cluster.image import PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
 from barnabas.testing.loop_thread import LoopThread
+from tests.support.waiting import until
 
 T = TypeVar("T")
 
@@ -120,12 +120,6 @@ class Brokers:
         assert state is not None
         return state
 
-    def until(self, condition: Callable[[], bool], what: str = "") -> None:
-        end = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < end, what or "the condition has not come true"
-            time.sleep(0.02)
-
     def until_in_sync(self, topic: str, count: int) -> None:
         def in_sync() -> bool:
             known = self.any.image.topics.get(topic)
@@ -133,4 +127,4 @@ class Brokers:
                 len(state.isr) == count and state.leader >= 0 for state in known.partitions
             )
 
-        self.until(in_sync, f"{topic} does not get {count} replicas in sync")
+        until(in_sync, f"{topic} does not get {count} replicas in sync")

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.replication.brokers import Brokers
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ class Writing:
     def write_more(self, brokers: Brokers, count: int = 50) -> None:
         """Wait until that many more are acknowledged."""
         goal = len(self.acknowledged) + count
-        brokers.until(lambda: len(self.acknowledged) >= goal or bool(self.failed), "nothing is acknowledged")
+        until(lambda: len(self.acknowledged) >= goal or bool(self.failed), "nothing is acknowledged")
 
     def finish(self) -> None:
         self._stop.set()
@@ -163,4 +164,4 @@ def assert_replicas_are_equal(brokers: Brokers, topic: str, index: int = 0) -> N
         logs = [broker.replicas.by_name[topic][index].log for broker in brokers.brokers.values()]
         return [b"".join(segment.file.read(segment.size, 0) for segment in log.segments) for log in logs]
 
-    brokers.until(lambda: len(set(contents())) == 1, "the replicas differ")
+    until(lambda: len(set(contents())) == 1, "the replicas differ")

@@ -32,6 +32,7 @@ from barnabas.security.context import SELF
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection
 from tests.replication.brokers import Brokers
+from tests.support.waiting import until
 
 TOPIC = "guarded"
 TWO_LISTENERS = {
@@ -156,7 +157,7 @@ def alone() -> Iterator[EmbeddedBroker]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     with Brokers(tmp_path_factory.mktemp("cluster"), 2, TWO_LISTENERS) as running:
         create(running.brokers[1].listeners[0].port)
-        running.until(lambda: all(TOPIC in broker.image.topics for broker in running.brokers.values()))
+        until(lambda: all(TOPIC in broker.image.topics for broker in running.brokers.values()))
         running.until_in_sync(TOPIC, 2)
         yield running
 
@@ -252,7 +253,7 @@ def test_brokers_change_their_listener_one_after_the_other(tmp_path: Path) -> No
                 topic = f"topic-{number}-{len(running.any.image.topics)}"
                 port = running.brokers[number].listeners[0].port
                 create(port, topic)
-                running.until(lambda name=topic: name in running.any.image.topics)  # type: ignore[misc]
+                until(lambda name=topic: name in running.any.image.topics)  # type: ignore[misc]
                 running.until_in_sync(topic, 2)
                 leader = running.brokers[running.state(topic).leader]
                 assert (

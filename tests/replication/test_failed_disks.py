@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, create, read_all
+from tests.support.waiting import until
 
 
 def test_what_lay_on_a_failed_disk_is_led_by_others_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_what_lay_on_a_failed_disk_is_led_by_others_and_nothing_is_lost(tmp_path
             )
 
         brokers.run(fail())
-        brokers.until(lambda: brokers.state("orders", 0).leader != victim, "nobody takes over")
+        until(lambda: brokers.state("orders", 0).leader != victim, "nobody takes over")
         assert victim not in brokers.state("orders", 0).isr
         assert victim in brokers.state("orders", 1).isr
         writing.write_more(brokers)

@@ -27,6 +27,7 @@ from barnabas.testing.files import FaultyFileSystem
 from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.brokers import Brokers
 from tests.replication.conftest import NOW, state
+from tests.support.waiting import until
 
 Batch = Callable[[], memoryview]
 LED = PartitionState((1, 2), (1, 2), 1, leader_epoch=5)
@@ -204,7 +205,7 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
     broker = brokers.brokers[1]
     runtime = broker.coordinators.groups.runtime
     brokers.run(broker.coordinators.create_topic("__consumer_offsets"))
-    brokers.until(lambda: any(True for _ in runtime.shards()), "no shard is loaded")
+    until(lambda: any(True for _ in runtime.shards()), "no shard is loaded")
     shard_class = type(next(shard for _, shard in runtime.shards()))
     unload, failures = shard_class.unloaded, [RuntimeError("half way")]
 
@@ -223,7 +224,7 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
         assert [shard for _, shard in runtime.shards()] == []  # the others have gone, and nobody is served
 
     brokers.run(lose_and_find())
-    brokers.until(lambda: not coordinators.is_behind, "nobody has tried again")
+    until(lambda: not coordinators.is_behind, "nobody has tried again")
     assert not failures
 
     async def come_back() -> None:
@@ -231,4 +232,4 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
         coordinators.follow()
 
     brokers.run(come_back())
-    brokers.until(lambda: any(True for _ in runtime.shards()), "no shard is loaded again")
+    until(lambda: any(True for _ in runtime.shards()), "no shard is loaded again")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, create, read_all
+from tests.support.waiting import until
 
 SETTINGS = {
     "barnabas.replica.replace.after.ms": "300",
@@ -34,12 +35,12 @@ def test_replicas_of_a_lost_broker_are_made_again_and_a_new_broker_gets_its_shar
         writing.write_more(brokers)
         lost = next(number for number in brokers.state("orders").replicas if number != brokers.controller)
         brokers.kill(lost)
-        brokers.until(lambda: lost not in holders(brokers), "nobody replaces it")
+        until(lambda: lost not in holders(brokers), "nobody replaces it")
         brokers.until_in_sync("orders", 3)
         writing.write_more(brokers)
         brokers.start(lost)
         brokers.start(5)
-        brokers.until(lambda: {lost, 5} <= holders(brokers), "no broker that has come gets a replica")
+        until(lambda: {lost, 5} <= holders(brokers), "no broker that has come gets a replica")
         writing.write_more(brokers)
         writing.finish()
         assert sorted(int(value) for value in read_all(brokers, "orders", 4)) == sorted(writing.acknowledged)

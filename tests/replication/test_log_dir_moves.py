@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import until
 
 PLACE = Place("orders", 0)
 COUNT = 400
@@ -91,13 +91,6 @@ def rows(broker: EmbeddedBroker) -> dict[str, tuple[bool, int]]:
         if topic.name == "orders"
         for row in topic.partitions
     }
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
 
 
 def log_of(broker: EmbeddedBroker) -> Log:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,18 +18,12 @@ from barnabas.common.types import TopicPartition as BarnabasPartition
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from barnabas.tiering.stores.store import StoreUnavailableError
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 RECORDS = 100
 VALUES = [str(number).encode() for number in range(RECORDS)]
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def fill(bootstrap_servers: str, topic: str) -> None:

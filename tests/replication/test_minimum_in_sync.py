@@ -23,6 +23,7 @@ from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import requires_java
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
+from tests.support.waiting import until
 
 MIN_ISR = "min.insync.replicas"
 
@@ -81,7 +82,7 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
     assert produce(brokers, "orders", b"on all three") is None
     for number in others:
         brokers.kill(number)
-        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr, "it stays in the ISR")  # type: ignore[misc]
+        until(lambda gone=number: gone not in brokers.state("orders").isr, "it stays in the ISR")  # type: ignore[misc]
     assert brokers.state("orders").elr == (others[1],)
     assert produce(brokers, "orders", b"refused", seconds=1) is not None
     change_topic(brokers, "orders", MIN_ISR, "1")
@@ -90,15 +91,15 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
 
     # Who comes back while the leader is away lacks what it has committed: better nobody leads.
     brokers.start(others[0])
-    brokers.until(lambda: others[0] in brokers.state("orders").isr, "it does not come back")
+    until(lambda: others[0] in brokers.state("orders").isr, "it does not come back")
     brokers.kill(others[0])
-    brokers.until(lambda: brokers.state("orders").isr == (leader,))
+    until(lambda: brokers.state("orders").isr == (leader,))
     brokers.kill(leader)
     brokers.start(others[1])
-    brokers.until(lambda: brokers.any.image.brokers[leader].fenced, "the dead leader is not fenced")
+    until(lambda: brokers.any.image.brokers[leader].fenced, "the dead leader is not fenced")
     assert brokers.state("orders").leader == -1
     brokers.start(leader)
-    brokers.until(lambda: brokers.state("orders").leader == leader, "the last leader does not lead again")
+    until(lambda: brokers.state("orders").leader == leader, "the last leader does not lead again")
     brokers.until_in_sync("orders", 2)
     assert b"on the leader alone" in read_all(brokers, "orders")
 
@@ -109,15 +110,15 @@ def test_an_unclean_election_is_held_as_soon_as_it_is_allowed_told_and_counted(
     leader, one, other = create(brokers, "orders").replicas
     for number in (one, other):
         brokers.kill(number)
-        brokers.until(lambda gone=number: gone not in brokers.state("orders").isr)  # type: ignore[misc]
+        until(lambda gone=number: gone not in brokers.state("orders").isr)  # type: ignore[misc]
     change_topic(brokers, "orders", MIN_ISR, "1")
     assert produce(brokers, "orders", b"only on one") is None
     brokers.kill(leader)
     brokers.start(one)
-    brokers.until(lambda: brokers.any.image.brokers[leader].fenced)
+    until(lambda: brokers.any.image.brokers[leader].fenced)
     assert brokers.state("orders").leader == -1
     change_topic(brokers, "orders", "unclean.leader.election.enable", "true")
-    brokers.until(lambda: brokers.state("orders").leader == one, "nobody is elected")
+    until(lambda: brokers.state("orders").leader == one, "nobody is elected")
     assert f"orders-0: broker {one} was elected leader although it was not in sync" in caplog.text
     counted = brokers.any.metrics.snapshot()
     assert counted["kafka_controller_controllerstats_uncleanleaderelections_total"] == 1
@@ -156,4 +157,4 @@ def test_kafkas_tool_changes_the_minimum_of_all_brokers_and_of_no_single_one(bro
         partitions = [partition_of(brokers, number, "orders") for number in brokers.brokers]
         return all(partition.log.config.min_insync_replicas == 3 for partition in partitions)
 
-    brokers.until(known, "the setting does not arrive everywhere")
+    until(known, "the setting does not arrive everywhere")

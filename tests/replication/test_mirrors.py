@@ -12,7 +12,8 @@ from barnabas.log.log import Log
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorState
 from barnabas.testing import EmbeddedCluster
 from simulation.invariants import contents
-from tests.handlers.mirror.target import TOPIC, Target, batch, eventually
+from tests.handlers.mirror.target import TOPIC, Target, batch
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 PARTITIONS, TOPICS = 250, 4
@@ -30,7 +31,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 def leader(cluster: EmbeddedCluster, name: str = TOPIC) -> Target:
     """Asks the leader of the first partition."""
-    number = eventually(
+    number = until(
         lambda: (found := cluster.leader_of(name)) > 0 and cluster.brokers[found].running and found
     )
     return Target(cluster.brokers[number].port)
@@ -44,7 +45,7 @@ def append(cluster: EmbeddedCluster, *batches: bytes, name: str = TOPIC) -> int:
             answer = target.append(*batches, name=name)
             return 0 if answer.error_code else answer.log_end_offset
 
-    return int(eventually(attempt))
+    return int(until(attempt))
 
 
 def logs(cluster: EmbeddedCluster, name: str = TOPIC) -> list[Log]:
@@ -67,14 +68,14 @@ def test_replicas_follow_the_epochs_of_the_source_and_a_dead_leader_loses_nothin
     assert append(cluster, batch(0, 5, 3), batch(5, 5, 40)) == 10
     dead = cluster.leader_of(TOPIC)
     cluster.kill(dead)
-    eventually(lambda: cluster.leader_of(TOPIC) not in (dead, -1))
+    until(lambda: cluster.leader_of(TOPIC) not in (dead, -1))
     assert append(cluster, batch(5, 5, 40), batch(10, 5, 40)) == 15
     cluster.brokers[dead].start()
-    eventually(lambda: are_equal(cluster, 15))
+    until(lambda: are_equal(cluster, 15))
     assert {log.epochs.entries for log in logs(cluster)} == {((3, 0), (40, 5))}
     with Target(cluster.running[0].port) as target:
         target.alter(MirrorAction.FAILOVER)
-        assert target.until(MirrorState.STOPPED).partitions[0].promoted_at == 15
+        assert target.until_state(MirrorState.STOPPED).partitions[0].promoted_at == 15
 
 
 def test_a_cut_reaches_every_replica(cluster: EmbeddedCluster) -> None:
@@ -82,11 +83,11 @@ def test_a_cut_reaches_every_replica(cluster: EmbeddedCluster) -> None:
         target.create("cut")
         target.raise_epoch(9, name="cut")
     append(cluster, batch(0, 5, 1), batch(5, 5, 2), name="cut")
-    eventually(lambda: are_equal(cluster, 10, "cut"))
+    until(lambda: are_equal(cluster, 10, "cut"))
     with leader(cluster, "cut") as target:
         answer = target.append(batch(5, 3, 4), name="cut", truncate_to=5, expected_log_end=10)
         assert (answer.error_code, answer.log_end_offset) == (ErrorCode.NONE, 8)
-    eventually(lambda: are_equal(cluster, 8, "cut"))
+    until(lambda: are_equal(cluster, 8, "cut"))
 
 
 def test_a_thousand_partitions_are_promoted_in_seconds(cluster: EmbeddedCluster) -> None:
@@ -94,13 +95,13 @@ def test_a_thousand_partitions_are_promoted_in_seconds(cluster: EmbeddedCluster)
     with Target(cluster.running[0].port) as target:
         for name in names:
             target.create(name, partitions=PARTITIONS, replicas=1)
-        eventually(lambda: all(_is_led(cluster, name) for name in names))
+        until(lambda: all(_is_led(cluster, name) for name in names))
         began = time.monotonic()
         wanted = [AlteredMirrorTopic(name=name, action=MirrorAction.FAILOVER) for name in names]
         answers = target.alter_all(wanted).topics
         assert [each.error_code for each in answers] == [0] * TOPICS
         for name in names:
-            target.until(MirrorState.STOPPED, name)
+            target.until_state(MirrorState.STOPPED, name)
         seconds = time.monotonic() - began
     assert seconds < PROMOTED_WITHIN, f"{TOPICS * PARTITIONS} partitions took {seconds:.1f} s"
 

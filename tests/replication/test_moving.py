@@ -33,6 +33,7 @@ from barnabas.protocol.schema import Message
 from tests.apache_kafka import run_tool
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.waiting import until
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -82,9 +83,9 @@ def test_a_partition_moves_to_other_brokers_while_it_is_written(brokers: Brokers
     spare = next(number for number in brokers.brokers if number not in before)
     target = [spare, *before[1:]]
     assert move(brokers, "orders", target) == ErrorCode.NONE
-    brokers.until(lambda: list(brokers.state("orders").replicas) == target, "the replicas do not move")
-    brokers.until(lambda: not brokers.state("orders").being_reassigned)
-    brokers.until(lambda: not has_log(brokers.brokers[before[0]], "orders"), "the old replica stays")
+    until(lambda: list(brokers.state("orders").replicas) == target, "the replicas do not move")
+    until(lambda: not brokers.state("orders").being_reassigned)
+    until(lambda: not has_log(brokers.brokers[before[0]], "orders"), "the old replica stays")
     writing.write_more(brokers)
     writing.finish()
     brokers.until_in_sync("orders", 3)
@@ -99,13 +100,13 @@ def test_a_move_to_a_broker_that_is_down_can_be_called_off(brokers: Brokers) -> 
     before = brokers.state("orders").replicas
     spare = next(number for number in brokers.brokers if number not in before)
     brokers.kill(spare)
-    brokers.until(lambda: brokers.any.image.brokers[spare].fenced, "the dead broker is not fenced")
+    until(lambda: brokers.any.image.brokers[spare].fenced, "the dead broker is not fenced")
     assert move(brokers, "orders", [spare, *before[1:]]) == ErrorCode.NONE
-    brokers.until(lambda: brokers.state("orders").being_reassigned)
+    until(lambda: brokers.state("orders").being_reassigned)
     listed = ask(brokers, not_the_controller(brokers), ListPartitionReassignmentsRequest(timeout_ms=1000))
     assert [topic.name for topic in listed.topics] == ["orders"]
     assert move(brokers, "orders", None) == ErrorCode.NONE
-    brokers.until(lambda: not brokers.state("orders").being_reassigned)
+    until(lambda: not brokers.state("orders").being_reassigned)
     assert set(brokers.state("orders").replicas) == set(before)
 
 
@@ -113,7 +114,7 @@ def test_the_preferred_leader_leads_again_when_asked_for(brokers: Brokers) -> No
     create(brokers, "orders")
     preferred = brokers.state("orders").leader
     brokers.kill(preferred)
-    brokers.until(lambda: brokers.state("orders").leader not in (preferred, -1), "nobody takes over")
+    until(lambda: brokers.state("orders").leader not in (preferred, -1), "nobody takes over")
     brokers.start(preferred)
     brokers.until_in_sync("orders", 3)
     request = ElectLeadersRequest(
@@ -121,7 +122,7 @@ def test_the_preferred_leader_leads_again_when_asked_for(brokers: Brokers) -> No
     )
     response = ask(brokers, not_the_controller(brokers), request)
     assert response.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
-    brokers.until(lambda: brokers.state("orders").leader == preferred)
+    until(lambda: brokers.state("orders").leader == preferred)
 
 
 def test_a_setting_changed_through_any_broker_reaches_all(brokers: Brokers) -> None:
@@ -135,7 +136,7 @@ def test_a_setting_changed_through_any_broker_reaches_all(brokers: Brokers) -> N
         found = [broker.replicas.find("orders", 0) for broker in brokers.brokers.values()]
         return all(partition.log.config.min_insync_replicas == 3 for partition in found if partition)
 
-    brokers.until(known, "the setting does not arrive")
+    until(known, "the setting does not arrive")
 
 
 def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
@@ -156,14 +157,14 @@ def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
         for number in range(20):
             producer.produce("orders", str(number).encode())
         assert producer.flush(60) == 0
-        brokers.until(lambda: _consume(consumer, values) >= 20, "nothing is consumed")
+        until(lambda: _consume(consumer, values) >= 20, "nothing is consumed")
         consumer.commit(asynchronous=False)
         brokers.until_in_sync("__consumer_offsets", 3)
         brokers.kill(_coordinator(brokers, group))
         for number in range(20, 40):
             producer.produce("orders", str(number).encode())
         assert producer.flush(60) == 0
-        brokers.until(lambda: _consume(consumer, values) >= 40, "the group does not go on")
+        until(lambda: _consume(consumer, values) >= 40, "the group does not go on")
         consumer.commit(asynchronous=False)
         assert [int(value) for value in values] == list(range(40))
     finally:
@@ -201,11 +202,11 @@ def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(broker
         state = other.image.partition("orders", 0)
         return state is not None and state.leader not in (leader, -1)
 
-    brokers.until(replaced, "nobody takes over")
-    brokers.until(lambda: brokers.brokers[leader].is_fenced, "the broker does not notice")
+    until(replaced, "nobody takes over")
+    until(lambda: brokers.brokers[leader].is_fenced, "the broker does not notice")
     writing.write_more(brokers)
     brokers.run(on_loop(brokers.sessions[leader].heal))
-    brokers.until(lambda: not brokers.brokers[leader].is_fenced, "the broker does not come back")
+    until(lambda: not brokers.brokers[leader].is_fenced, "the broker does not come back")
     brokers.until_in_sync("orders", 3)
     writing.finish()
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
@@ -229,13 +230,13 @@ def test_a_broker_that_is_not_let_in_again_says_so_and_goes_on_asking(
 
     monkeypatch.setattr(broker._membership, "join", refused_twice)
     brokers.run(on_loop(session.cut))
-    brokers.until(lambda: broker.is_fenced, "the broker does not notice")
+    until(lambda: broker.is_fenced, "the broker does not notice")
     brokers.run(on_loop(session.heal))
-    brokers.until(lambda: broker.refusal is not None, "nobody says that it is refused")
+    until(lambda: broker.refusal is not None, "nobody says that it is refused")
     healthy, details = broker.monitoring.health()
     assert (healthy, details["fenced"]) == (False, True)
     assert details["refused"] == "another process has broker id 2"
-    brokers.until(lambda: not broker.is_fenced, "the broker does not come back")
+    until(lambda: not broker.is_fenced, "the broker does not come back")
     assert broker.monitoring.health()[0]
     assert "cannot join its cluster again" in caplog.text
 
@@ -251,12 +252,12 @@ def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers
     spare = next(number for number in brokers.brokers if number not in before)
     throttle(brokers, spare, "1000")
     assert move(brokers, "orders", [*before[:2], spare]) == ErrorCode.NONE
-    brokers.until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
+    until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
     log = brokers.brokers[spare].replicas.by_name["orders"][0].log
     assert brokers.state("orders").being_reassigned
     assert log.log_end_offset < 200
     throttle(brokers, spare, "1000000000")
-    brokers.until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
+    until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
     assert log.log_end_offset == 200
 
 
@@ -279,17 +280,17 @@ def test_leaders_hold_back_what_kafkas_own_tool_says_they_should(brokers: Broker
 
     reassign("--execute", "--throttle", "1000")
     throttle(brokers, spare, "1000000000")  # so that only the leader holds it back
-    brokers.until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
+    until(lambda: has_log(brokers.brokers[spare], "orders"), "the new replica is not created")
     leader = brokers.brokers[brokers.state("orders").leader]
-    brokers.until(lambda: leader.leader_throttle.is_exceeded, "the leader does not hold anything back")
+    until(lambda: leader.leader_throttle.is_exceeded, "the leader does not hold anything back")
     log = brokers.brokers[spare].replicas.by_name["orders"][0].log
     assert log.log_end_offset < 200
     assert brokers.state("orders").being_reassigned
     reassign("--execute", "--additional", "--throttle", "1000000000")
-    brokers.until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
+    until(lambda: not brokers.state("orders").being_reassigned, "the move does not end")
     assert log.log_end_offset == 200
     assert "Clearing topic-level throttles" in reassign("--verify")
-    brokers.until(lambda: not log.config.follower_replication_throttled_replicas, "a throttle is left")
+    until(lambda: not log.config.follower_replication_throttled_replicas, "a throttle is left")
 
 
 def throttle(brokers: Brokers, broker: int, rate: str) -> None:
@@ -308,4 +309,4 @@ def throttle(brokers: Brokers, broker: int, rate: str) -> None:
     ]
     response = ask(brokers, broker, IncrementalAlterConfigsRequest(resources=resources))
     assert [answer.error_code for answer in response.responses] == [0, 0]
-    brokers.until(lambda: brokers.brokers[broker].follower_throttles.listed.rate == int(rate), "no throttle")
+    until(lambda: brokers.brokers[broker].follower_throttles.listed.rate == int(rate), "no throttle")

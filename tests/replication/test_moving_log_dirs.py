@@ -12,6 +12,7 @@ from barnabas.broker.broker import Broker
 from barnabas.common.types import TopicPartition
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.waiting import until
 
 PLACE = TopicPartition("orders", 0)
 
@@ -44,15 +45,13 @@ def test_every_replica_moves_while_the_leader_dies_and_comes_back(brokers: Broke
     targets = {number: move(brokers, number) for number in brokers.brokers}
     leader = brokers.state("orders").leader
     brokers.kill(leader)
-    brokers.until(lambda: brokers.state("orders").leader not in (leader, -1), "nobody takes over")
+    until(lambda: brokers.state("orders").leader not in (leader, -1), "nobody takes over")
     writing.write_more(brokers)
     brokers.start(leader)
     for broker in brokers.brokers.values():
         broker.moves.throttle.rate = 1 << 40
     writing.write_more(brokers)
-    brokers.until(
-        lambda: not any(list(broker.logs.moves) for broker in brokers.brokers.values()), "moves do not end"
-    )
+    until(lambda: not any(list(broker.logs.moves) for broker in brokers.brokers.values()), "moves do not end")
     writing.write_more(brokers)
     writing.finish()
     brokers.until_in_sync("orders", 3)

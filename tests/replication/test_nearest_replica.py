@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import create
+from tests.support.waiting import until
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -44,7 +45,7 @@ def _read(brokers: Brokers, rack: str, count: int) -> list[int]:
         return len(values) >= count
 
     try:
-        brokers.until(poll, "not everything can be read")
+        until(poll, "not everything can be read")
     finally:
         consumer.close()
     return values

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 
 from barnabas.testing import EmbeddedCluster
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 RECORDS = 500
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,6 +42,7 @@ from barnabas.protocol.schema import Message
 from benchmarks.gate import source_of
 from tests.clients.raw import RawConnection
 from tests.kafka_jars import PROJECT_ROOT
+from tests.support.waiting import eventually, until
 from tests.zookeeper import require_zookeeper
 
 OLD = "9b546e8"
@@ -83,7 +84,11 @@ class Node:
                 stderr=output,
                 text=True,
             )
-        until(lambda: self.is_in_service, f"broker {self.number} does not start", self._output)
+        until(
+            lambda: self.is_in_service,
+            lambda: f"broker {self.number} does not start:\n{self._output.read_text()[-3000:]}",
+            PATIENCE,
+        )
 
     def stop(self) -> None:
         if self._process is not None:
@@ -170,17 +175,7 @@ class Load:
             answer = node.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 30_000), 5)
             assert answer.topics[0].error_code == ErrorCode.NONE, answer
             asked = MetadataRequest([MetadataRequestTopic(name=f"{name}-asked")])
-            until(
-                lambda node=node, asked=asked: node.ask(asked, 9).topics[0].error_code == ErrorCode.NONE,
-                f"{name}-asked is not created",
-            )
-
-
-def until(condition: Any, what: str, log: Path | None = None) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, what + (log.read_text()[-3000:] if log is not None else "")
-        time.sleep(0.05)
+            eventually(partial(node.ask, asked, 9), lambda answer: not answer.topics[0].error_code, PATIENCE)
 
 
 def in_sync(nodes: list[Node]) -> bool:
@@ -191,7 +186,7 @@ def in_sync(nodes: list[Node]) -> bool:
 def exchange(nodes: list[Node], source: Path, load: Load) -> None:
     """Run another version on one broker after the other; topics are created at every step."""
     for node in nodes:
-        until(lambda: in_sync(nodes), "the replicas do not get in sync")
+        until(lambda: in_sync(nodes), "the replicas do not get in sync", PATIENCE)
         node.stop()
         node.start(source)
         load.create_through_every_broker()
@@ -263,10 +258,11 @@ def test_topics_are_created_and_records_kept_while_brokers_are_upgraded_and_down
             until(
                 lambda: all(finalized_level(node) == NEWEST_LEVEL for node in nodes),
                 "the level is not finalized everywhere",
+                PATIENCE,
             )
             load.create_through_every_broker()
             assert [limit(node) for node in nodes] == [ErrorCode.NONE] * 3
-            until(lambda: all(map(is_limited, nodes)), "a quota is not known everywhere")
+            until(lambda: all(map(is_limited, nodes)), "a quota is not known everywhere", PATIENCE)
         nodes[2].stop()
         assert "upgrade" in nodes[2].refusal(old)
         nodes[2].start(NEW)

@@ -23,6 +23,7 @@ from barnabas.tiering.objects.layout import parse_segment_name
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move
+from tests.support.waiting import until
 
 TIMEOUT = 60
 CONFIG = {
@@ -75,7 +76,7 @@ def log_of(brokers: Brokers, number: int, topic: str) -> Log:
 
 def until_tiered(brokers: Brokers, number: int, topic: str) -> None:
     log = log_of(brokers, number, topic)
-    brokers.until(lambda: len(log.segments) == 1 and log.offsets.local_start > 0, "segments stay on the disk")
+    until(lambda: len(log.segments) == 1 and log.offsets.local_start > 0, "segments stay on the disk")
 
 
 class OlderBroker(Broker):
@@ -115,7 +116,7 @@ def test_a_replica_that_moves_copies_only_what_is_not_in_the_store(brokers: Brok
     tiered_end = log_of(brokers, first, "clicks").offsets.tiered_end
     second = next(number for number in brokers.brokers if number != first)
     assert move(brokers, "clicks", [second]) == ErrorCode.NONE
-    brokers.until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
+    until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
     log = log_of(brokers, second, "clicks")
     assert log.offsets.start == 0
     assert log.segments.base_offset == tiered_end
@@ -135,7 +136,7 @@ def test_after_a_leader_is_gone_the_next_one_has_everything_and_goes_on(brokers:
     produce(brokers, "clicks", 0, 4000)
     until_tiered(brokers, first, "clicks")
     brokers.kill(first)
-    brokers.until(lambda: brokers.state("clicks").leader == second, "nobody takes over")
+    until(lambda: brokers.state("clicks").leader == second, "nobody takes over")
     assert numbers(brokers, "clicks") == list(range(4000))
     produce(brokers, "clicks", 4000, 7000)
     until_tiered(brokers, second, "clicks")
@@ -155,8 +156,8 @@ def test_a_new_replica_begins_at_the_tiered_end_or_as_a_setting_says_where_its_l
     (first,) = brokers.state("clicks").replicas
     produce(brokers, "clicks", 0, 6000)
     leader = log_of(brokers, first, "clicks")
-    brokers.until(lambda: leader.offsets.tiered_end == leader.active.base_offset, "nothing is copied")
-    brokers.until(lambda: kept < 0 or leader.size_bytes < 2 * kept, "everything stays")
+    until(lambda: leader.offsets.tiered_end == leader.active.base_offset, "nothing is copied")
+    until(lambda: kept < 0 or leader.size_bytes < 2 * kept, "everything stays")
     tiered_end, local_start = leader.offsets.tiered_end, leader.offsets.local_start
     assert (local_start == 0) == (kept < 0)
     second = next(number for number in brokers.brokers if number != first)
@@ -168,7 +169,7 @@ def test_a_new_replica_begins_at_the_tiered_end_or_as_a_setting_says_where_its_l
     begins = log_of(brokers, second, "clicks").segments.base_offset
     assert begins == (tiered_end if from_tiered_end else local_start)
     assert move(brokers, "clicks", [second]) == ErrorCode.NONE
-    brokers.until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
+    until(lambda: brokers.state("clicks").leader == second, "the replica does not move")
     assert numbers(brokers, "clicks") == list(range(6000))
 
 
@@ -187,12 +188,12 @@ def test_the_next_leader_of_a_compacted_topic_replaces_the_copy_by_its_own(
     first, second = brokers.state("accounts").replicas
     produce(brokers, "accounts", 0, 2500, keys=40)
     assert brokers.run(rolled(log_of(brokers, first, "accounts"))) == 2500
-    brokers.until(lambda: copied_end(brokers, first, "accounts") == 2500, "nothing is copied")
+    until(lambda: copied_end(brokers, first, "accounts") == 2500, "nothing is copied")
     brokers.kill(first)
-    brokers.until(lambda: brokers.state("accounts").leader == second, "nobody takes over")
+    until(lambda: brokers.state("accounts").leader == second, "nobody takes over")
     produce(brokers, "accounts", 2500, 4000, keys=40)
     assert brokers.run(rolled(log_of(brokers, second, "accounts"))) == 4000
-    brokers.until(lambda: copied_end(brokers, second, "accounts") == 4000, "the next leader does not go on")
+    until(lambda: copied_end(brokers, second, "accounts") == 4000, "the next leader does not go on")
     log = log_of(brokers, second, "accounts")
     assert not log.is_tiered
     assert log.local_start_offset == 0

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.waiting import until
 
 # So that leaders go back where they belong as soon as that is noticed.
 SETTINGS = {"leader.imbalance.check.interval.seconds": "1"}
@@ -40,9 +41,9 @@ def test_a_preferred_leader_that_is_back_leads_again_by_itself(brokers: Brokers)
     writing.write_more(brokers)
     preferred = brokers.state("orders").replicas[0]
     brokers.kill(preferred)
-    brokers.until(lambda: brokers.state("orders").leader not in (preferred, -1), "nobody takes over")
+    until(lambda: brokers.state("orders").leader not in (preferred, -1), "nobody takes over")
     brokers.start(preferred)
-    brokers.until(lambda: brokers.state("orders").leader == preferred, "leadership does not go back")
+    until(lambda: brokers.state("orders").leader == preferred, "leadership does not go back")
     writing.write_more(brokers)
     writing.finish()
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
@@ -55,9 +56,9 @@ def test_a_topic_that_was_deleted_and_made_anew_while_a_broker_was_away_is_the_n
     write(brokers, "orders", "old 1", "old 2", "old 3")
     away = next(number for number in brokers.brokers if number != brokers.controller)
     brokers.kill(away)
-    brokers.until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
+    until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
     admin.delete_topics(["orders"])["orders"].result(60)
-    brokers.until(lambda: "orders" not in brokers.any.image.topics, "the topic does not go")
+    until(lambda: "orders" not in brokers.any.image.topics, "the topic does not go")
     assignment = [[*brokers.brokers, away]]
     again = NewTopic("orders", 1, replica_assignment=assignment, config={"min.insync.replicas": "2"})
     admin.create_topics([again])["orders"].result(60)
@@ -77,7 +78,7 @@ def test_a_topic_grows_while_a_broker_is_away_which_then_follows_the_new_partiti
     writing.write_more(brokers)
     away = next(number for number in brokers.brokers if number != brokers.controller)
     brokers.kill(away)
-    brokers.until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
+    until(lambda: len(brokers.state("orders").isr) == 2, "nobody notices")
     replicas = [[*brokers.brokers, away]] * 3
     grown = NewPartitions("orders", 4, replica_assignment=replicas)
     admin.create_partitions([grown])["orders"].result(60)

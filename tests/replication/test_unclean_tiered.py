@@ -23,6 +23,7 @@ from barnabas.tiering.stores.folder_store import FolderStore
 from tests.replication.brokers import Brokers
 from tests.replication.test_moving import ask, move
 from tests.replication.test_tiered_replicas import create, log_of, numbers, produce, until_tiered
+from tests.support.waiting import until
 
 TIMEOUT = 60
 UNCLEAN = 1
@@ -85,15 +86,15 @@ def lose_the_leader(brokers: Brokers) -> tuple[int, int, int]:
     create(brokers, TOPIC, replicas=2)
     first, second = brokers.state(TOPIC).replicas
     produce(brokers, TOPIC, 0, 2500)
-    brokers.until(lambda: log_of(brokers, second, TOPIC).log_end_offset == 2500, "the follower is behind")
+    until(lambda: log_of(brokers, second, TOPIC).log_end_offset == 2500, "the follower is behind")
     brokers.kill(second)
-    brokers.until(lambda: brokers.state(TOPIC).isr == (first,), "the follower stays in sync")
+    until(lambda: brokers.state(TOPIC).isr == (first,), "the follower stays in sync")
     produce(brokers, TOPIC, 2500, 6000)
     until_tiered(brokers, first, TOPIC)
     tiered_end = log_of(brokers, first, TOPIC).offsets.tiered_end
     assert tiered_end > 4000
     brokers.kill(first)
-    brokers.until(lambda: brokers.state(TOPIC).leader == -1, "nobody notices")
+    until(lambda: brokers.state(TOPIC).leader == -1, "nobody notices")
     brokers.start(second)
     assert brokers.state(TOPIC).leader == -1
     return second, 2500, tiered_end
@@ -126,7 +127,7 @@ def test_a_clean_failover_asks_nothing_of_the_store(brokers: Brokers, store: Han
     until_tiered(brokers, first, TOPIC)
     store.hangs = True
     brokers.kill(first)
-    brokers.until(lambda: brokers.state(TOPIC).leader == second, "nobody takes over")
+    until(lambda: brokers.state(TOPIC).leader == second, "nobody takes over")
     produce(brokers, TOPIC, 4000, 4500)
     assert log_of(brokers, second, TOPIC).high_watermark == 4500
     store.hangs = False
@@ -139,7 +140,7 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     second, _, tiered_end = lose_the_leader(brokers)
     store.hangs = True
     assert elect(brokers) is ErrorCode.NONE
-    brokers.until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
     assert brokers.state(TOPIC).leader_recovery_state == RECOVERING
     assert "it is offline until its leader, this broker, has read what is in the object store" in caplog.text
     assert fetch_error(brokers, second) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -148,8 +149,8 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     assert producer.flush(TIMEOUT) == 0
     assert log_of(brokers, second, TOPIC).log_end_offset == 2500
     store.hangs = False
-    brokers.until(lambda: partition_of(brokers, second).is_leader, "it does not come online")
-    brokers.until(lambda: brokers.state(TOPIC).leader_recovery_state == RECOVERED, "nobody is told")
+    until(lambda: partition_of(brokers, second).is_leader, "it does not come online")
+    until(lambda: brokers.state(TOPIC).leader_recovery_state == RECOVERED, "nobody is told")
     assert numbers(brokers, TOPIC) == list(range(tiered_end))
     produce(brokers, TOPIC, tiered_end, tiered_end + 2000)
     until_tiered(brokers, second, TOPIC)
@@ -162,11 +163,11 @@ def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put
     second, end, _ = lose_the_leader(brokers)
     store.hangs = True
     assert elect(brokers) is ErrorCode.NONE
-    brokers.until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
     do_not_wait(brokers)
     produce(brokers, TOPIC, 10_000, 10_100)
     store.hangs = False
-    brokers.until(lambda: bool(manifest_of(brokers, tmp_path).quarantine), "nothing is cut")
+    until(lambda: bool(manifest_of(brokers, tmp_path).quarantine), "nothing is cut")
     kept = [*range(end), *range(10_000, 10_100)]
     assert numbers(brokers, TOPIC) == kept
     manifest = manifest_of(brokers, tmp_path)
@@ -174,7 +175,7 @@ def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put
     assert all((tmp_path / "bucket").rglob(each.key) for each in manifest.quarantine)
     third = next(number for number in brokers.brokers if number != second)
     assert move(brokers, TOPIC, [third]) == ErrorCode.NONE
-    brokers.until(lambda: brokers.state(TOPIC).leader == third, "no replica can begin behind the cut")
+    until(lambda: brokers.state(TOPIC).leader == third, "no replica can begin behind the cut")
     assert log_of(brokers, third, TOPIC).segments.base_offset == end
     assert numbers(brokers, TOPIC) == kept
 
@@ -205,15 +206,13 @@ def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_tr
         with monkeypatch.context() as patched:
             patched.setattr(led_log, "write_lost_markers", die)
             brokers.start(first)
-            brokers.until(
-                lambda: log_of(brokers, first, TOPIC).log_end_offset == tiered_end, "it does not begin"
-            )
+            until(lambda: log_of(brokers, first, TOPIC).log_end_offset == tiered_end, "it does not begin")
             brokers.kill(first)
     brokers.start(first)
-    brokers.until(lambda: partition_of(brokers, first).is_leader, "it does not come online")
+    until(lambda: partition_of(brokers, first).is_leader, "it does not come online")
     log = log_of(brokers, first, TOPIC)
-    brokers.until(lambda: log.log_end_offset == tiered_end + 1, "no marker is written")
-    brokers.until(lambda: log.last_stable_offset == tiered_end + 1, "the last stable offset is stuck")
+    until(lambda: log.log_end_offset == tiered_end + 1, "no marker is written")
+    until(lambda: log.last_stable_offset == tiered_end + 1, "the last stable offset is stuck")
     assert numbers(brokers, TOPIC)[:10] == list(range(10))
 
 
@@ -234,6 +233,6 @@ def test_the_objects_of_a_deleted_topic_go_though_leader_and_controller_die_firs
     for number in {first, brokers.controller}:
         brokers.kill(number)
     store.hangs = False
-    brokers.until(lambda: not list((tmp_path / "bucket").rglob("*.segment")), "objects stay")
-    brokers.until(lambda: not list((tmp_path / "bucket").rglob("manifest")), "the manifest stays")
+    until(lambda: not list((tmp_path / "bucket").rglob("*.segment")), "objects stay")
+    until(lambda: not list((tmp_path / "bucket").rglob("manifest")), "the manifest stays")
     assert len(brokers.any.image.remote_deletions) == 1  # they are looked for once more, later

@@ -17,6 +17,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import requires_java
 from tests.replication.brokers import Brokers
+from tests.support.waiting import until
 
 pytestmark = requires_java
 
@@ -65,7 +66,7 @@ def test_the_level_is_raised_when_the_last_broker_knows_it_and_not_before(broker
 
     restart(brokers, 3, NewerBroker)
     raise_level(brokers).check()
-    brokers.until(lambda: all(level_of(broker.image) == NEXT for broker in brokers.brokers.values()))
+    until(lambda: all(level_of(broker.image) == NEXT for broker in brokers.brokers.values()))
     assert f"Feature: {METADATA_VERSION}" in kafka_features(brokers, "describe").check().stdout
     restart(brokers, 3, NewerBroker)
     assert brokers.any.image.brokers[3].rack == "rack-3"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from barnabas.protocol.messages.fetch import (
     ReplicaState,
 )
 from barnabas.testing import EmbeddedCluster
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 BEFORE_REPLICA_EPOCHS = 14
@@ -34,10 +34,10 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def topic(cluster: EmbeddedCluster) -> str:
     """With one replica: the other broker holds nothing of it."""
     name = cluster.create_topic("led-by-one", replication_factor=1)
-    deadline = time.monotonic() + 20.0
-    while any(name not in broker.broker.image.topics for broker in cluster.running):
-        assert time.monotonic() < deadline, "not every broker has heard of the topic"
-        time.sleep(0.02)
+    until(
+        lambda: not any(name not in broker.broker.image.topics for broker in cluster.running),
+        "not every broker has heard of the topic",
+    )
     return name
 
 

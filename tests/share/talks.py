@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any
 
 from barnabas.client.connection import BrokerConnection
@@ -51,8 +51,8 @@ from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsReques
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from tests.groups.conversations import Talk
+from tests.support.waiting import async_until
 
-PATIENCE_S = 60.0
 PATIENCE_MS = 20_000
 """Of a fetch that brings records: it is answered as soon as there are some, which can be late, as Kafka first has to
 write down what was acknowledged, and to read the state of a share partition when it is first asked for."""
@@ -75,19 +75,13 @@ class ShareTalk(Talk):
         connection = await self.open()
         self.topic = topic
         await connection.send(CreateTopicsRequest([CreatableTopic(topic, partitions, 1)]), 7)
-        await self._until(lambda: self._learn_topic(topic))
-        await self._until(lambda: self._are_coordinated(0, [group]))
+        await async_until(lambda: self._learn_topic(topic))
+        await async_until(lambda: self._are_coordinated(0, [group]))
         share_partitions = [f"{group}:{uuid_to_text(self.topic_id)}:{index}" for index in range(partitions)]
-        await self._until(lambda: self._are_coordinated(2, share_partitions))
+        await async_until(lambda: self._are_coordinated(2, share_partitions))
         for index in range(partitions):
-            await self._until(lambda index=index: self._is_loaded(group, index))
-        await self._until(lambda: self._is_known_to_the_coordinator(group))
-
-    async def _until(self, condition: Any) -> None:
-        deadline = asyncio.get_running_loop().time() + PATIENCE_S
-        while not await condition():
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.05)
+            await async_until(partial(self._is_loaded, group, index))
+        await async_until(lambda: self._is_known_to_the_coordinator(group))
 
     async def _learn_topic(self, topic: str) -> bool:
         answer = await self.connection.send(MetadataRequest([MetadataRequestTopic(name=topic)]), 12)
@@ -126,7 +120,7 @@ class ShareTalk(Talk):
             answer = await self.connection.send(ProduceRequest(None, -1, 10_000, data), 9)
             return not answer.responses[0].partition_responses[0].error_code
 
-        await self._until(is_written)
+        await async_until(is_written)
 
     # -- the share coordinator ------------------------------------------------------------------------
 
@@ -218,7 +212,7 @@ class ShareTalk(Talk):
         for index in range(partitions):
             wanted = [InitializeShareGroupStatePartitionData(index, 0, start)]
             request = InitializeShareGroupStateRequest(group, [InitializeStateData(self.topic_id, wanted)])
-            await self._until(lambda request=request: self._succeeds(request))
+            await async_until(partial(self._succeeds, request))
 
     # -- groups ---------------------------------------------------------------------------------------
 

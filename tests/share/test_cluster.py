@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE
 from barnabas.testing import EmbeddedCluster
-from tests.share.test_with_clients import WorkerProcess, publish, set_group, wait_until
+from tests.share.test_with_clients import WorkerProcess, publish, set_group
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 pytestmark = pytest.mark.slow
@@ -34,16 +35,16 @@ def test_every_record_is_done_while_the_brokers_that_keep_them_die(cluster: Embe
 
     try:
         publish(bootstrap, topic, sorted(values)[:200])
-        wait_until(lambda: len(done()) > 50)
+        until(lambda: len(done()) > 50)
         leaders = {cluster.leader_of(topic, index) for index in range(3)}
         keeper = cluster.leader_of(SHARE_GROUP_STATE)
         assert leaders != {keeper}, "nothing goes from broker to broker"
         cluster.kill(keeper)
         publish(bootstrap, topic, sorted(values)[200:400])
-        wait_until(lambda: len(done()) > 300)
+        until(lambda: len(done()) > 300)
         cluster.brokers[keeper].start()
         publish(bootstrap, topic, sorted(values)[400:])
-        wait_until(lambda: done() == values)
+        until(lambda: done() == values)
     finally:
         for worker in workers:
             worker.kill()

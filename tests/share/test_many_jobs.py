@@ -20,6 +20,7 @@ from barnabas.client.share.status import describe_queue
 from barnabas.testing import EmbeddedBroker
 from tests.share.job_worker import GIVEN_BACK_OF_100, LOCK_SECONDS, REJECTED_OF_100, is_dead_letter
 from tests.share.test_with_clients import publish, set_group
+from tests.support.waiting import async_eventually
 
 WORKERS = 3
 PATIENCE_S = 240.0
@@ -97,9 +98,9 @@ async def work_slowly(bootstrap: str, topic: str, done: list[int]) -> None:
 async def until_all_is_done(bootstrap: str, topic: str) -> list[int]:
     """Wait until the group has no job left; the numbers of its dead letters."""
     async with Client(bootstrap) as client:
-        async with asyncio.timeout(PATIENCE_S):
-            while (await describe_queue(client, topic, GROUP)).lag:  # noqa: ASYNC110 (nobody tells us)
-                await asyncio.sleep(0.5)
+        await async_eventually(
+            lambda: describe_queue(client, topic, GROUP), lambda queue: not queue.lag, PATIENCE_S, every=0.5
+        )
         letters = await read_letters(client, DEAD, lambda letter: True)
     return [int(letter.value or b"") for letter in letters]
 

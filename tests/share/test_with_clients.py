@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.broker_process import BrokerProcess
+from tests.support.waiting import until
 
 PATIENCE_S = 60.0
 SETTINGS = {"group.share.min.record.lock.duration.ms": "1000"}
@@ -34,13 +35,6 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def topic(broker: EmbeddedBroker) -> str:
     return broker.create_topic(partitions=2)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def set_group(bootstrap: str, group: str, **settings: str) -> None:
@@ -103,7 +97,7 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[Message]:
     )
     consumer.subscribe([topic])
     found: list[Message] = []
-    wait_until(lambda: len(_extended(found, consumer.consume(count, 0.5))) >= count)
+    until(lambda: len(_extended(found, consumer.consume(count, 0.5))) >= count)
     consumer.close()
     return found
 
@@ -205,7 +199,7 @@ def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: Embedded
     publish(bootstrap, topic, ["job"])
     slow = share_consumer(bootstrap, group, topic)
     held: list[Message] = []
-    wait_until(lambda: _extended(held, slow.poll(0.5)))
+    until(lambda: _extended(held, slow.poll(0.5)))
     quick = share_consumer(bootstrap, group, topic)
     (again,) = take(quick, 1, accept)
     assert again.value() == b"job"
@@ -245,7 +239,7 @@ def test_a_group_that_began_at_the_end_misses_nothing_while_it_has_no_members(br
     publish(bootstrap, topic, ["before"])
     consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
     shares = broker.broker.coordinators.share_partitions
-    wait_until(lambda: list(consumer.poll(0.2)) == [] and any(led.share for led in shares))
+    until(lambda: list(consumer.poll(0.2)) == [] and any(led.share for led in shares))
     consumer.close()
     publish(bootstrap, topic, ["meanwhile"])
     consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
@@ -361,17 +355,17 @@ def test_nothing_is_lost_when_workers_and_the_broker_are_killed(tmp_path: Path) 
         workers = [WorkerProcess(bootstrap, "crew", "jobs") for _ in range(2)]
         try:
             bring(values[:400])
-            wait_until(lambda: sum(len(worker.done) for worker in workers) > 100)
+            until(lambda: sum(len(worker.done) for worker in workers) > 100)
             workers[0].kill()
             bring(values[400:800])
-            wait_until(lambda: len(workers[1].done) > 150)
+            until(lambda: len(workers[1].done) > 150)
             broker.kill()
             # What a worker had taken when it, or the broker, was killed may be done without its word.
             unsure = workers[0].got | workers[1].got
             broker.start()
             workers.append(WorkerProcess(bootstrap, "crew", "jobs"))
             bring(values[800:])
-            wait_until(lambda: {value for each in workers for value in each.done} | unsure >= set(values))
+            until(lambda: {value for each in workers for value in each.done} | unsure >= set(values))
         finally:
             for worker in workers:
                 worker.kill()

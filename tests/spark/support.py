@@ -9,6 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
+from tests.support.waiting import until
+
 DEADLINE = 60.0
 # Spark waits ten seconds for a Python runner, whatever else the machine has to do.
 LATE_RUNNER = "connect back"
@@ -61,10 +63,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def _wait_for_the_first_batch(query: StreamingQuery) -> None:
-    deadline = time.monotonic() + 2 * DEADLINE
-    while query.isActive and query.lastProgress is None:
-        assert time.monotonic() < deadline, "no batch came"
-        time.sleep(0.05)
+    until(lambda: not (query.isActive and query.lastProgress is None), "no batch came", seconds=2 * DEADLINE)
 
 
 def run_to_end(start: Callable[[], StreamingQuery]) -> None:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
 from tests.spark.support import DEADLINE, produce, started, stream
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 
@@ -34,7 +35,6 @@ def test_a_stream_outlives_a_broker_that_is_away(spark: SparkSession) -> None:
 
 
 def wait_for_rows(spark: SparkSession, count: int) -> None:
-    deadline = time.monotonic() + 2 * DEADLINE
-    while spark.table("broker_away").count() < count:
-        assert time.monotonic() < deadline, "the stream did not go on"
-        time.sleep(0.2)
+    until(
+        lambda: spark.table("broker_away").count() >= count, "the stream did not go on", seconds=2 * DEADLINE
+    )

@@ -1,8 +1,7 @@
 """Our data source beside Spark's own Kafka connector: the same rows, from Barnabas and from Apache Kafka."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.spark.source.readers import batch_reader, rows_of
 from tests.spark.source.test_readers import delete_records, recreate
 from tests.spark.spark_jars import requires_connector
 from tests.spark.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
+from tests.support.waiting import eventually, until
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -42,13 +42,6 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     """Everything of a frame, in the order of its records."""
     found = [tuple(row) for row in frame.collect()]
     return sorted(found, key=lambda row: (row[2], row[3], row[4]))
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.05)
 
 
 def produce_everything(bootstrap: str, topic: str, partitions: int) -> None:
@@ -110,7 +103,7 @@ def test_both_read_a_compacted_and_a_transactional_topic_alike(spark: SparkSessi
             producer.produce(compacted, b"v%d" % index, key=b"key %d" % (index % 7))
         assert producer.flush(DEADLINE) == 0
         reader = batch_reader(address, subscribe=compacted)
-        wait_for(lambda: len(rows_of(reader, reader.partitions())) < 1500, "the compaction")
+        until(lambda: len(rows_of(reader, reader.partitions())) < 1500, "the compaction", seconds=DEADLINE)
         transactional = compacting.create_topic()
         produce_transactions(address, transactional)
         for topic in (compacted, transactional):
@@ -269,12 +262,16 @@ def test_a_running_stream_takes_what_comes(spark: SparkSession, broker: Embedded
         for number in range(1, 3):
             produce(broker.bootstrap_servers, topic, [b"%d" % number] * 10, partition=number % 2)
             wanted = 10 * (number + 1)
-            wait_for(lambda wanted=wanted: spark.table("running_stream").count() == wanted, "the batch")  # type: ignore[misc]
+            eventually(lambda: spark.table("running_stream").count(), wanted.__eq__, DEADLINE, every=0.1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for future in admin.create_partitions([NewPartitions(topic, 3)]).values():
             future.result(DEADLINE)
         produce(broker.bootstrap_servers, topic, [b"in a new partition"] * 5, partition=2)
-        wait_for(lambda: spark.table("running_stream").count() == 35, "the batch of the new partition")
+        until(
+            lambda: spark.table("running_stream").count() == 35,
+            "the batch of the new partition",
+            seconds=DEADLINE,
+        )
         progress = query.lastProgress
     finally:
         query.stop()

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import PROJECT_ROOT
 from tests.spark.endless_stream import RECORDS_PER_BATCH, copying
 from tests.spark.support import DEADLINE, produce, run_to_end
+from tests.support.waiting import still_running, until
 
 # The tests of the library kill a process that runs all templates; this one does it to the bare source.
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
@@ -45,11 +45,13 @@ def kill_in_mid_stream(bootstrap: str, topic: str, folder: Path) -> None:
     with (folder / "log").open("wb") as log:
         driver = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=log, stderr=log, start_new_session=True)
     try:
-        deadline = time.monotonic() + 3 * DEADLINE
-        while committed_batches(folder) < BATCHES_BEFORE_THE_END:
-            assert driver.poll() is None, (folder / "log").read_text()[-2000:]
-            assert time.monotonic() < deadline, "no batch came"
-            time.sleep(0.02)
+        until(
+            lambda: committed_batches(folder) >= BATCHES_BEFORE_THE_END,
+            "no batch came",
+            3 * DEADLINE,
+            every=0.02,
+            meanwhile=still_running(driver, lambda: (folder / "log").read_text()[-2000:]),
+        )
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # with the JVM, which is its child
         driver.wait(DEADLINE)

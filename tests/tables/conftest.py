@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
@@ -107,13 +107,6 @@ def poll_all(broker: Cluster, topic: str, partitions: int) -> list[Message]:
     finally:
         consumer.close()
     return sorted(found, key=lambda message: (message.partition() or 0, message.offset() or 0))
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, f"no {what} within {DEADLINE:g} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="package")

@@ -18,7 +18,8 @@ from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.tiering.conftest import TIERED
 from tests.sasl_broker import login, sasl_settings
-from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order, wait_for
+from tests.support.waiting import until
+from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order
 
 COLUMNS = ["id", "country", "amount", "tags", "_partition", "_offset", "_timestamp"]
 TIERS = {
@@ -67,7 +68,7 @@ def test_a_bucket_has_the_rows_below_the_active_segment(tmp_path: Path) -> None:
             producer.poll(0)
         assert producer.flush(DEADLINE) == 0
         folder = broker.data_dir / f"{topic}-0"
-        wait_for(lambda: len(list(folder.glob("*.log"))) == 1, "copy of the sealed segments")
+        until(lambda: len(list(folder.glob("*.log"))) == 1, "copy of the sealed segments")
         active = min(int(path.stem) for path in folder.glob("*.log"))
         sockets = rows_of(table_of(topic, bootstrap=broker.bootstrap_servers).to_arrow(COLUMNS))
         bucket = table_of(topic, remote=url)

@@ -21,7 +21,8 @@ from barnabas.tables.errors import TableError
 from barnabas.tables.sql import describe, query, topics_of
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order, wait_for
+from tests.support.waiting import until
+from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order
 
 Open = Callable[[str], Table]
 
@@ -34,7 +35,7 @@ def open_table(request: pytest.FixtureRequest, broker: EmbeddedBroker, orders: s
         place = {"data": str(broker.data_dir)}
         expected = sockets.to_arrow(["_offset"]).num_rows
         folder = barnabas.table(orders, schema=SCHEMA, **place)
-        wait_for(lambda: folder.to_arrow(["_offset"]).num_rows == expected, "checkpoint")
+        until(lambda: folder.to_arrow(["_offset"]).num_rows == expected, "checkpoint")
     return lambda topic: barnabas.table(topic, schema=SCHEMA, **place)
 
 

@@ -18,7 +18,8 @@ import barnabas
 from barnabas.tables.errors import DamagedFileError, TableError
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order, poll_all, wait_for
+from tests.support.waiting import until
+from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order, poll_all
 
 RECORD = ["_partition", "_offset", "_timestamp", "_key", "_headers"]
 
@@ -114,17 +115,17 @@ def test_a_read_is_a_snapshot(broker: EmbeddedBroker) -> None:
     found = quiet(topic, bootstrap=broker.bootstrap_servers, schema=SCHEMA)
     folder = quiet(topic, data=str(broker.data_dir), schema=SCHEMA)
     assert found.to_arrow(["id"]).to_pylist() == [{"id": 1}]
-    wait_for(lambda: folder.to_arrow(["id"]).num_rows == 1, "checkpoint")
+    until(lambda: folder.to_arrow(["id"]).num_rows == 1, "checkpoint")
     transactional.commit_transaction(DEADLINE)
     assert found.to_arrow(["id"])["id"].to_pylist() == [1, 2, 3]
-    wait_for(lambda: folder.to_arrow(["id"])["id"].to_pylist() == [1, 2, 3], "checkpoint")
+    until(lambda: folder.to_arrow(["id"])["id"].to_pylist() == [1, 2, 3], "checkpoint")
 
 
 def test_a_folder_has_the_rows_of_the_sockets(broker: EmbeddedBroker, orders: str, table: Table) -> None:
     folder = quiet(orders, data=str(broker.data_dir), schema=SCHEMA)
     columns = [*table.columns, *RECORD]
     expected = sorted_rows(table.to_arrow(columns))
-    wait_for(lambda: folder.to_arrow(["_offset"]).num_rows == len(expected), "checkpoint")
+    until(lambda: folder.to_arrow(["_offset"]).num_rows == len(expected), "checkpoint")
     assert sorted_rows(folder.to_arrow(columns)) == expected
     moment = datetime.fromtimestamp((NOW + 100_000) / 1000, UTC)
     since = sorted_rows(table.since(moment).to_arrow(columns))
@@ -142,12 +143,12 @@ def test_a_compacted_topic_has_what_is_left(broker: EmbeddedBroker) -> None:
         producer.produce(topic, padded, b"key-%d" % (number % 50))
     producer.produce(topic, None, b"key-0")
     producer.flush(DEADLINE)
-    wait_for(lambda: len(poll_all(broker, topic, 1)) < 1500, "compaction")
+    until(lambda: len(poll_all(broker, topic, 1)) < 1500, "compaction")
     found = quiet(topic, bootstrap=broker.bootstrap_servers, schema=SCHEMA)
     folder = quiet(topic, data=str(broker.data_dir), schema=SCHEMA)
     latest = {row["_key"]: row["id"] for row in found.latest(["id", "_key"]).to_pylist()}
     assert latest == {b"key-%d" % key: 1950 + key for key in range(1, 50)}
-    wait_for(lambda: folder.latest(["id"]).num_rows == 49, "checkpoint")
+    until(lambda: folder.latest(["id"]).num_rows == 49, "checkpoint")
 
 
 def test_latest_is_the_newest_of_each_key_without_tombstones(
@@ -214,7 +215,7 @@ def test_a_notebook_whose_loop_is_running_may_read(table: Table) -> None:
 
 def test_a_wrong_crc_names_the_file(broker: EmbeddedBroker, orders: str, tmp_path: Path) -> None:
     copy = tmp_path / "data"
-    wait_for(
+    until(
         lambda: quiet(orders, data=str(broker.data_dir), schema=SCHEMA).to_arrow(["id"]).num_rows > 0,
         "checkpoint",
     )

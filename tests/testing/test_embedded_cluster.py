@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 from barnabas.cluster.zookeeper.process import answers
 from barnabas.testing import EmbeddedCluster
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
@@ -21,13 +22,6 @@ def cluster() -> Iterator[EmbeddedCluster]:
     require_zookeeper()
     with EmbeddedCluster(brokers=3) as running:
         yield running
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def produce(cluster: EmbeddedCluster, topic: str, values: list[bytes]) -> None:

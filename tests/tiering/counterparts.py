@@ -18,14 +18,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
+from tests.support.waiting import retry, still_running
 from tests.tiering.stores import BUCKET, NAMED, NAMED_OPTIONS, make_bucket, named_store, s3_options
 
 PROBES = 20
@@ -143,14 +144,9 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise RuntimeError(f"{server.args!r} does not listen on port {port}")
+    what = f"{server.args!r} does not listen on port {port}"
+    connect = partial(socket.create_connection, ("127.0.0.1", port), 1)
+    retry(lambda: connect().close(), OSError, what, START_SECONDS, meanwhile=still_running(server, what))
 
 
 def passed(tests: str) -> str:

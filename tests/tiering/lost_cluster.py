@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +31,7 @@ from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.restoring.state import read_group_state
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import ObjectStore, StoreError
+from tests.support.waiting import retry, until
 
 TIMEOUT = 60
 RECORDS = 2500
@@ -106,13 +106,6 @@ class Lost:
     """By partition of `clicks`."""
     kept: list[int]
     """Numbers of the records of `payments` that were not aborted, as far as they were copied."""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def produce(
@@ -282,13 +275,9 @@ def check_accounts(broker: EmbeddedBroker) -> None:
 def committed_offsets(broker: EmbeddedBroker) -> dict[int, int]:
     """As kafka-python sees them; it does not wait by itself until there is a coordinator."""
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    deadline = time.monotonic() + TIMEOUT
+    errors = (NotCoordinatorError, CoordinatorLoadInProgressError, CoordinatorNotAvailableError)
     try:
-        while True:
-            try:
-                found = admin.list_group_offsets([GROUP])[GROUP]
-                return {place.partition: value.offset for place, value in found.items()}
-            except (NotCoordinatorError, CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
-                assert time.monotonic() < deadline
+        found = retry(lambda: admin.list_group_offsets([GROUP])[GROUP], errors)
+        return {place.partition: value.offset for place, value in found.items()}
     finally:
         admin.close()

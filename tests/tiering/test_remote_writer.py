@@ -1,6 +1,7 @@
 """The writer of one partition, on a clock of its own: pace, pauses, and when it stops."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterable, Callable, Coroutine
 from typing import Any
 
@@ -17,6 +18,7 @@ from barnabas.tiering.writing.pacing import StoreBackoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from simulation.loop import VirtualClock, VirtualLoop
+from tests.support.waiting import async_until
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
 from tests.tiering.support import FOLDER, NOW
@@ -78,10 +80,9 @@ class World:
         finally:
             self.loop.close()
 
-    async def until(self, condition: Callable[[], object]) -> float:
-        """When it came true."""
-        while not condition():  # noqa: ASYNC110 - time is virtual here
-            await asyncio.sleep(0.05)
+    async def when(self, condition: Callable[[], object]) -> float:
+        """Virtual time at which the condition becomes true."""
+        await async_until(condition, seconds=math.inf)
         return self.loop.now
 
 
@@ -90,21 +91,19 @@ def test_what_is_sealed_is_copied_and_what_expires_is_deleted() -> None:
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(23, 1)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         assert manifest_in(world.store).tiered_end == 20
         assert world.log.local_start == 20
         assert (world.writer.copied_segments, world.writer.error) == (4, None)
         world.log.truth.append(10, 1)
         world.log.truth.start = 12
         world.writer.wake()
-        assert await world.until(lambda: manifest_in(world.store).tiered_end == 30) < 1
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        assert await world.when(lambda: manifest_in(world.store).tiered_end == 30) < 1
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         assert len([key for key in world.store.keys if key.endswith(".segment")]) == 4
         await check_readable(world.store, world.log)
         world.log.truth.append(10, 1)  # without a call it looks every 30 s
-        assert await world.until(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(
-            30, abs=1
-        )
+        assert await world.when(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(30, abs=1)
 
     world.run(scenario)
 
@@ -114,7 +113,7 @@ def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_i
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
-        await world.until(lambda: world.writer.copied_segments == 4)
+        await world.when(lambda: world.writer.copied_segments == 4)
         world.log.truth.append(10, 2)
         second = World(world.store)
         second.log = NewLeader(world.log.truth, 5)
@@ -129,11 +128,11 @@ def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_i
             world.clock,
         )
         leading = asyncio.ensure_future(follower.run())
-        await world.until(lambda: follower.state is WriterState.WAITING)
+        await world.when(lambda: follower.state is WriterState.WAITING)
         assert manifest_in(world.store).tiered_end == 20
         second.log.high_watermark = 30
         follower.wake()
-        await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+        await world.when(lambda: manifest_in(world.store).tiered_end == 30)
         leading.cancel()
         await asyncio.gather(leading, return_exceptions=True)
         second.loop.close()
@@ -171,7 +170,7 @@ def test_only_so_many_segments_are_copied_at_once() -> None:
     async def scenario(task: asyncio.Task[None]) -> None:
         writers = [writer_of(partition) for partition in range(1, 8)]
         tasks = [asyncio.ensure_future(writer.run()) for writer in writers]
-        await world.until(lambda: all(writer.copied_segments == 2 for writer in writers))
+        await world.when(lambda: all(writer.copied_segments == 2 for writer in writers))
         assert store.most == 2
         pacer.allow(1e12, 5)
         assert pacer.uploads._value == 5
@@ -187,11 +186,11 @@ def test_a_writer_that_must_not_copy_still_expires() -> None:
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(23, 1)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         assert manifest_in(world.store).tiered_end == 0
         world.log.truth.start = 9
         world.writer.wake()
-        await world.until(lambda: manifest_in(world.store).log_start == 9)
+        await world.when(lambda: manifest_in(world.store).log_start == 9)
 
     world.run(scenario)
 
@@ -220,15 +219,15 @@ def test_pauses_double_up_to_five_minutes_and_end_when_the_store_takes_more(
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
-        await world.until(lambda: len(store.refused) == 12)
+        await world.when(lambda: len(store.refused) == 12)
         pauses = [later - earlier for earlier, later in zip(store.refused, store.refused[1:], strict=False)]
         wanted = [min(first * 2**number, 300) for number in range(11)]
         assert pauses == pytest.approx(wanted)
         assert world.writer.state is WriterState.PAUSED
         assert "no" in (world.writer.error or "")
         store.error = None
-        await world.until(lambda: manifest_in(store).tiered_end == 10)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: manifest_in(store).tiered_end == 10)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         assert world.writer.error is None
         assert unlisted(store) == set()
 
@@ -260,7 +259,7 @@ def test_an_upload_that_hangs_is_cancelled_after_a_minute_and_repeated_under_the
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(5, 1)
-        await world.until(lambda: store.keys and manifest_in(store).tiered_end == 5)
+        await world.when(lambda: store.keys and manifest_in(store).tiered_end == 5)
         assert store.cancelled_at == pytest.approx(60, abs=1)
         assert len(store.uploads) == 2
         assert len(set(store.uploads)) == 1
@@ -274,7 +273,7 @@ def test_copying_keeps_its_pace_and_a_slow_pace_is_no_hanging_store(monkeypatch:
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
-        at = await world.until(lambda: world.writer.copied_segments == 2)
+        at = await world.when(lambda: world.writer.copied_segments == 2)
         assert world.writer.copied_bytes > 1000
         assert at == pytest.approx(world.writer.copied_bytes, abs=200)
         assert world.writer.error is None
@@ -287,7 +286,7 @@ def test_a_writer_whose_manifest_another_claims_stops() -> None:
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         view = LogView(0, 0, 100, ((1, 0),))
         await claim_manifest(world.store, FOLDER, Writer(0, 2, "two"), view, NOW)
         world.log.truth.append(10, 1)
@@ -305,14 +304,14 @@ def test_a_damaged_manifest_is_tried_again_and_not_overwritten() -> None:
     world.store.set_contents(FOLDER.manifest, b"garbage")
 
     async def scenario(task: asyncio.Task[None]) -> None:
-        await world.until(lambda: world.writer.state is WriterState.PAUSED)
+        await world.when(lambda: world.writer.state is WriterState.PAUSED)
         assert "tier repair" in (world.writer.error or "")
         assert world.writer.manifest is None
         await asyncio.sleep(3000)
         assert world.store.keys == [FOLDER.manifest]
         assert world.store.contents(FOLDER.manifest) == b"garbage"
         world.store.remove(FOLDER.manifest)
-        await world.until(lambda: world.writer.manifest is not None)
+        await world.when(lambda: world.writer.manifest is not None)
 
     world.run(scenario)
 
@@ -322,7 +321,7 @@ def test_once_a_day_everything_is_listed() -> None:
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         left_by_a_zombie = FOLDER.key("00000000000000000003-0000000000-0000abcd.segment")
         world.store.set_contents(left_by_a_zombie, b"x")
         await asyncio.sleep(FULL_SWEEP_AGE_MS / 1000 - 1200)
@@ -340,7 +339,7 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
 
     async def lead_for_a_while(task: asyncio.Task[None]) -> None:
         first.log.truth.append(20, 1)
-        await first.until(lambda: first.writer.state is WriterState.WAITING)
+        await first.when(lambda: first.writer.state is WriterState.WAITING)
 
     first.run(lead_for_a_while)
     for epoch in (2, 3, 4):
@@ -351,7 +350,7 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
         world.writer._log = first.log
 
         async def lead(task: asyncio.Task[None], world: World = world) -> None:
-            await world.until(lambda: world.writer.state is WriterState.WAITING)
+            await world.when(lambda: world.writer.state is WriterState.WAITING)
 
         world.run(lead)
         if epoch == 2:  # below the mark up to which this one has looked
@@ -365,16 +364,16 @@ def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy: bo
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(20, 1)
-        await world.until(lambda: world.writer.state is WriterState.WAITING)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
         damaged = await manifest_object(world.store, FOLDER)
         rebuilt = await rebuild(world.store, FOLDER, 0, NOW)
         await write_rebuilt(world.store, FOLDER, rebuilt.manifest, NOW, damaged)
         if is_busy:
             world.log.truth.append(10, 1)
-        await world.until(lambda: manifest_in(world.store).writer == "one")
+        await world.when(lambda: manifest_in(world.store).writer == "one")
         assert world.loop.now < 700
         if is_busy:
-            await world.until(lambda: manifest_in(world.store).tiered_end == 30)
+            await world.when(lambda: manifest_in(world.store).tiered_end == 30)
         assert world.writer.state is not WriterState.FENCED
         assert unlisted(world.store) == set()
         await check_readable(world.store, world.log)
@@ -391,7 +390,7 @@ def test_while_clients_wait_for_the_claim_it_is_tried_every_ten_seconds() -> Non
         await asyncio.sleep(300)
         world.store.heal()
         healed = world.loop.now
-        await world.until(lambda: world.writer.manifest is not None)
+        await world.when(lambda: world.writer.manifest is not None)
         assert world.loop.now - healed <= 10.1
 
     world.run(scenario)
@@ -422,7 +421,7 @@ def test_an_object_that_the_store_has_cut_is_written_again_before_it_is_listed()
 
     async def scenario(task: asyncio.Task[None]) -> None:
         world.log.truth.append(10, 1)
-        await world.until(lambda: world.log.tiered_end == 10)
+        await world.when(lambda: world.log.tiered_end == 10)
         await check_readable(store, world.log)
         assert [call for call, _ in store.calls].count("upload") == 3
         assert unlisted(store) == set()

@@ -6,8 +6,7 @@ Both get the same batches, so segments begin at the same offsets, and every answ
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from benchmarks import wire
 from benchmarks.clients.fill import send_batches
 from tests.apache_kafka import ApacheKafka, run_tool
 from tests.kafka_jars import KAFKA_VERSION, in_ci, kafka_libs, requires_java
+from tests.support.waiting import until
 
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
@@ -83,13 +83,6 @@ class Both(NamedTuple):
     barnabas: Subject
 
 
-def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 2 * TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("same")
@@ -107,6 +100,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             until(
                 lambda subject=subject: is_copied(subject),  # type: ignore[misc]
                 f"{subject} has copied all but its last segment",
+                seconds=2 * TIMEOUT,
             )
         yield subjects
 
@@ -114,7 +108,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 def fill(subject: Subject, batch: bytes) -> None:
     admin = subject.admin  # which must live until the answer is there
     admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(TIMEOUT)
-    until(lambda: admin.list_topics(TOPIC, TIMEOUT).topics[TOPIC].partitions, "the topic is there")
+    until(
+        lambda: admin.list_topics(TOPIC, TIMEOUT).topics[TOPIC].partitions,
+        "the topic is there",
+        seconds=2 * TIMEOUT,
+    )
     send_batches("127.0.0.1", subject.port, TOPIC, [batch] * BATCHES)
 
 
@@ -175,8 +173,13 @@ def test_kafka_delete_records_and_retention_move_the_log_start_alike(both: Both,
     until(
         lambda: all((subject.offset("earliest") or 0) > 200 for subject in both),
         "retention removes remote segments",
+        seconds=2 * TIMEOUT,
     )
-    until(lambda: both.kafka.offset("earliest") == both.barnabas.offset("earliest"), "as far as the other")
+    until(
+        lambda: both.kafka.offset("earliest") == both.barnabas.offset("earliest"),
+        "as far as the other",
+        seconds=2 * TIMEOUT,
+    )
 
 
 def below_the_start(subject: Subject) -> str:

@@ -18,6 +18,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(check_words, "TEMPLATES", tmp_path / "templates")
     monkeypatch.setattr(check_names, "ROOT", tmp_path)
     monkeypatch.setattr(check_names, "SRC", source)
+    monkeypatch.setattr(check_names, "TESTS", tmp_path / "tests")
+    monkeypatch.setattr(check_names, "WAITING", tmp_path / "tests" / "waiting.py")
     return source
 
 
@@ -52,3 +54,15 @@ def test_banned_identifiers_are_found_where_they_are_bound(tree: Path) -> None:
     (tree / "log.py").write_text("MOST_BYTES = 1\n\ndef append(place): ...\n\nclass Host: ...\n")
     (found,) = check_names.banned_names().values()
     assert sorted(one.rpartition(" ")[2] for one in found) == ["Host", "MOST_BYTES", "place"]
+
+
+def test_a_test_that_waits_in_its_own_way_is_found(tree: Path) -> None:
+    tests = tree.parents[1] / "tests"
+    tests.mkdir()
+    (tests / "waiting.py").write_text("def until(condition): ...\n")
+    methods = "    async def until(self): ...\n    def until_ready(self): ...\n"
+    (tests / "test_log.py").write_text(f"def wait_until(condition): ...\n\nclass Broker:\n{methods}")
+    assert check_names.own_waits() == [
+        "tests/test_log.py:1: def wait_until",
+        "tests/test_log.py:4: def until",
+    ]

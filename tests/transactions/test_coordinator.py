@@ -22,8 +22,8 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker
 from barnabas.transactions.transaction import V2, Transaction
-from tests.clients.conftest import wait_for
 from tests.clients.test_transactions_wire import V1_PRODUCE, V2_PRODUCE, Wire, commit, committed
+from tests.support.waiting import until
 
 E = ErrorCode
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def test_a_decided_transaction_is_finished_after_a_restart(embedded: EmbeddedBro
     assert not stable(embedded)
     embedded.stop()
     embedded.start()
-    wait_for(lambda: transaction(embedded).is_at_rest, "completion")
+    until(lambda: transaction(embedded).is_at_rest, "completion")
     assert transaction(embedded).state.label == ("CompleteCommit" if committed else "CompleteAbort")
     assert transaction(embedded).epoch == 1
     for partition in (0, 1):
@@ -138,14 +138,14 @@ def test_every_other_state_is_the_same_after_a_restart(embedded: EmbeddedBroker,
     assert before.state.label == state
     embedded.stop()
     embedded.start()
-    wait_for(lambda: not embedded.broker.coordinators.transactions.runtime.is_loading, "loading")
+    until(lambda: not embedded.broker.coordinators.transactions.runtime.is_loading, "loading")
     assert transaction(embedded) == before
 
 
 def write_marker(embedded: EmbeddedBroker, tp: TopicPartition, marker: Marker) -> ErrorCode:
     codes: list[ErrorCode] = []
     on_loop(embedded, lambda: embedded.broker.coordinators.markers.write(tp, marker, codes.append))
-    wait_for(lambda: codes, "an answer to the marker")
+    until(lambda: codes, "an answer to the marker")
     return codes[0]
 
 
@@ -168,7 +168,7 @@ def test_late_markers_do_not_end_pending_offsets_after_a_restart_either(embedded
 
     play(embedded, begin_next)
     embedded.restart()
-    wait_for(lambda: not embedded.broker.coordinators.groups.runtime.is_loading, "loading")
+    until(lambda: not embedded.broker.coordinators.groups.runtime.is_loading, "loading")
     tp = TopicPartition(CONSUMER_OFFSETS, 0)
     assert write_marker(embedded, tp, late[0]) == E.INVALID_PRODUCER_EPOCH
     play(embedded, check)
@@ -200,10 +200,10 @@ def test_a_marker_is_tried_again_until_its_partition_has_a_leader(embedded: Embe
         assert (await wire.send(request, 5)).error_code == E.CONCURRENT_TRANSACTIONS
 
     play(embedded, scenario)
-    wait_for(lambda: stable(embedded, 0), "the marker of the other partition")
+    until(lambda: stable(embedded, 0), "the marker of the other partition")
     assert transaction(embedded).is_decided
     on_loop(embedded, partition.unfence)
-    wait_for(lambda: transaction(embedded).is_at_rest, "completion")
+    until(lambda: transaction(embedded).is_at_rest, "completion")
     assert stable(embedded, 1)
 
 
@@ -216,7 +216,7 @@ def test_a_deleted_topic_does_not_hold_up_a_commit(embedded: EmbeddedBroker) -> 
         assert (await wire.send(EndTxnRequest(NAME, *instance, committed=True), 5)).error_code == E.NONE
 
     play(embedded, scenario)
-    wait_for(lambda: transaction(embedded).is_at_rest, "completion")
+    until(lambda: transaction(embedded).is_at_rest, "completion")
 
 
 def test_waiting_batches_keep_their_records_and_their_order(embedded: EmbeddedBroker) -> None:
@@ -252,7 +252,7 @@ def test_a_batch_does_not_join_a_transaction_that_ended_while_it_waited(embedded
         await wire.init()
         on_loop(embedded, lambda: setattr(broker.flusher, "when_flushed", hold_state))
         batch = asyncio.create_task(wire.produce(V2_PRODUCE))
-        await asyncio.to_thread(wait_for, lambda: held, "the question to the coordinator")
+        await asyncio.to_thread(until, lambda: held, "the question to the coordinator")
         marker = Marker(wire.producer_id, wire.epoch, committed=False, coordinator_epoch=0, version=0)
         on_loop(embedded, lambda: broker.coordinators.markers.write(PLACE, marker, lambda error: None))
         on_loop(embedded, lambda: [callback(E.NONE) for callback in held])
@@ -415,7 +415,7 @@ def test_partitions_of_other_brokers_get_their_markers_through_peers(
         embedded,
         lambda: setattr(broker, "peers", LocalPeers(ELSEWHERE, lambda message: answer(broker, message))),
     )
-    wait_for(lambda: transaction(embedded).is_at_rest, "completion")
+    until(lambda: transaction(embedded).is_at_rest, "completion")
     assert stable(embedded)
 
 

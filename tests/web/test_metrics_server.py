@@ -23,7 +23,8 @@ from barnabas.web.metrics_server import (
     metrics_server_limits,
     run_in_thread,
 )
-from tests.network.harness import scenario, until
+from tests.network.harness import scenario
+from tests.support.waiting import async_until
 
 
 @asynccontextmanager
@@ -115,7 +116,7 @@ def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
 async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
     async with monitoring(limits=MetricsServerLimits(request_seconds=3600)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        await until(lambda: bool(server._open))
+        await async_until(lambda: bool(server._open))
         await server.stop()
         assert await reader.read() == b""
         writer.close()
@@ -138,8 +139,8 @@ def silent_client(server: MetricsServer, request: bytes = b"") -> socket.socket:
 async def test_clients_that_never_read_are_cut_off_after_a_while() -> None:
     async with monitoring(samples=MANY, limits=MetricsServerLimits(answer_seconds=0.2)) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(4)]
-        await until(lambda: len(server._sending) == 4)
-        await until(lambda: not server._open)
+        await async_until(lambda: len(server._sending) == 4)
+        await async_until(lambda: not server._open)
         assert not server._sending
         assert server._cut_off.value == 4
         for client in clients:
@@ -152,9 +153,9 @@ async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
         samples=MANY, limits=MetricsServerLimits(answer_seconds=3600, request_seconds=3600)
     ) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
-        await until(lambda: len(server._sending) == 8)
+        await async_until(lambda: len(server._sending) == 8)
         clients += [silent_client(server) for _ in range(32)]  # nor does it say anything
-        await until(lambda: len(server._open) == 32)
+        await async_until(lambda: len(server._open) == 32)
         for _ in range(3):
             status, head, body = await ask(server, get("/metrics"))
             assert status == 200
@@ -169,7 +170,7 @@ async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
 async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
     async with monitoring(samples=MANY, limits=MetricsServerLimits(answer_seconds=3600)) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
-        await until(lambda: len(server._sending) == 8 == len(server._open))
+        await async_until(lambda: len(server._sending) == 8 == len(server._open))
         buffered = [writer.transport.get_write_buffer_size() for writer in server._open]
         assert max(buffered) <= 2 * CHUNK_BYTES
         for client in clients:
@@ -212,7 +213,7 @@ def test_the_limits_are_settings() -> None:
 async def test_fewer_connections_may_be_allowed() -> None:
     async with monitoring(limits=MetricsServerLimits(connections=2)) as server:
         clients = [silent_client(server) for _ in range(3)]
-        await until(lambda: server._cut_off.value == 1)
+        await async_until(lambda: server._cut_off.value == 1)
         assert len(server._open) == 2
         for client in clients:
             client.close()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli
-from tests.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read, until
+from tests.support.waiting import until
+from tests.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read
 from tests.zookeeper import require_zookeeper
 
 RECORDS = 2500
@@ -66,17 +66,19 @@ def commit(bootstrap: str, offsets: dict[int, int]) -> None:
 def committed(bootstrap: str) -> dict[int, int]:
     """Once there is a coordinator: librdkafka does not wait for it here."""
     places = [TopicPartition("clicks", index) for index in range(2)]
-    deadline = time.monotonic() + TIMEOUT
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
-    while True:
+
+    def committed_offsets() -> list[TopicPartition]:
         try:
-            found = consumer.committed(places, timeout=TIMEOUT)
+            return consumer.committed(places, timeout=TIMEOUT)
         except KafkaException as error:
-            if error.args[0].name() != "NOT_COORDINATOR" or time.monotonic() > deadline:
+            if error.args[0].name() != "NOT_COORDINATOR":
                 raise
-        else:
-            consumer.close()
-            return {each.partition: each.offset for each in found}
+            return []
+
+    found = until(committed_offsets, "no coordinator")
+    consumer.close()
+    return {each.partition: each.offset for each in found}
 
 
 def _ends(cluster: EmbeddedCluster, index: int) -> int:

@@ -11,7 +11,8 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.stores.folder_store import FolderStore
 from tests.broker.restore.many_partitions import CLUSTER, RECORDS, SEGMENTS, fill
-from tests.tiering.lost_cluster import Store, read, until
+from tests.support.waiting import until
+from tests.tiering.lost_cluster import Store, read
 
 PARTITIONS = 100
 

@@ -12,6 +12,7 @@ from barnabas.broker.restore.planning import RestoreRefusedError, choose_cluster
 from barnabas.broker.restore.steps import Restored, Step, restore_cluster
 from barnabas.broker.restore.targets import FolderTarget
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import until
 from tests.tiering.lost_cluster import (
     RECORDS,
     Lost,
@@ -21,7 +22,6 @@ from tests.tiering.lost_cluster import (
     lose_cluster,
     produce,
     read,
-    until,
 )
 
 

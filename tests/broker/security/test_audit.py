@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection
 from tests.sasl_broker import commit
+from tests.support.waiting import until
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "swordfish"
@@ -139,13 +139,6 @@ def logged_in(port: int, user: str, password: str = PASSWORD) -> RawConnection:
     connection.ask(SaslHandshakeRequest("PLAIN"), 1)
     connection.ask(SaslAuthenticateRequest(f"\0{user}\0{password}".encode()), 2)
     return connection
-
-
-def until(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def events_in(path: Path) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,9 +14,8 @@ from barnabas.client.placement import reassignments
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedCluster
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
-
-DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +60,6 @@ def records(cli: Cli, topic: str) -> set[str]:
 
 
 ALL_RECORDS = {f"record {number}" for number in range(60)}
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_the_status_counts_what_brokers_hold_and_lead(cluster: EmbeddedCluster, cli: Cli, topic: str) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,10 +11,9 @@ import pytest
 
 from tests.apache_kafka import ApacheKafka, free_port
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-
-DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +36,6 @@ def two_brokers(folder: Path) -> list[ApacheKafka]:
         ApacheKafka(folder / "1", first, heap="256m", settings={"listeners": both, **voters}),
         ApacheKafka(folder / "2", second, heap="256m", settings={**alone, **voters}),
     ]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def leaders(cli: Cli, topic: str) -> Counter[int]:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.cli.conftest import Cli
 from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.library.test_logs import Expected, letters_in, written
 from tests.pipelines.library.workbench import Workbench, stored_in
+from tests.support.waiting import still_running, until
 
 PROGRAMS = Path(sys.executable).parent
 PATIENCE = 240  # seconds for one run, on a busy machine
@@ -138,11 +138,13 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
     command = [str(PROGRAMS / "barnabas"), "pipeline", "run", str(folder), "--continuous"]
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as running:
         try:
-            deadline = time.monotonic() + PATIENCE
-            while rows_of_traffic(cli, folder) < RECORDS:
-                assert running.poll() is None, "the run has ended by itself"
-                assert time.monotonic() < deadline, "the run has read nothing in time"
-                time.sleep(0.5)
+            until(
+                lambda: rows_of_traffic(cli, folder) >= RECORDS,
+                "the run has not read all records",
+                PATIENCE,
+                every=0.5,
+                meanwhile=still_running(running, "the run has ended by itself"),
+            )
             second = run(folder, "barnabas", "pipeline", "run")
             assert (second.returncode, second.stdout) == (1, "")
             assert f"Error: activity runs already, in process {running.pid}:" in second.stderr

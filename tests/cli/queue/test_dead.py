@@ -8,9 +8,9 @@ import time
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.support.waiting import eventually
 
 _numbers = itertools.count()
-PATIENCE = 60.0
 
 
 @pytest.fixture(params=["copied", "looked up"])
@@ -28,13 +28,12 @@ def queue(cli: Cli, topic: str, request: pytest.FixtureRequest) -> tuple[str, st
 
 def letters(cli: Cli, dead: str, number: int, *options: str) -> list[dict[str, str]]:
     """Dead letters are written by and by."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+
+    def listed() -> list[dict[str, str]]:
         found: list[dict[str, str]] = cli.ok("queue", "dead", "list", dead, "-o", "json", *options).json
-        if len(found) == number:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"there should be {number} dead letters, not {found}")
+        return found
+
+    return eventually(listed, lambda found: len(found) == number)
 
 
 def test_rejected_jobs_are_listed_shown_and_sent_back_once(cli: Cli, queue: tuple[str, str, str]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
+from tests.support.waiting import until
 
 TIMEOUT = 60
 RECORDS = 3000
@@ -78,13 +78,6 @@ def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
 @pytest.fixture
 def cli(tiered: Tiered) -> Cli:
     return Cli(tiered.broker.bootstrap_servers)
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def produce(broker: EmbeddedBroker, topic: str, partitions: int) -> None:

@@ -9,7 +9,8 @@ from barnabas.tiering.objects.layout import parse_partition_prefix
 from barnabas.tiering.objects.manifest import Manifest, decode, encode
 from barnabas.tiering.objects.manifest_changes import cut
 from tests.cli.conftest import Cli
-from tests.cli.tiering.conftest import Tiered, until
+from tests.cli.tiering.conftest import Tiered
+from tests.support.waiting import until
 
 NOW = 1_700_000_000_000
 

@@ -13,7 +13,8 @@ from barnabas.client.tiers import PartitionTiers
 from barnabas.common.types import TopicPartition as Place
 from barnabas.tiering.repair import REPAIRER
 from tests.cli.conftest import Cli
-from tests.cli.tiering.conftest import RECORDS, Tiered, until
+from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.waiting import until
 from tests.tiering.support import manifest_of
 
 

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
-from tests.cli.tiering.conftest import TIERED, TIMEOUT, Tiered, until
+from tests.cli.tiering.conftest import TIERED, TIMEOUT, Tiered
+from tests.support.waiting import until
 from tests.tiering.lost_cluster import produce, read
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.tiering.conftest import RECORDS, Tiered, until
+from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from barnabas.cli.tiering.status import totals_of
 from barnabas.client.tiers import PartitionTiers
 from barnabas.common.types import TopicPartition
 from tests.cli.conftest import Cli
-from tests.cli.tiering.conftest import RECORDS, Tiered, until
+from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.waiting import until
 
 PLACE = TopicPartition("t", 0)
 

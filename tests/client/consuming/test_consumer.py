@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from barnabas.client.groups import committed_offsets
 from barnabas.client.offsets import Start
 from barnabas.client.producer import Producer
 from barnabas.common.types import TopicPartition
+from tests.support.waiting import async_until
 
 NewName = Callable[[], str]
 BEGINNING = Start("beginning")
@@ -36,12 +37,6 @@ async def filled(client: Client, topic: str, count: int, partitions: int = 2) ->
     async with Producer(client) as producer:
         for number in range(count):
             await producer.send(topic, b"%d" % number, partition=number % partitions)
-
-
-async def until(done: Callable[[], bool], step: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not done():
-            await step()
 
 
 @pytest.fixture(params=["newest", "classic"])
@@ -68,19 +63,21 @@ def test_it_goes_on_behind_what_it_has_used(
                 assert type(consumer._member) is protocol
                 records: list[Any] = []
 
-                async def poll() -> None:
+                async def has_all() -> bool:
                     records.extend(await consumer.poll(0.2))
+                    return len(records) >= 10
 
-                await until(lambda: len(records) >= 10, poll)
+                await async_until(has_all)
                 consumer.give_back(records[7:])
             assert sum(commit.offset for commit in (await committed_offsets(client, group)).values()) == 7
             async with consumer_of(client, group, topic) as consumer:
                 again: list[Any] = []
 
-                async def poll_again() -> None:
+                async def has_the_rest() -> bool:
                     again.extend(await consumer.poll(0.2))
+                    return len(again) >= 3
 
-                await until(lambda: len(again) >= 3, poll_again)
+                await async_until(has_the_rest)
             assert sorted(record.value for record in again) == sorted(record.value for record in records[7:])
 
     asyncio.run(main())
@@ -116,16 +113,13 @@ def test_two_members_share_the_partitions_and_one_takes_over(
         async with Client(bootstrap) as client:
             await filled(client, topic, 20, partitions=4)
 
-        async def a_moment() -> None:
-            await asyncio.sleep(0.05)
-
         first = Running(bootstrap, group, topic)
-        await until(lambda: len(first.partitions) == 4, a_moment)
+        await async_until(lambda: len(first.partitions) == 4)
         second = Running(bootstrap, group, topic)
-        await until(lambda: len(first.partitions) == len(second.partitions) == 2, a_moment)
+        await async_until(lambda: len(first.partitions) == len(second.partitions) == 2)
         assert not first.partitions & second.partitions
         await second.stop()
-        await until(lambda: len(first.partitions) == 4, a_moment)
+        await async_until(lambda: len(first.partitions) == 4)
         await first.stop()
         assert {int(value or b"") for value in first.seen + second.seen} == set(range(20))
         assert len(first.seen + second.seen) == 20  # what was used was committed before it was given up
@@ -170,9 +164,12 @@ def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, their
             async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
                 wanted = ClassicMember if theirs == "classic" else ConsumerMember
                 assert type(consumer._member) is wanted
-                await until(
-                    lambda: len(consumer.partitions) == 1 and counts[-1] == 1, lambda: consumer.poll(0.2)
-                )
+
+                async def is_shared() -> bool:
+                    await consumer.poll(0.2)
+                    return len(consumer.partitions) == 1 and counts[-1] == 1
+
+                await async_until(is_shared)
 
         asyncio.run(main())
     finally:
@@ -190,10 +187,11 @@ def test_a_partition_without_a_commit_begins_where_it_is_told(embedded: Any, new
             async with consumer:
                 records: list[Any] = []
 
-                async def poll() -> None:
+                async def has_one() -> bool:
                     records.extend(await consumer.poll(0.2))
+                    return bool(records)
 
-                await until(lambda: bool(records), poll)
+                await async_until(has_one)
             assert [record.offset for record in records] == [3]
             assert (await committed_offsets(client, group))[place].offset == 4
 

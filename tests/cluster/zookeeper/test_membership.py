@@ -11,7 +11,8 @@ from barnabas.cluster.zookeeper.membership import DuplicateBrokerError
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.types import OutcomeUnknownError, ZooKeeperUnusableError
 from tests.cluster.proxy import Proxy
-from tests.cluster.zookeepers import expire, member, time_for_a_wrong_move, until
+from tests.cluster.zookeepers import expire, member, time_for_a_wrong_move
+from tests.support.waiting import async_until
 
 
 def behind(proxy: Proxy, root: str) -> str:
@@ -23,13 +24,13 @@ def test_brokers_see_each_other_come_and_go(root: str) -> None:
         async with member(root, 1) as one:
             one.watch()
             first = await one.join()
-            await until(lambda: set(one.brokers) == {1})
+            await async_until(lambda: set(one.brokers) == {1})
             async with member(root, 2) as two:
                 second = await two.join()
-                await until(lambda: set(one.brokers) == {1, 2})
+                await async_until(lambda: set(one.brokers) == {1, 2})
                 assert one.brokers[2].endpoints == two.info.endpoints
                 assert one.brokers[2].epoch == second > first
-            await until(lambda: set(one.brokers) == {1})
+            await async_until(lambda: set(one.brokers) == {1})
 
     asyncio.run(scenario())
 
@@ -60,7 +61,7 @@ def test_a_restart_that_is_faster_than_the_old_session_takes_over_its_node(root:
             before = await dead.join()
             async with asyncio.timeout(5):
                 assert await restarted.join() > before
-            await until(lambda: restarted.zk.session_id != dead.zk.session_id)
+            await async_until(lambda: restarted.zk.session_id != dead.zk.session_id)
             assert (await dead.zk.get("/brokers/ids/1")).stat.owner == restarted.zk.session_id
 
     asyncio.run(scenario())
@@ -94,7 +95,7 @@ def test_a_registration_whose_answer_was_lost_does_not_lock_the_broker_out(root:
         async with member(root, 1) as one:
             await one.join()
             await expire(one.zk)
-            await until(lambda: one.fenced == 1)
+            await async_until(lambda: one.fenced == 1)
             create = one.zk.create
 
             async def create_without_answer(*arguments: Any, **options: Any) -> Any:
@@ -128,7 +129,7 @@ def test_an_expired_session_fences_and_joining_again_gives_a_new_epoch(root: str
             before = one.membership.is_fenced
             assert not before
             await expire(one.zk)
-            await until(lambda: one.fenced == 1)
+            await async_until(lambda: one.fenced == 1)
             expired = one.membership.is_fenced
             assert expired
             assert await one.join() > first
@@ -143,7 +144,7 @@ def test_a_broker_whose_node_was_deleted_is_fenced_and_may_join_again(root: str)
         async with member(root, 1) as one:
             first = await one.join()
             await one.zk.delete("/brokers/ids/1")
-            await until(lambda: one.fenced == 1)
+            await async_until(lambda: one.fenced == 1)
             assert await one.join() > first
             assert not one.membership.is_fenced
 
@@ -155,7 +156,7 @@ def test_a_copy_of_a_data_folder_does_not_fight_for_the_node_forever(root: str) 
         async with member(root, 1, owner="folder") as original, member(root, 1, owner="folder") as copy:
             await original.join()
             await copy.join()
-            await until(lambda: original.fenced == 1)
+            await async_until(lambda: original.fenced == 1)
             with pytest.raises(DuplicateBrokerError):
                 await original.join()
             assert not copy.membership.is_fenced
@@ -173,18 +174,18 @@ def test_who_hears_nothing_is_fenced_before_the_others_take_over(
                 await cut_off.join()
                 await cut_off.be_elected()
                 two.campaign()
-                await until(lambda: set(two.brokers) == {1})
+                await async_until(lambda: set(two.brokers) == {1})
                 proxy.freeze()
                 fenced_when_removed: list[bool] = []
-                await until(lambda: set(two.brokers) == set())
+                await async_until(lambda: set(two.brokers) == set())
                 fenced_when_removed.append(cut_off.membership.is_fenced)
-                await until(lambda: two.is_controller)
+                await async_until(lambda: two.is_controller)
                 assert fenced_when_removed == [True]
                 assert cut_off.fenced == 1
                 assert not cut_off.is_controller
                 proxy.heal()
                 await cut_off.join()
-                await until(lambda: set(two.brokers) == {1})
+                await async_until(lambda: set(two.brokers) == {1})
                 assert two.is_controller
 
     asyncio.run(scenario())
@@ -199,7 +200,7 @@ def test_one_is_elected_and_another_takes_over_with_the_next_epoch(root: str) ->
                 await time_for_a_wrong_move(two.zk)
                 assert not two.is_controller
                 assert json.loads((await two.zk.get("/controller")).data)["brokerid"] == 1
-            await until(lambda: two.is_controller)
+            await async_until(lambda: two.is_controller)
             assert two.epochs == [first + 1]
             assert (await two.zk.get("/controller_epoch")).data == str(first + 1).encode()
 
@@ -213,7 +214,7 @@ def test_of_many_candidates_one_is_elected(root: str) -> None:
             await one.store.load()
             for candidate in candidates:
                 candidate.campaign()
-            await until(lambda: any(candidate.is_controller for candidate in candidates))
+            await async_until(lambda: any(candidate.is_controller for candidate in candidates))
             await time_for_a_wrong_move(three.zk)
             assert sum(candidate.is_controller for candidate in candidates) == 1
             assert sum(len(candidate.epochs) for candidate in candidates) == 1
@@ -228,7 +229,7 @@ def test_deleting_the_controller_node_makes_for_another_election(root: str) -> N
         async with member(root, 1) as one:
             first = await one.be_elected()
             await one.zk.delete("/controller")
-            await until(lambda: len(one.epochs) == 2)
+            await async_until(lambda: len(one.epochs) == 2)
             assert one.resigned == 1
             assert one.epochs == [first, first + 1]
 
@@ -244,9 +245,9 @@ def test_a_controller_that_steps_down_lets_others_try_first_and_stands_again(roo
                 two.campaign()
                 one.membership.step_down()
                 assert one.resigned == 1
-                await until(lambda: two.is_controller)
+                await async_until(lambda: two.is_controller)
                 assert (one.epochs, two.epochs) == ([first], [first + 1])
-            await until(lambda: len(one.epochs) == 2)
+            await async_until(lambda: len(one.epochs) == 2)
 
     asyncio.run(scenario())
 
@@ -257,8 +258,8 @@ def test_a_controller_whose_session_expires_resigns_and_stands_again(root: str) 
             await one.join()
             await one.be_elected()
             await expire(one.zk)
-            await until(lambda: one.resigned == 1)
-            await until(lambda: len(one.epochs) == 2)
+            await async_until(lambda: one.resigned == 1)
+            await async_until(lambda: len(one.epochs) == 2)
             assert one.epochs[1] > one.epochs[0]
 
     asyncio.run(scenario())
@@ -271,7 +272,7 @@ def test_a_claim_whose_answer_was_lost_leads_to_a_term_all_the_same(root: str) -
             # As if our own claim had been carried out and its answer had not reached us.
             await one.zk.create("/controller", b'{"brokerid":1,"timestamp":"0"}', ephemeral=True)
             one.campaign()
-            await until(lambda: one.is_controller)
+            await async_until(lambda: one.is_controller)
             assert len(one.epochs) == 1
 
     asyncio.run(scenario())
@@ -286,7 +287,7 @@ def test_a_restarted_controller_does_not_wait_for_its_dead_session(root: str) ->
             before = await dead.be_elected()
             dead.membership._candidacy.poller.stop()  # type: ignore[union-attr]
             restarted.campaign()
-            await until(lambda: restarted.is_controller, seconds=5)
+            await async_until(lambda: restarted.is_controller, seconds=5)
             assert restarted.epochs[0] > before
 
     asyncio.run(scenario())
@@ -303,7 +304,7 @@ def test_members_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess)
             await one.join()
             await two.join()
             epoch = await one.be_elected()
-            await until(lambda: set(two.brokers) == {1, 2})
+            await async_until(lambda: set(two.brokers) == {1, 2})
             await asyncio.to_thread(own_zookeeper.stop)
             await asyncio.to_thread(own_zookeeper.start)
             await one.store.append(0, epoch, [])

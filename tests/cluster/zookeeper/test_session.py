@@ -21,7 +21,8 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperUnusableError,
 )
 from tests.cluster.proxy import Proxy
-from tests.cluster.zookeepers import expire, session, settings, until
+from tests.cluster.zookeepers import expire, session, settings
+from tests.support.waiting import async_until
 
 
 def root_behind(proxy: Proxy, root: str) -> str:
@@ -69,7 +70,7 @@ def test_a_watch_wakes_up_on_the_loop(root: str) -> None:
             woken: list[asyncio.AbstractEventLoop] = []
             await one.exists("/a", lambda: woken.append(asyncio.get_running_loop()))
             await other.create("/a", b"")
-            await until(lambda: woken)
+            await async_until(lambda: woken)
             assert woken == [loop]
 
     asyncio.run(scenario())
@@ -105,11 +106,11 @@ def test_a_short_cut_keeps_the_session_and_wakes_up_who_watched(
                 zk.on_link.append(links.append)
                 before = zk.session_id
                 proxy.cut()
-                await until(lambda: links == [Link.SUSPENDED])
+                await async_until(lambda: links == [Link.SUSPENDED])
                 proxy.heal()
-                await until(lambda: links[-1] is Link.CONNECTED)
+                await async_until(lambda: links[-1] is Link.CONNECTED)
                 assert zk.session_id == before
-                await until(lambda: not zk.is_cut_off)
+                await async_until(lambda: not zk.is_cut_off)
 
     asyncio.run(scenario())
 
@@ -119,7 +120,7 @@ def test_requests_have_a_time_limit_while_there_is_no_link(zookeeper: ZooKeeperP
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with session(root_behind(proxy, root)) as zk:
                 proxy.cut()
-                await until(lambda: zk.link is Link.SUSPENDED)
+                await async_until(lambda: zk.link is Link.SUSPENDED)
                 with pytest.raises(OutcomeUnknownError):
                     await zk.get("/")
 
@@ -132,7 +133,7 @@ def test_time_counts_while_the_machine_is_suspended(root: str, monkeypatch: pyte
 
     async def scenario() -> None:
         async with session(root) as zk:
-            await until(lambda: not zk.is_cut_off)
+            await async_until(lambda: not zk.is_cut_off)
             monkeypatch.setattr(time, "clock_gettime", lambda which: boot_clock(which) + 3600)
             assert zk.is_cut_off
 
@@ -148,12 +149,12 @@ def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperP
                 told: list[bool] = []
                 zk.on_cut_off.append(told.append)
                 proxy.freeze()
-                await until(lambda: told)
+                await async_until(lambda: told)
                 assert told == [True]
                 assert zk.is_cut_off
                 assert zk.link is not Link.LOST
                 proxy.heal()
-                await until(lambda: told[-1] is False)
+                await async_until(lambda: told[-1] is False)
 
     asyncio.run(scenario())
 
@@ -166,7 +167,7 @@ def test_an_expired_session_is_followed_by_a_new_one(root: str) -> None:
             before = zk.session_id
             await zk.create("/mine", b"", ephemeral=True)
             await expire(zk)
-            await until(lambda: Link.LOST in links and links[-1] is Link.CONNECTED)
+            await async_until(lambda: Link.LOST in links and links[-1] is Link.CONNECTED)
             assert zk.session_id != before
             assert await zk.exists("/mine") is None
 
@@ -180,7 +181,7 @@ def test_a_loop_that_hangs_loses_its_session_although_kazoo_pings(root: str) -> 
             await zk.create("/mine", b"", ephemeral=True)
             time.sleep(zk.session_timeout * 0.9)  # noqa: ASYNC251 - the loop is to hang
             assert zk.is_cut_off  # at once, before anything else gets its turn
-            await until(lambda: zk.link is Link.CONNECTED and zk.session_id != before)
+            await async_until(lambda: zk.link is Link.CONNECTED and zk.session_id != before)
             assert await zk.exists("/mine") is None
 
     asyncio.run(scenario())
@@ -193,9 +194,9 @@ def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess
             before = zk.session_id
             await zk.create("/mine", b"", ephemeral=True)
             await asyncio.to_thread(own_zookeeper.stop)
-            await until(lambda: zk.link is Link.SUSPENDED)
+            await async_until(lambda: zk.link is Link.SUSPENDED)
             await asyncio.to_thread(own_zookeeper.start)
-            await until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is Link.CONNECTED)
             assert zk.session_id == before
             assert await zk.exists("/mine") is not None
 
@@ -211,12 +212,12 @@ def test_a_server_that_accepts_and_says_nothing_does_not_cost_the_session(root: 
         host, port = silent.sockets[0].getsockname()
         async with session(root, 6) as zk:
             zk._client.set_hosts(f"{host}:{port}")
-            await until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is Link.CONNECTED)
             before = zk.session_id
             zk._client._connection._socket.shutdown(socket.SHUT_RDWR)
-            await until(lambda: accepting)
+            await async_until(lambda: accepting)
             zk._client.set_hosts(root.partition("/")[0])
-            await until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is Link.CONNECTED)
             assert (await zk.exists("/")) is not None
             assert zk.session_id == before
         silent.close()

@@ -34,7 +34,8 @@ from barnabas.security.authn.credentials import DelegationToken, ScramCredential
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.quotas.filters import QuotaEntity
 from tests.cluster.proxy import Proxy
-from tests.cluster.zookeepers import expire, member, until
+from tests.cluster.zookeepers import expire, member
+from tests.support.waiting import async_until
 
 
 def ids(number: int) -> list[Delta]:
@@ -53,7 +54,7 @@ def test_what_one_controller_appends_every_broker_follows_in_order(root: str) ->
             epoch = await one.be_elected()
             for number in range(1, 251):
                 assert await one.store.append(number - 1, epoch, ids(number)) == number
-            await until(lambda: len(two.entries) == 250)
+            await async_until(lambda: len(two.entries) == 250)
             assert two.entries == [(number, ids(number)) for number in range(1, 251)]
             image = await two.store.load()
             assert (image.offset, image.next_producer_id) == (250, 250)
@@ -114,7 +115,7 @@ def test_a_controller_that_is_elected_again_goes_on(root: str) -> None:
             old = await one.be_elected()
             await one.store.append(0, old, ids(1))
             await one.zk.delete("/controller")
-            await until(lambda: one.epochs[-1] == old + 1)
+            await async_until(lambda: one.epochs[-1] == old + 1)
             assert await one.store.append(1, old + 1, ids(2)) == 2
 
     asyncio.run(scenario())
@@ -183,12 +184,12 @@ def test_what_was_written_while_a_broker_was_away_is_made_up_for(
                 two.follow()
                 epoch = await one.be_elected()
                 await one.store.append(0, epoch, ids(1))
-                await until(lambda: len(two.entries) == 1)
+                await async_until(lambda: len(two.entries) == 1)
                 proxy.cut()
                 for number in range(2, 20):
                     await one.store.append(number - 1, epoch, ids(number))
                 proxy.heal()
-                await until(lambda: len(two.entries) == 19)
+                await async_until(lambda: len(two.entries) == 19)
                 assert [offset for offset, _ in two.entries] == list(range(1, 20))
 
     asyncio.run(scenario())
@@ -201,7 +202,7 @@ def test_a_connection_that_breaks_while_the_metadata_are_loaded_is_no_failure(
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with member(behind(proxy, root), 1, session_timeout=25) as one:
                 proxy.cut()
-                await until(lambda: one.zk.link is Link.SUSPENDED)
+                await async_until(lambda: one.zk.link is Link.SUSPENDED)
                 asyncio.get_running_loop().call_later(0.3, proxy.heal)
                 assert (await one.store.load()).offset == 0
 
@@ -216,7 +217,7 @@ def test_following_goes_on_in_a_new_session(root: str) -> None:
             epoch = await one.be_elected()
             await expire(two.zk)
             await one.store.append(0, epoch, ids(1))
-            await until(lambda: two.entries)
+            await async_until(lambda: two.entries)
             assert two.entries == [(1, ids(1))]
 
     asyncio.run(scenario())
@@ -232,7 +233,7 @@ def test_an_entry_of_many_megabytes_is_one_entry(root: str) -> None:
             two.follow()
             epoch = await one.be_elected()
             await one.store.append(0, epoch, [TopicCreated(topic)])
-            await until(lambda: two.entries == [(1, [TopicCreated(topic)])])
+            await async_until(lambda: two.entries == [(1, [TopicCreated(topic)])])
             assert (await two.store.load()).topics["large"] == topic
 
     asyncio.run(scenario())
@@ -300,14 +301,14 @@ def test_a_broker_that_fell_behind_a_snapshot_jumps_to_it(zookeeper: ZooKeeperPr
                 two.follow()
                 epoch = await one.be_elected()
                 await one.store.append(0, epoch, ids(1))
-                await until(lambda: len(two.entries) == 1)
+                await async_until(lambda: len(two.entries) == 1)
                 proxy.cut()
                 await one.store.append(1, epoch, [TopicCreated(topic)])
                 for number in range(3, 30):
                     await one.store.append(number - 1, epoch, ids(number))
                 await one.store.save_snapshot(await one.store.load())
                 proxy.heal()
-                await until(lambda: len(two.entries) == 29)
+                await async_until(lambda: len(two.entries) == 29)
                 assert [offset for offset, _ in two.entries] == list(range(1, 30))
                 assert TopicCreated(topic) in two.entries[1][1]
 
@@ -323,7 +324,7 @@ def test_a_log_with_a_hole_is_refused_and_not_followed(root: str, caplog: pytest
                 await one.store.append(number - 1, epoch, ids(number))
             await one.zk.delete("/barnabas/log/0000000002")
             two.follow()
-            await until(lambda: "cannot be followed" in caplog.text)
+            await async_until(lambda: "cannot be followed" in caplog.text)
             with pytest.raises(DamagedMetadataError, match="Restore"):
                 await three.store.load()
 
@@ -406,9 +407,9 @@ def test_a_zookeeper_that_is_wiped_under_running_brokers_gets_nothing_from_them(
             for path in (own_zookeeper.folder / "data").rglob("*.*"):
                 path.unlink()
             await asyncio.to_thread(own_zookeeper.start)
-            await until(lambda: one.fenced == 1)
+            await async_until(lambda: one.fenced == 1)
             rejoining = asyncio.ensure_future(one.join())
-            await until(lambda: "holds no cluster" in caplog.text)
+            await async_until(lambda: "holds no cluster" in caplog.text)
             assert one.resigned == 1
             assert not one.is_controller
             assert one.membership.is_fenced

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +24,7 @@ from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.clients.raw import RawConnection, frame_of
 from tests.cluster.proxy import Proxy
+from tests.support.waiting import until
 
 SESSION_MS = 5000
 PATIENCE = 60.0
@@ -86,13 +86,6 @@ def pair(zookeeper: ZooKeeperProcess) -> Iterator[Pair]:
             yield made
         finally:
             made.stop()
-
-
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def a_record(acks: int, timeout_ms: int = 20_000) -> ProduceRequest:

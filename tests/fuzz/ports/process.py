@@ -22,6 +22,7 @@ from barnabas.services.console.access.passwords import hash_of, new_token
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.fuzz.driving import ROOT, Hung
+from tests.support.waiting import retry, still_running
 
 USERS = {"admin": "admin's password"}
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -188,15 +189,14 @@ class Port:
 
     def _await_start(self) -> None:
         """It may listen before it can answer."""
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            assert self._process.poll() is None, f"{self.name} has ended with {self._process.returncode}"
-            try:
-                self.check_service("/health" if self.name == "http" else "/")
-                return
-            except (ConnectionError, Hung):
-                assert time.monotonic() < deadline, f"{self.name} is not served"
-                time.sleep(0.05)
+        path = "/health" if self.name == "http" else "/"
+        retry(
+            lambda: self.check_service(path),
+            (ConnectionError, Hung),
+            f"{self.name} is not served",
+            START_SECONDS,
+            meanwhile=still_running(self._process, f"{self.name} has ended"),
+        )
 
 
 def _read(client: socket.socket) -> bytes:

@@ -51,6 +51,7 @@ from barnabas.records.record import Record
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
 from tests.groups.conversations import Talk, join_request
 from tests.groups.streams.building import internal, sent_topology, subtopology, word_count
+from tests.support.waiting import async_until
 
 pytestmark = pytest.mark.java
 
@@ -111,7 +112,7 @@ class StreamsTalk(Talk):
             seen = await self._probe(*topics)
             return not seen.error_code and not seen.status
 
-        await self.until(are_seen)
+        await async_until(are_seen)
 
     async def _probe(self, *topics: str) -> StreamsGroupHeartbeatResponse:
         """What a group of its own is told, which then goes again."""
@@ -130,13 +131,6 @@ class StreamsTalk(Talk):
         await connection.send(DeleteGroupsRequest(["probe"]), 2)
         return seen
 
-    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        for _ in range(600):
-            if await condition():
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError("waited for in vain")
-
     async def begin_counting(self, *groups: str) -> None:
         await self.begin(*groups, "probe", topics=())
         await self.create(lines=3, words=3, counts=3)
@@ -151,7 +145,7 @@ class StreamsTalk(Talk):
         async def is_seen() -> bool:
             return (await self._probe("lines")).heartbeat_interval_ms == interval
 
-        await self.until(is_seen)
+        await async_until(is_seen)
 
 
 def setting_of_group(group: str, **settings: str) -> IncrementalAlterConfigsRequest:
@@ -318,7 +312,7 @@ async def topics_in_the_way(talk: StreamsTalk) -> None:
         answer = await talk._connections[0].send(request, 0)
         return not answer.status
 
-    await talk.until(is_made)
+    await async_until(is_made)
     await talk.describe("made")
 
 
@@ -338,7 +332,7 @@ async def a_topic_that_cannot_be_created(talk: StreamsTalk) -> None:
         talk.heard.append(("what cannot be created", (answer.error_code, told)))
         return True
 
-    await talk.until(is_told)
+    await async_until(is_told)
 
 
 async def topologies(talk: StreamsTalk) -> None:

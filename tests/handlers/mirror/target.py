@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,24 +11,16 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from tests.clients.raw import RawConnection
+from tests.support.waiting import until
 
 LINK, SOURCE_CLUSTER, SOURCE_ID = "dr", "source-cluster", bytes(15) + b"\x07"
 TOPIC = "orders"
-PATIENCE = 30.0
 
 
 def batch(base: int, count: int = 1, epoch: int = 0, **more: Any) -> bytes:
     """A batch as a source has it."""
     records = [Record(0, 1_700_000_000_000, b"k%d" % (base + n), b"v%d" % (base + n)) for n in range(count)]
     return bytes(build_batch(records, base_offset=base, leader_epoch=epoch, **more))
-
-
-def eventually(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)
-    return found
 
 
 class Target:
@@ -100,7 +90,7 @@ class Target:
         wanted = mirror.AlteredMirrorPartition(index=index, min_leader_epoch=epoch)
         answer = self.alter(MirrorAction.NONE, name, partitions=[wanted])
         assert not answer.error_code, answer
-        eventually(lambda: self.leader_epoch(index, name) >= epoch)
+        until(lambda: self.leader_epoch(index, name) >= epoch)
 
     def describe(self, name: str = TOPIC) -> Any:
         answer: Any = self.connection.ask(mirror.DescribeMirrorsRequest([name]), 0)
@@ -109,8 +99,8 @@ class Target:
     def described(self, index: int = 0, name: str = TOPIC) -> Any:
         return self.describe(name).partitions[index]
 
-    def until(self, state: MirrorState, name: str = TOPIC) -> Any:
-        return eventually(lambda: (found := self.describe(name)).state == state and found)
+    def until_state(self, state: MirrorState, name: str = TOPIC) -> Any:
+        return until(lambda: (found := self.describe(name)).state == state and found)
 
     def fetch(self, offset: int = 0, index: int = 0, name: str = TOPIC) -> bytes:
         """All bytes from there on."""

@@ -23,7 +23,8 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.replication.mirrors import Mirrors
 from barnabas.testing import EmbeddedBroker
-from tests.handlers.mirror.target import SOURCE_CLUSTER, TOPIC, Target, batch, eventually
+from tests.handlers.mirror.target import SOURCE_CLUSTER, TOPIC, Target, batch
+from tests.support.waiting import until
 
 PRODUCER = 4711
 
@@ -134,7 +135,7 @@ def test_promotion_ends_open_transactions_and_makes_the_topic_writable(target: T
     target.append(batch(0, 2), transactional(2, 3), batch(5, 1))
     epoch = target.leader_epoch()
     assert target.alter(MirrorAction.PROMOTE).error_code == 0
-    told = target.until(MirrorState.STOPPED).partitions[0]
+    told = target.until_state(MirrorState.STOPPED).partitions[0]
     assert (told.promoted_at, told.promoted_epoch) == (6, 0)
     aborted = told.aborted_transactions
     assert [(each.producer_id, each.producer_epoch, each.first_offset) for each in aborted] == [
@@ -155,7 +156,7 @@ def test_producers_of_the_source_are_forgotten_so_that_ours_may_have_the_same_id
     idempotent = {"producer_id": 0, "producer_epoch": 5, "base_sequence": 0}
     target.append(batch(0, 1, **idempotent), transactional(1))
     target.alter(MirrorAction.FAILOVER)
-    target.until(MirrorState.STOPPED)
+    target.until_state(MirrorState.STOPPED)
     ours = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0}
     assert produced(target, **ours).error_code == 0
     broker.restart()
@@ -178,13 +179,13 @@ def test_a_failed_mirror_is_promoted_by_failover_only(target: Target) -> None:
     target.alter(MirrorAction.SOURCE_UNAVAILABLE)
     assert target.alter(MirrorAction.PROMOTE).error_code == ErrorCode.INVALID_REQUEST
     assert target.alter(MirrorAction.FAILOVER).error_code == 0
-    target.until(MirrorState.STOPPED)
+    target.until_state(MirrorState.STOPPED)
 
 
 def test_a_promoted_topic_grows_and_is_written_like_any_other(target: Target) -> None:
     target.create()
     target.alter(MirrorAction.FAILOVER)
-    target.until(MirrorState.STOPPED)
+    target.until_state(MirrorState.STOPPED)
     grown: Any = target.connection.ask(
         topics.CreatePartitionsRequest([topics.CreatePartitionsTopic(TOPIC, 3, None)], 1000), 3
     )
@@ -215,7 +216,7 @@ def test_the_old_primary_is_cut_to_where_the_new_one_was_promoted(
         produced(again)
         assert again.leader_epoch() > epoch
         assert reverse(again, (4, epoch)).error_code == 0
-        told = again.until(MirrorState.ACTIVE).partitions[0]
+        told = again.until_state(MirrorState.ACTIVE).partitions[0]
         assert (told.log_end_offset, told.last_epoch) == (4, epoch)
         assert produced(again).error_code == ErrorCode.POLICY_VIOLATION
         again.raise_epoch(epoch + EPOCH_JUMP)
@@ -230,7 +231,7 @@ def test_the_old_primary_may_have_lost_more_than_the_new_one_took(
         produced(target)
     epoch = target.leader_epoch()
     assert reverse(target, (10, epoch)).error_code == 0
-    assert target.until(MirrorState.ACTIVE).partitions[0].log_end_offset == 3
+    assert target.until_state(MirrorState.ACTIVE).partitions[0].log_end_offset == 3
 
 
 def test_a_reversal_names_every_partition(broker: EmbeddedBroker, target: Target) -> None:
@@ -244,15 +245,15 @@ def test_there_and_back_again(target: Target) -> None:
     target.create()
     target.append(batch(0, 5))
     target.alter(MirrorAction.FAILOVER)
-    target.until(MirrorState.STOPPED)
+    target.until_state(MirrorState.STOPPED)
     produced(target)
     assert reverse(target, (5, 0)).error_code == 0
-    assert target.until(MirrorState.ACTIVE).partitions[0].log_end_offset == 5
+    assert target.until_state(MirrorState.ACTIVE).partitions[0].log_end_offset == 5
     higher = target.leader_epoch() + EPOCH_JUMP
     target.raise_epoch(higher)
     assert target.append(batch(5, 5, higher)).log_end_offset == 10
     target.alter(MirrorAction.FAILOVER)
-    told = target.until(MirrorState.STOPPED).partitions[0]
+    told = target.until_state(MirrorState.STOPPED).partitions[0]
     assert (told.promoted_at, told.promoted_epoch) == (10, higher)
     assert produced(target).base_offset == 10
 
@@ -305,14 +306,14 @@ def test_a_broker_killed_at_any_step_of_a_promotion_finishes_it(
             target.append(batch(0, 2), transactional(2, 2), index=index)
         target.alter(MirrorAction.PROMOTE)
         if stop is not forget:
-            eventually(lambda: all(each.log_end_offset == 5 for each in target.describe().partitions))
+            until(lambda: all(each.log_end_offset == 5 for each in target.describe().partitions))
     broker.kill()
     broker.start()
     with Target(broker.port) as target:
-        told = target.until(MirrorState.STOPPED).partitions
+        told = target.until_state(MirrorState.STOPPED).partitions
         assert [each.promoted_at for each in told] == [4, 4, 4]
         assert [len(each.aborted_transactions) for each in told] == [1, 1, 1]
-        assert eventually(lambda: produced(target).error_code == 0)
+        assert until(lambda: produced(target).error_code == 0)
         batches = memoryview(target.fetch(4, index=1))
         assert [header.is_control for _, header in iterate_headers(batches)] == [True]
 
@@ -328,11 +329,11 @@ def test_a_broker_killed_at_any_step_of_a_reversal_finishes_it(
             produced(target)
         assert reverse(target, (3, target.leader_epoch())).error_code == 0
         if stop is not forget:
-            eventually(lambda: target.described().log_end_offset == 3)
+            until(lambda: target.described().log_end_offset == 3)
     broker.kill()
     broker.start()
     with Target(broker.port) as target:
-        assert target.until(MirrorState.ACTIVE).partitions[0].log_end_offset == 3
+        assert target.until_state(MirrorState.ACTIVE).partitions[0].log_end_offset == 3
 
 
 def test_transactions_that_ended_at_the_source_are_not_ended_again(target: Target) -> None:
@@ -343,7 +344,7 @@ def test_transactions_that_ended_at_the_source_are_not_ended_again(target: Targe
     marker[12:16] = (0).to_bytes(4, "big")
     target.append(transactional(0, 2), bytes(marker))
     target.alter(MirrorAction.PROMOTE)
-    told = target.until(MirrorState.STOPPED).partitions[0]
+    told = target.until_state(MirrorState.STOPPED).partitions[0]
     assert (told.promoted_at, told.log_end_offset, told.aborted_transactions) == (3, 3, [])
 
 

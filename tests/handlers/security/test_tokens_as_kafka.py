@@ -30,6 +30,7 @@ from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port
+from tests.support.waiting import async_eventually
 
 pytestmark = pytest.mark.java
 
@@ -200,9 +201,7 @@ async def until_all_is_known(admin: BrokerConnection, number: int) -> None:
     answer = await admin.send(CreateAclsRequest([acl]), 3)
     assert not any(result.error_code for result in answer.results)
     shown = DescribeAclsRequest(ResourceType.TOPIC, name, 3, None, None, 1, 1)
-    async with asyncio.timeout(60):
-        while not (await admin.send(shown, 3)).resources:  # noqa: ASYNC110 - a broker gives no signal
-            await asyncio.sleep(0.01)
+    await async_eventually(lambda: admin.send(shown, 3), lambda answer: answer.resources)
 
 
 async def logged_in(user: str, port: int) -> BrokerConnection:

@@ -1,7 +1,6 @@
 """The same log, compacted by Apache Kafka and by us, is the same log afterwards, batch by batch."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.log.compaction.support import clean
 from tests.log.support import managed
+from tests.support.waiting import until
 
 TOPIC = "compared"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -102,10 +102,7 @@ def active_base(folder: Path) -> int:
 
 
 def wait_until_compacted(kafka: ApacheKafka, upto: int) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while cleaned_upto(kafka) < upto:
-        assert time.monotonic() < deadline, "Kafka has not compacted the log in time"
-        time.sleep(0.05)
+    until(lambda: cleaned_upto(kafka) >= upto, "Kafka has not compacted the log in time")
 
 
 def batches(folder: Path, below: int) -> list[tuple[BatchHeader, list[Record]]]:

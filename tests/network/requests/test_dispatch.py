@@ -11,7 +11,8 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_slow_requests_are_logged_unless_the_client_asked_to_wait(caplog: pytest
         async with serving(heartbeat(defer), clock=clock, slow_request_seconds=1.0) as server:
             client = await server.connect()
             await client.send(heartbeat_frame(1, value=10) + heartbeat_frame(2, value=0))
-            await until(lambda: len(waiting) == 2)
+            await async_until(lambda: len(waiting) == 2)
             clock.advance(5000)
             for request in waiting:
                 request.respond(HeartbeatResponse())
@@ -189,7 +190,7 @@ def test_a_response_that_cannot_be_encoded_closes_the_connection(caplog: pytest.
         async with serving(heartbeat(defer)) as server:
             client = await server.connect()
             await client.send(heartbeat_frame(1))
-            await until(lambda: bool(waiting))
+            await async_until(lambda: bool(waiting))
             waiting[0].respond(HeartbeatResponse(throttle_time_ms=1 << 40))
             assert await client.is_closed()
 

@@ -23,7 +23,8 @@ from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
 )
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving, until
+from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.waiting import async_until
 
 MANY = ELEMENTS_AT_ONCE + 1
 AT_ONCE = Budget().at_once
@@ -104,8 +105,8 @@ async def test_others_are_answered_while_heavy_requests_wait_for_each_other() ->
         clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
         for client in clients:
             await client.send(naming(MANY))
-        await until(lambda: len(under_way) == AT_ONCE)
-        await until(lambda: harness.registry.snapshot()["barnabas_heavy_requests_waiting"] == 1)
+        await async_until(lambda: len(under_way) == AT_ONCE)
+        await async_until(lambda: harness.registry.snapshot()["barnabas_heavy_requests_waiting"] == 1)
         held = harness.server.memory.used
         assert held >= len(clients) * MANY  # the bytes of those that wait are counted
         other = await harness.connect()
@@ -113,11 +114,11 @@ async def test_others_are_answered_while_heavy_requests_wait_for_each_other() ->
         assert await other.correlation_ids(1) == [7]
         assert len(under_way) == AT_ONCE
         under_way[0].set()
-        await until(lambda: len(under_way) == AT_ONCE + 1)
+        await async_until(lambda: len(under_way) == AT_ONCE + 1)
         for event in under_way:
             event.set()
         assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
-        await until(lambda: harness.server.memory.used == 0)
+        await async_until(lambda: harness.server.memory.used == 0)
 
 
 @scenario
@@ -135,7 +136,7 @@ async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -
             clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
             for client in clients:
                 await client.send(naming(MANY))
-            await until(lambda: len(under_way) == AT_ONCE + 1)
+            await async_until(lambda: len(under_way) == AT_ONCE + 1)
             for event in under_way:
                 event.set()
             assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
@@ -177,7 +178,7 @@ async def test_as_many_heavy_requests_are_served_at_once_as_the_setting_says() -
         clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
         for client in clients:
             await client.send(naming(MANY))
-        await until(lambda: len(under_way) == AT_ONCE + 1)
+        await async_until(lambda: len(under_way) == AT_ONCE + 1)
         for event in under_way:
             event.set()
         assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
@@ -224,4 +225,4 @@ async def test_a_heavy_request_that_cannot_be_decoded_closes_the_connection() ->
         request[-3] = 0xFF  # a length that runs beyond the end
         await client.send(bytes(request))
         assert await client.is_closed()
-        await until(lambda: harness.server.memory.used == 0)
+        await async_until(lambda: harness.server.memory.used == 0)

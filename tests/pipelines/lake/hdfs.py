@@ -3,12 +3,12 @@
 import os
 import socket
 import subprocess
-import time
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tests.kafka_jars import PROJECT_ROOT
 from tests.spark.spark_jars import hdfs_jars
+from tests.support.waiting import retry
 
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
@@ -79,14 +79,13 @@ class Hdfs:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=PROJECT_ROOT)
 
     def _answers(self, port: int) -> None:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline, (self._folder / "name" / "log").read_text()[-4000:]
-                time.sleep(0.2)
+        log = self._folder / "name" / "log"
+        retry(
+            lambda: socket.create_connection(("127.0.0.1", port), 1).close(),
+            OSError,
+            lambda: log.read_text()[-4000:],
+            120,
+        )
 
 
 def _xml(settings: dict[str, str]) -> str:

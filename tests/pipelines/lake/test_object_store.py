@@ -3,9 +3,8 @@
 import json
 import os
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -24,6 +23,7 @@ from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import Workbench
 from tests.spark.spark_jars import requires_s3a
+from tests.support.waiting import until
 from tests.tiering.stores import BUCKET, NAMED_OPTIONS, SECRET, moto_server
 
 pytestmark = [pytest.mark.timeout(300), requires_s3a]
@@ -63,13 +63,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 AT_ONCE = 8 if NAMED_OPTIONS in os.environ else 1
 """moto looks at the condition and writes in two steps, so that two may win: races are for `make object-stores`."""
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_of_many_that_create_an_object_one_succeeds(folder: HadoopFolder) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from barnabas.pipelines.library.operations.generator import TOPIC, Incident, rec
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.pipelines.library.workbench import START, Workbench
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -73,13 +73,6 @@ def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
     if problems:
         raise problems[0]
     return ended
-
-
-def wait_for(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.2)
 
 
 class Webhook:
@@ -150,16 +143,28 @@ def test_a_continuous_run_serves_metrics_and_calls_the_webhook(
     incident = Incident("checkout", 2 * MINUTE, 4 * MINUTE)
     made = [record for record, _ in zip(records(3, START, 5.0, (incident,)), range(2_000), strict=False)]
     # The minute after the incident is not closed by what comes until then.
-    until = next(index for index, record in enumerate(made) if record.time > START + 5.5 * MINUTE)
+    alarmed = next(index for index, record in enumerate(made) if record.time > START + 5.5 * MINUTE)
     port = free_port()
     seen: dict[str, float] = {}
 
     def watch() -> None:
-        bench.send(made[:until])
-        wait_for(lambda: webhook.statuses("failing requests", "checkout") == ["fired"], "the alarm")
-        bench.send(made[until:])
-        wait_for(lambda: webhook.statuses("failing requests", "checkout")[1:] == ["resolved"], "its end")
-        wait_for(lambda: metric(port, "barnabas_pipeline_rows_total", "services") == len(made), "all rows")
+        bench.send(made[:alarmed])
+        until(
+            lambda: webhook.statuses("failing requests", "checkout") == ["fired"],
+            "the alarm",
+            seconds=PATIENCE,
+        )
+        bench.send(made[alarmed:])
+        until(
+            lambda: webhook.statuses("failing requests", "checkout")[1:] == ["resolved"],
+            "its end",
+            seconds=PATIENCE,
+        )
+        until(
+            lambda: metric(port, "barnabas_pipeline_rows_total", "services") == len(made),
+            "all rows",
+            seconds=PATIENCE,
+        )
         for name in ("state_rows", "batch_seconds", "processed_rows_per_second"):
             seen[name] = metric(port, f"barnabas_pipeline_{name}", "services")
 
@@ -195,7 +200,7 @@ def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
     def feed() -> None:
         for part in range(2):
             bench.send(made[part * 30 : (part + 1) * 30])
-            wait_for(lambda part=part: len(keys()) == (part + 1) * 30, "the load")  # type: ignore[misc]
+            until(lambda part=part: len(keys()) == (part + 1) * 30, "the load", seconds=PATIENCE)  # type: ignore[misc]
 
     ended = run(bench, "--every", "1s", then=feed)
     assert ended.exit_code == 0, ended.stderr

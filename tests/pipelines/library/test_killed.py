@@ -26,6 +26,7 @@ from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.test_logs import Expected, letters_in, written
 from tests.pipelines.library.workbench import Workbench, stored_in
 from tests.spark.spark_jars import iceberg_jars
+from tests.support.waiting import still_running, until
 
 PATIENCE = 240
 COUNT = 800  # the first two hundred of `enrich` are its customers
@@ -96,9 +97,15 @@ def _run_and_kill(servers: str, benches: dict[str, Workbench], made: dict[str, M
         running = subprocess.Popen(
             command, cwd=PROJECT_ROOT, start_new_session=True, stdout=said, stderr=said
         )
+
+    def tail() -> str:
+        return log.read_text()[-4000:]
+
     try:
         for name, bench in benches.items():
-            _wait_for(_first_result(name, bench), running, log)
+            until(
+                _first_result(name, bench), tail, PATIENCE, meanwhile=still_running(running, tail), every=0.2
+            )
         for name, bench in benches.items():
             bench.send(made[name][COUNT // 2 :])  # so that something is under way
         time.sleep(1.0)  # anywhere in their work will do: what is asserted holds at every moment
@@ -113,14 +120,6 @@ def _first_result(name: str, bench: Workbench) -> Callable[[], bool]:
     if name == "warehouse":
         return lambda: any((bench.folder / "warehouse").glob("date=*/hour=*/*.parquet"))
     return lambda: bool(bench.read(FIRST_RESULTS[name]))
-
-
-def _wait_for(condition: Callable[[], bool], running: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert running.poll() is None, log.read_text()[-4000:]  # ended by themselves
-        assert time.monotonic() < deadline, log.read_text()[-4000:]  # wrote nothing in time
-        time.sleep(0.2)
 
 
 def _check_activity(bench: Workbench, made: Made) -> None:

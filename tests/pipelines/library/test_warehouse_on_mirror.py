@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import Workbench, stored_in
-from tests.services.mirror.mirror_process import MirrorThread, ends, until
+from tests.services.mirror.mirror_process import MirrorThread, ends, wait_for
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,7 +24,7 @@ def test_rows_of_a_mirror_have_the_offsets_of_the_source(
     bench.send(made)
     with EmbeddedBroker() as target:
         with MirrorThread(broker.bootstrap_servers, target.bootstrap_servers, MirrorSettings(topics=topic)):
-            until(lambda: ends(broker.bootstrap_servers, topic) == ends(target.bootstrap_servers, topic))
+            wait_for(lambda: ends(broker.bootstrap_servers, topic) == ends(target.bootstrap_servers, topic))
         bench.servers = target.bootstrap_servers
         bench.reload()
         bench.run(spark)

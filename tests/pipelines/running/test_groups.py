@@ -23,6 +23,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
 from tests.kafka_jars import requires_java
 from tests.spark.support import produce
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -100,22 +101,11 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
     return [place.offset for place in found.topic_partitions]
 
 
-def watch_until(runner: Runner, condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        runner.look()
-        time.sleep(0.1)
-
-
 def joined(servers: str, group: str, topic: str) -> Consumer:
     """A member of a group: nobody else may commit for the group while it is there."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "latest"})
     consumer.subscribe([topic])
-    deadline = time.monotonic() + PATIENCE
-    while not consumer.assignment():
-        assert time.monotonic() < deadline, "the member did not join"
-        consumer.poll(0.1)
+    until(consumer.assignment, "the member did not join", PATIENCE, meanwhile=lambda: consumer.poll(0.1))
     return consumer
 
 
@@ -136,10 +126,25 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
         produce(servers, topic, [b"order"] * 10, partition=partition)
     first.start()
     rows = dict(first.flows)
-    watch_until(first, lambda: all(flow.rows == 20 for flow in rows.values()), "the first batch of all flows")
+    until(
+        lambda: all(flow.rows == 20 for flow in rows.values()),
+        "the first batch of all flows",
+        PATIENCE,
+        meanwhile=first.look,
+    )
     produce(servers, topic, [b"order"] * 5, partition=1)
-    watch_until(first, lambda: rows["fast"].rows == rows["taken"].rows == 25, "the second of the fast ones")
-    watch_until(first, lambda: rows["slow"].lag == 5 and rows["fast"].lag == 0, "what lag they have")
+    until(
+        lambda: rows["fast"].rows == rows["taken"].rows == 25,
+        "the second of the fast ones",
+        PATIENCE,
+        meanwhile=first.look,
+    )
+    until(
+        lambda: rows["slow"].lag == 5 and rows["fast"].lag == 0,
+        "what lag they have",
+        PATIENCE,
+        meanwhile=first.look,
+    )
 
     assert {name: flow.groups for name, flow in rows.items()} == {
         "fast": ["shop.fast"],

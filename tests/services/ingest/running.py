@@ -7,24 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import uuid4
 
 from confluent_kafka import Consumer
 
 from barnabas.client.cluster import Client
 from barnabas.services.ingest.agent import Agent, Source
+from tests.support.waiting import until
 
 DEADLINE = 60.0
-
-
-def eventually(is_so: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
-        if found := is_so():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"not within {deadline} s: {what}")
 
 
 class RunningAgent:
@@ -43,7 +35,7 @@ class RunningAgent:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        eventually(lambda: self._is_listening() or self.error, "the agent runs")
+        until(lambda: self._is_listening() or self.error, "the agent runs")
         if self.error is not None:
             raise self.error
         return self

@@ -25,7 +25,8 @@ from barnabas.services.ingest.http.source import HttpSource
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.programs import find
-from tests.services.ingest.running import Found, RunningAgent, eventually, read_records
+from tests.services.ingest.running import Found, RunningAgent, read_records
+from tests.support.waiting import until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -44,7 +45,7 @@ def http(embedded: EmbeddedBroker) -> Iterator[HttpSource]:
 
 
 def wait_until_up(source: HttpSource) -> None:
-    eventually(lambda: requests.get(f"{source.url}/health", timeout=30).status_code == 200, "it is up")
+    until(lambda: requests.get(f"{source.url}/health", timeout=30).status_code == 200, "it is up")
 
 
 def post(source: HttpSource, body: Any, **headers: str) -> requests.Response:
@@ -188,7 +189,7 @@ def test_a_body_that_is_half_there_writes_nothing(http: HttpSource, embedded: Em
         gone.sendall(HEAD + b'{"a": 1}')
         gone.shutdown(socket.SHUT_WR)
         gone.recv(4096)
-    eventually(lambda: http.counts.refused == 2, "both were refused")
+    until(lambda: http.counts.refused == 2, "both were refused")
     assert post(http, "good").status_code == 200
     assert found_in(embedded.bootstrap_servers, http, 1) == ["good"]
 
@@ -276,9 +277,7 @@ def test_when_too_much_waits_clients_are_told_to_wait_and_then_that_the_broker_i
             codes = {answer.status_code for answer in answers}
             assert codes == {429, 503}
             assert all(answer.headers["Retry-After"] == "1" for answer in answers)
-            eventually(
-                lambda: requests.get(f"{http.url}/health", timeout=60).status_code == 503, "it is down"
-            )
+            until(lambda: requests.get(f"{http.url}/health", timeout=60).status_code == 503, "it is down")
             at_once = post(http, "no")
             assert (at_once.status_code, "nothing was written" in at_once.json()["message"]) == (503, True)
             broker.start()
@@ -302,11 +301,11 @@ def test_a_broker_that_dies_in_the_middle_loses_and_doubles_nothing(tmp_path: Pa
                 thread.start()
             for _ in range(2):
                 before = len(accepted)
-                eventually(lambda before=before: len(accepted) > before + 20, "posts are accepted")  # type: ignore[misc]
+                until(lambda before=before: len(accepted) > before + 20, "posts are accepted")  # type: ignore[misc]
                 broker.kill()
                 broker.start()
             before = len(accepted)
-            eventually(lambda: len(accepted) > before + 20, "posts are accepted")
+            until(lambda: len(accepted) > before + 20, "posts are accepted")
             stop.set()
             for thread in threads:
                 thread.join()
@@ -365,7 +364,7 @@ def test_tls_with_certificates_of_clients(embedded: EmbeddedBroker, tmp_path: Pa
                 requests.get(f"{http.url}/health", verify=trusted, cert=client, timeout=60).status_code == 200
             )
 
-        eventually(is_up, "it is up")
+        until(is_up, "it is up")
         assert http.url.startswith("https://")
         with pytest.raises((requests.ConnectionError, ssl.SSLError)):
             requests.post(http.url, json="no", verify=trusted, timeout=60)
@@ -384,7 +383,7 @@ def test_requests_that_wait_are_answered_before_the_agent_ends(embedded: Embedde
         ]
         for thread in threads:
             thread.start()
-        eventually(lambda: http.counts.requests >= 5 + 1, "some have come")
+        until(lambda: http.counts.requests >= 5 + 1, "some have come")
         running.stop()
         for thread in threads:
             thread.join()

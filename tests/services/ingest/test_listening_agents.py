@@ -16,7 +16,8 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 from tests.broker_process import BrokerProcess
 from tests.services.ingest.processes import IngestProcess
-from tests.services.ingest.running import eventually, read_until
+from tests.services.ingest.running import read_until
+from tests.support.waiting import until
 
 CLIENTS = 4
 
@@ -100,7 +101,7 @@ def _wait_for_more(posters: list[Poster]) -> None:
     def all_have_more() -> bool:
         return all(len(each.accepted) > count + 5 for each, count in zip(posters, before, strict=True))
 
-    eventually(all_have_more, "posts are accepted")
+    until(all_have_more, "posts are accepted")
 
 
 def test_an_agent_from_a_file_takes_syslog_and_http(embedded: EmbeddedBroker, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_an_agent_from_a_file_takes_syslog_and_http(embedded: EmbeddedBroker, tm
     )
     agent = IngestProcess(embedded.bootstrap_servers, "run", str(tmp_path / "agent.yml"))
     agent.start()
-    eventually(lambda: _is_up(web), "it is up")
+    until(lambda: _is_up(web), "it is up")
     requests.post(
         f"http://127.0.0.1:{web}/", json={"user": 7}, headers={"X-Id": "1"}, timeout=60
     ).raise_for_status()

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
@@ -24,6 +23,7 @@ from barnabas.services.mirror.partition import MirrorPartition
 from barnabas.services.mirror.runner import LinkRunner, open_link, run_links
 from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.testing.loop_thread import LoopThread
+from tests.support.waiting import until
 
 DEADLINE = 60.0
 READY = "Ctrl-C stops it."
@@ -95,18 +95,9 @@ def ask(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
     return asyncio.run(asked())
 
 
-def until(check: Callable[[], T], within: float = DEADLINE) -> T:
-    """What `check` returns, when that is true; an exception of it counts as not yet, except at the end."""
-    deadline = time.monotonic() + within
-    while True:
-        try:
-            if found := check():
-                return found
-            assert time.monotonic() < deadline, "it did not happen in time"
-        except Exception:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(0.1)
+def wait_for(check: Callable[[], T], seconds: float = DEADLINE) -> T:
+    """First true result of `check`; an error counts as not yet, since a broker of the test may be away."""
+    return until(check, seconds=seconds, ignoring=Exception)
 
 
 def ends(bootstrap: str, topic: str) -> list[int]:

@@ -14,7 +14,7 @@ from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port, run_tool
-from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, until
+from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_producing import CODECS, Reader, produce, transact
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -45,13 +45,13 @@ def check_identical_mirror(source: str, target: str, name: str) -> None:
         at = reader.seen[-1][0] + 1
         reader.close()
         mirror.start()
-        until(lambda: is_equal(source, target, name))
+        wait_for(lambda: is_equal(source, target, name))
 
         def moved_group() -> bool:
             commits = ask(target, lambda client: committed_offsets(client, f"group-{name}"))
             return [commit.offset for commit in commits.values()] == [at]
 
-        until(moved_group)
+        wait_for(moved_group)
         moved = Reader(target, name, f"group-{name}")
         assert moved.read(len(expected) - 700) == expected[700:]
         assert moved.seen[0][0] == at
@@ -101,7 +101,7 @@ def test_a_java_consumer_moves_to_the_mirror_without_loss_or_duplicate(
             found = ask(ours, lambda client: committed_offsets(client, f"java-{name}"))
             return [each.offset for each in found.values()]
 
-        until(lambda: commits() == [40])
+        wait_for(lambda: commits() == [40])
         assert read(ours, 60) == values[40:]
 
 
@@ -123,10 +123,10 @@ def test_a_compacted_topic_is_mirrored_with_its_gaps(
         for number in range(2000):
             producer.produce(name, b"x" * 2000, f"key-{number % 50}", partition=0)
         assert producer.flush(60) == 0
-        until(lambda: len(all_batches(theirs, name)[0]) < 2_500_000)
+        wait_for(lambda: len(all_batches(theirs, name)[0]) < 2_500_000)
         with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)) as mirror:
-            until(lambda: ends(ours, name) == ends(theirs, name) == [2000])
-            until(lambda: all_batches(ours, name) == all_batches(theirs, name))
+            wait_for(lambda: ends(ours, name) == ends(theirs, name) == [2000])
+            wait_for(lambda: all_batches(ours, name) == all_batches(theirs, name))
             assert not mirror.partitions(State.FAILED)
 
 
@@ -143,6 +143,6 @@ def test_metrics_tell_how_far_behind_a_mirror_is(
             with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
                 return str(answer.read().decode())
 
-        until(lambda: f'barnabas_mirror_lag_offsets{{link="src",topic="{name}"}} 0' in page())
+        wait_for(lambda: f'barnabas_mirror_lag_offsets{{link="src",topic="{name}"}} 0' in page())
         assert 'barnabas_mirror_partitions{link="src",state="ACTIVE"} 1' in page()
         assert mirror.stop() == 0

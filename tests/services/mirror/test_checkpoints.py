@@ -13,7 +13,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.services.mirror.checkpoints import Checkpoint, encode_checkpoint
 from barnabas.testing import EmbeddedBroker
 from benchmarks.subjects.mirrors import MIRROR_MAKER_LIBS, reason_mirror_maker_is_missing
-from tests.services.mirror.mirror_process import MirrorThread, ask, until
+from tests.services.mirror.mirror_process import MirrorThread, ask, wait_for
 from tests.services.mirror.test_following import settings
 from tests.services.mirror.test_producing import Reader, produce
 
@@ -42,7 +42,7 @@ def test_mirror_makers_client_finds_where_a_group_goes_on(
         def translated() -> str:
             return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
 
-        place, _, offset = until(translated).strip().partition("=")
+        place, _, offset = wait_for(translated).strip().partition("=")
     assert place == f"{name}-0"
     reader = Reader(ours, name)
     reader.read(30)

@@ -11,7 +11,7 @@ from barnabas.client.mirrors.store import State
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli
-from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, until
+from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_producing import produce
 
 pytestmark = pytest.mark.java  # ZooKeeper
@@ -28,13 +28,13 @@ def check_deaths(
 ) -> None:
     """Leaders of the cluster die one after the other while records are written."""
     for sent in range(2):
-        victim = until(lambda: max(0, cluster.leader_of(mirrored)))
+        victim = wait_for(lambda: max(0, cluster.leader_of(mirrored)))
         for round_ in range(2):
             for partition in range(3):
                 produce(source, name, [f"{sent}-{round_}-{n}" for n in range(100)], partition=partition)
             if round_ == 0:
                 cluster.kill(victim)
-        until(lambda: ends(target, name) == ends(source, name))
+        wait_for(lambda: ends(target, name) == ends(source, name))
         cluster.brokers[victim].start()
     assert sum(ends(target, name)) == 1200
     assert all_batches(target, name) == all_batches(source, name)
@@ -48,7 +48,7 @@ def test_leaders_of_the_target_die_and_nothing_is_lost_or_doubled(
     source.create_topic(name, partitions=3)
     settings = MirrorSettings(topics=name, refresh=0.3, replication_factor=3)
     with MirrorThread(theirs, ours, settings) as mirror:
-        until(lambda: ends(ours, name) == [0, 0, 0])
+        wait_for(lambda: ends(ours, name) == [0, 0, 0])
         check_deaths(cluster, name, theirs, ours, name, mirror)
         # Without --from it is the mirror's own report that counts.
         promoted = Cli(ours).ok("mirror", "promote", "--topics", name, "--yes", "-o", "json").json

@@ -19,7 +19,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.cli.conftest import Cli
 from tests.frame_proxy import proxied_broker
-from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, until
+from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_following import settings, there
 from tests.services.mirror.test_producing import Reader, produce
 
@@ -58,7 +58,7 @@ def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
         (topic,) = done["topics"]
         assert topic["state"] == "STOPPED"
         assert [each["first_offset"] for each in topic["aborted_transactions"]] == [10]
-        until(lambda: mirror.partitions(State.STOPPED))
+        wait_for(lambda: mirror.partitions(State.STOPPED))
     produce(ours, name, ["after"])
     reader = Reader(ours, name)
     assert reader.read(11) == [*(str(n) for n in range(10)), "after"]
@@ -70,10 +70,10 @@ def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
     reversed_ = back.ok(*asked, "--yes", "-o", "json").json
     assert reversed_ == {"link": "src", "topics": [name]}
     with MirrorThread(ours, theirs, settings(name)):
-        until(lambda: ends(theirs, name) == ends(ours, name))
+        wait_for(lambda: ends(theirs, name) == ends(ours, name))
         assert all_batches(theirs, name) == all_batches(ours, name)
         produce(ours, name, ["goes on"])
-        until(lambda: ends(theirs, name) == ends(ours, name))
+        wait_for(lambda: ends(theirs, name) == ends(ours, name))
         rows = back.ok("mirror", "status", "--topics", name, "-o", "json").json["topics"]
         assert [(row["state"], row["link"], row["identical"]) for row in rows] == [("ACTIVE", "src", True)]
         assert "ACTIVE" in back.ok("mirror", "status", "--topics", name).out
@@ -98,13 +98,15 @@ def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
         ask(theirs, lambda client: create_topic(client, name, partitions=1))
         source.kill()
         with MirrorProcess(theirs, ours, "--topics", name) as mirror:
-            until(lambda: any("Waiting for the source src: cannot connect" in line for line in mirror.lines))
+            wait_for(
+                lambda: any("Waiting for the source src: cannot connect" in line for line in mirror.lines)
+            )
             source.start()
-            until(lambda: ends(ours, name) == [0])
+            wait_for(lambda: ends(ours, name) == [0])
             assert mirror.stop() == 0
         source.kill()
         with MirrorProcess(theirs, ours) as waiting:
-            until(lambda: any("Waiting for" in line for line in waiting.lines))
+            wait_for(lambda: any("Waiting for" in line for line in waiting.lines))
             assert waiting.stop() == 0
 
 
@@ -117,12 +119,12 @@ def test_a_mirror_waits_for_a_source_that_goes_down_while_it_waits_for_the_targe
         ask(theirs, lambda client: create_topic(client, name, partitions=1))
         target.kill()
         with MirrorProcess(theirs, ours, "--topics", name) as mirror:
-            until(lambda: any("Waiting for the target" in line for line in mirror.lines))
+            wait_for(lambda: any("Waiting for the target" in line for line in mirror.lines))
             source.kill()
             target.start()
-            until(lambda: any("Waiting for the source" in line for line in mirror.lines))
+            wait_for(lambda: any("Waiting for the source" in line for line in mirror.lines))
             source.start()
-            until(lambda: ends(ours, name) == [0])
+            wait_for(lambda: ends(ours, name) == [0])
             assert mirror.stop() == 0
 
 
@@ -135,7 +137,7 @@ def test_a_mirror_that_starts_survives_lost_connections_to_the_target(
         # The mirror's own topic and that of its status.
         lost = [proxy.hold(ApiKey.CREATE_TOPICS) for _ in range(2)]
         with MirrorProcess(source.bootstrap_servers, target.bootstrap_servers, "--topics", name) as mirror:
-            until(lambda: ends(target.bootstrap_servers, name) == [0])
+            wait_for(lambda: ends(target.bootstrap_servers, name) == [0])
             assert all(each.is_taken for each in lost)
             assert mirror.stop() == 0
 
@@ -161,18 +163,18 @@ def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(
 
         loader = threading.Thread(target=load)
         with MirrorProcess(theirs, ours, "--topics", name) as mirror:
-            until(lambda: min(ends(ours, name)) >= 0)
+            wait_for(lambda: min(ends(ours, name)) >= 0)
             loader.start()
             for victim in (target, source, mirror):
                 before = ends(ours, name)
-                until(lambda before=before: min(ends(ours, name)) > min(before))  # type: ignore[misc]
+                wait_for(lambda before=before: min(ends(ours, name)) > min(before))  # type: ignore[misc]
                 victim.kill()
                 victim.start()
             before = ends(ours, name)
-            until(lambda: min(ends(ours, name)) > min(before))
+            wait_for(lambda: min(ends(ours, name)) > min(before))
             stop.set()
             loader.join()
-            until(lambda: ends(ours, name) == ends(theirs, name))
+            wait_for(lambda: ends(ours, name) == ends(theirs, name))
             assert sum(ends(ours, name)) == len(sent)
             assert all_batches(ours, name) == all_batches(theirs, name)
             source.kill()

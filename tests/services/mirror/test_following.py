@@ -34,7 +34,7 @@ from barnabas.services.mirror.settings import MirrorSettings, parse_source
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.broker_process import BrokerProcess
-from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, starts, until
+from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, starts, wait_for
 from tests.services.mirror.test_producing import Reader, produce
 
 
@@ -43,7 +43,7 @@ def settings(name: str, **more: object) -> MirrorSettings:
 
 
 def there(target: str, name: str, expected: list[int]) -> None:
-    until(lambda: ends(target, name) == expected)
+    wait_for(lambda: ends(target, name) == expected)
 
 
 def test_partitions_settings_and_log_starts_follow_the_source(
@@ -55,7 +55,7 @@ def test_partitions_settings_and_log_starts_follow_the_source(
     ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 4))
     with MirrorThread(theirs, ours, settings(name)):
         there(ours, name, [10])
-        until(lambda: starts(ours, name) == [4])
+        wait_for(lambda: starts(ours, name) == [4])
         assert ask(ours, lambda client: own_settings(client, [name])) == {name: {"retention.ms": "86400000"}}
         ask(theirs, lambda client: create_partitions(client, name, 3))
         produce(theirs, name, ["x"], partition=2)
@@ -66,9 +66,9 @@ def test_partitions_settings_and_log_starts_follow_the_source(
         ]
         ask(theirs, lambda client: alter_configs(client, TOPIC, name, change))
         wanted = {name: {"cleanup.policy": "compact,delete"}}
-        until(lambda: ask(ours, lambda client: own_settings(client, [name])) == wanted)
+        wait_for(lambda: ask(ours, lambda client: own_settings(client, [name])) == wanted)
         ask(theirs, lambda client: delete_records(client, TopicPartition(name, 0), 7))
-        until(lambda: starts(ours, name) == [7, 0, 0])
+        wait_for(lambda: starts(ours, name) == [7, 0, 0])
 
 
 def test_what_the_source_deletes_may_be_kept(
@@ -103,10 +103,10 @@ def test_a_topic_that_is_created_again_fails_and_one_that_is_deleted_stays(
             (topic,) = ask(ours, lambda client: describe_mirrors(client, [name]))
             return topic.partitions[0].state == MirrorState.FAILED
 
-        until(told)
+        wait_for(told)
     assert ends(ours, name) == [1]
     with MirrorThread(theirs, ours, settings(name)) as mirror:
-        until(lambda: name in mirror.links[0].topics.notices.refused)
+        wait_for(lambda: name in mirror.links[0].topics.notices.refused)
     assert ends(ours, name) == [1]
 
 
@@ -123,7 +123,7 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
     with MirrorThread(theirs, ours, settings(name)) as mirror:
         there(ours, name, [1])
         ask(ours, lambda client: do(client, pause))
-        until(lambda: mirror.partitions(State.PAUSED))
+        wait_for(lambda: mirror.partitions(State.PAUSED))
         produce(theirs, name, ["two"])
         assert ends(ours, name) == [1]
         ask(ours, lambda client: do(client, resume))
@@ -133,7 +133,7 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
         def state() -> str:
             return ask(ours, lambda client: mirrors_of(client, "src", name))[0].state
 
-        until(lambda: state() == "FAILED")
+        wait_for(lambda: state() == "FAILED")
     with MirrorThread(theirs, ours, settings(name)) as mirror:
         assert mirror.failed() == "a test says so"  # another process does not change that
         ask(ours, lambda client: do(client, resume))
@@ -170,7 +170,7 @@ def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(
         there(ours, name, [2])
         before = ask(ours, lambda client: client.topics([name]))[name].id
         ask(ours, lambda client: delete_topics(client, [name]))
-        until(lambda: ask(ours, lambda client: client.topics([name]))[name].id != before)
+        wait_for(lambda: ask(ours, lambda client: client.topics([name]))[name].id != before)
         there(ours, name, [2])
 
 
@@ -185,7 +185,7 @@ def test_two_mirrors_at_once_do_no_harm(
     ):
         for number in range(10):
             produce(theirs, name, [f"{number}-{n}" for n in range(300)], partition=number % 2)
-        until(lambda: ends(ours, name) == ends(theirs, name))
+        wait_for(lambda: ends(ours, name) == ends(theirs, name))
         assert not first.partitions(State.FAILED)
         assert not second.partitions(State.FAILED)
     assert all_batches(ours, name) == all_batches(theirs, name)
@@ -206,21 +206,21 @@ def test_groups_with_members_or_offsets_of_their_own_are_left_alone(
         def commit_of(group: str) -> int:
             return ask(ours, lambda client: committed_offsets(client, groups[group]))[place].offset
 
-        until(lambda: commit_of("follows") == commit_of("busy") == commit_of("own") == 3)
+        wait_for(lambda: commit_of("follows") == commit_of("busy") == commit_of("own") == 3)
         reader = Reader(ours, name, groups["busy"])
         assert reader.read(7) == [str(n) for n in range(3, 10)]
         ask(ours, lambda client: commit_offsets(client, groups["own"], {place: 5}))
         for group in groups.values():
             ask(theirs, lambda client, group=group: commit_offsets(client, group, {place: 8}))  # type: ignore[misc]
-        until(lambda: commit_of("follows") == 8)
-        until(lambda: len(mirror.links[0].topics.notices.groups) == 2)
+        wait_for(lambda: commit_of("follows") == 8)
+        wait_for(lambda: len(mirror.links[0].topics.notices.groups) == 2)
         assert "members" in mirror.links[0].topics.notices.groups[groups["busy"]]
         assert "did not write" in mirror.links[0].topics.notices.groups[groups["own"]]
         assert commit_of("own") == 5
         reader.close()
         # A commit beyond the end of the target waits there.
         ask(theirs, lambda client: commit_offsets(client, groups["follows"], {place: 1000}))
-        until(lambda: commit_of("follows") == 10)
+        wait_for(lambda: commit_of("follows") == 10)
 
 
 def test_a_loop_is_refused(
@@ -232,7 +232,7 @@ def test_a_loop_is_refused(
     with MirrorThread(theirs, ours, settings(name)):
         there(ours, name, [1])
         with MirrorThread(ours, theirs, settings(name, rename="back.{topic}")) as back:
-            until(lambda: name in back.links[0].topics.notices.refused)
+            wait_for(lambda: name in back.links[0].topics.notices.refused)
             assert "a loop" in back.links[0].topics.notices.refused[name]
     with pytest.raises(PlanError, match="same cluster"):
         asyncio.run(open_link(parse_source(theirs), theirs, settings(name, rename="again.{topic}")))

@@ -20,7 +20,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.frame_proxy import FrameProxy
-from tests.services.mirror.mirror_process import MirrorProcess, ask, ends, until
+from tests.services.mirror.mirror_process import MirrorProcess, ask, ends, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -76,7 +76,7 @@ class Reader:
                 self.seen.append((message.offset() or 0, (message.value() or b"").decode(), headers))
             return len(self.seen) - before >= count
 
-        until(enough)
+        wait_for(enough)
         return [value for _, value, _ in self.seen[before:]]
 
     def commit(self) -> None:
@@ -117,7 +117,7 @@ def check_produced_mirror(source: str, target: str, name: str, *arguments: str) 
         assert found.read(1) == ["last"]
         found.close()
         group = f"group-{name}"
-        until(lambda: ask(target, lambda client: committed_offsets(client, group)))
+        wait_for(lambda: ask(target, lambda client: committed_offsets(client, group)))
         moved = Reader(target, name, group)
         assert moved.read(len(expected) - 700 + 1) == [*expected[700:], "last"]
         moved.close()
@@ -144,7 +144,7 @@ def test_a_merged_topic_has_every_record_once_and_groups_are_told_by_checkpoints
             assert [each for each in values if each.startswith("0-")] == [f"0-{n}" for n in range(500)]
             merged.close()
             checkpoints = Reader(target.bootstrap_servers, "src.checkpoints.internal")
-            until(lambda: checkpoints.read(1))
+            wait_for(lambda: checkpoints.read(1))
             checkpoints.close()
             assert mirror.stop() == 0
 
@@ -200,7 +200,7 @@ def test_a_topic_that_no_mirror_has_made_is_not_written_into(
             found = ask(target, lambda client: read_statuses(client, "mirror"))
             return any("no mirror made it" in text for status in found for text in status.alarms)
 
-        until(alarms)
+        wait_for(alarms)
     assert ends(target, name) == [1]
 
 
@@ -218,7 +218,7 @@ def test_two_mirrors_of_one_link_that_produce_end_with_a_sentence_and_every_reco
             sent.append(str(len(sent)))
             return any("another mirror of the link" in line for line in first.lines + second.lines)
 
-        until(one_has_ended)
+        wait_for(one_has_ended)
         reader = Reader(ours, name)
         assert reader.read(len(sent)) == sent
         reader.close()

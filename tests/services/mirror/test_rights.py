@@ -17,7 +17,7 @@ from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.broker.security.test_acls_decide import EVERYBODY, STANDARD, change
-from tests.services.mirror.mirror_process import MirrorThread, ask, ends, until
+from tests.services.mirror.mirror_process import MirrorThread, ask, ends, wait_for
 from tests.services.mirror.test_following import settings
 from tests.services.mirror.test_producing import produce
 
@@ -64,7 +64,7 @@ def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_with
     assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     change(guarded, *OF_TARGET)
     with MirrorThread(theirs, ours, settings(name)):
-        until(lambda: ends(ours, name) == [1])
+        wait_for(lambda: ends(ours, name) == [1])
     writing = tuple(acl for acl in OF_TARGET if acl.operation == Op.WRITE and acl.resource_type == Kind.TOPIC)
     books = allow(Kind.TOPIC, "__barnabas_", Op.WRITE)
     change(guarded, *books, removed=writing)
@@ -72,7 +72,9 @@ def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_with
     unwritten = MirrorThread(theirs, ours, settings(name))
     unwritten.__enter__()
     try:
-        until(lambda: name in unwritten.links[0].topics.notices.refused or unwritten.partitions(State.FAILED))
+        wait_for(
+            lambda: name in unwritten.links[0].topics.notices.refused or unwritten.partitions(State.FAILED)
+        )
     finally:
         unwritten.__exit__(ValueError, ValueError(), None)
     assert ends(ours, name) == [1]
@@ -88,7 +90,7 @@ def test_a_source_that_forbids_reading_is_said_so(
     guarded.create_topic(name, partitions=1)
     produce(theirs, name, ["one"])
     with MirrorThread(theirs, ours, settings(name)):
-        until(lambda: ends(ours, name) == [1])
+        wait_for(lambda: ends(ours, name) == [1])
     reading = tuple(acl for acl in OF_SOURCE if acl.operation == Op.READ)
     change(guarded, removed=reading)
     produce(theirs, name, ["two"])
@@ -122,10 +124,10 @@ def test_acls_of_mirrored_topics_follow_and_others_are_left_alone(
             }
 
         with MirrorThread(theirs, ours.bootstrap_servers, settings(name, rename="m.{topic}")):
-            until(lambda: {"User:a", "User:b", "User:own"} <= users())
+            wait_for(lambda: {"User:a", "User:b", "User:own"} <= users())
             assert "User:c" not in users()
             ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
-            until(lambda: "User:a" not in users())
+            wait_for(lambda: "User:a" not in users())
             assert {"User:b", "User:own"} <= users()
     change(guarded, removed=(*OF_SOURCE, *admin, *creating))
 
@@ -164,9 +166,9 @@ def test_acls_of_topics_that_are_not_mirrored_stay_whatever_the_mirrors_topic_li
 
         ask(ours, forge)
         with MirrorThread(theirs, ours, settings(name)):
-            until(lambda: {binding(name, "a"), binding(name, "b")} <= acls())
+            wait_for(lambda: {binding(name, "a"), binding(name, "b")} <= acls())
             ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
-            until(lambda: binding(name, "a") not in acls())
+            wait_for(lambda: binding(name, "a") not in acls())
             assert acls() == {*precious, binding(name, "b")}
 
 
@@ -186,10 +188,10 @@ def test_a_promoted_topic_keeps_its_acls(new_name: Callable[[], str]) -> None:
             await failover(client, await mirrors_of(client, "src", name))
 
         with MirrorThread(theirs, ours, settings(f"{name}|{other}")) as mirror:
-            until(lambda: acls() == {binding(name, "a"), binding(other, "a")})
+            wait_for(lambda: acls() == {binding(name, "a"), binding(other, "a")})
             ask(ours, promote)
-            until(lambda: mirror.partitions(State.STOPPED))
+            wait_for(lambda: mirror.partitions(State.STOPPED))
             ask(theirs, lambda client: create_acls(client, [binding(other, "b")]))
             ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
-            until(lambda: binding(other, "b") in acls() and binding(other, "a") not in acls())
+            wait_for(lambda: binding(other, "b") in acls() and binding(other, "a") not in acls())
             assert binding(name, "a") in acls()

@@ -25,6 +25,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.frame_proxy import FrameProxy, proxied_broker
 from tests.services.registry.rest import NEW_FIELDS, Answer, Rest
 from tests.spark.sink.reading import read_committed
+from tests.support.waiting import async_until
 
 ONE, TWO = Identity("a", 1), Identity("b", 2)
 
@@ -63,13 +64,12 @@ async def register(server: RegistryServer, subject: str, schema: str) -> int:
 
 async def agreed(servers: list[RegistryServer]) -> RegistryServer:
     """The one that leads, once all say the same."""
-    async with asyncio.timeout(60):
-        while True:
-            leaders = {one.store.leadership.leader for one in servers if one.store.leadership}
-            found = [one for one in servers if leaders == {one.identity}]
-            if found:
-                return found[0]
-            await asyncio.sleep(0.05)
+
+    def leading() -> list[RegistryServer]:
+        leaders = {one.store.leadership.leader for one in servers if one.store.leadership}
+        return [one for one in servers if leaders == {one.identity}]
+
+    return (await async_until(leading))[0]
 
 
 def enum(number: int) -> str:

@@ -7,7 +7,6 @@ The protocol is tried at every step, and with several drivers at once, in `test_
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.kafka_jars import requires_java
 from tests.spark.sink.reading import create_topic, open_transactions, read_committed
 from tests.spark.sink.sabotage import wake_up_file
 from tests.spark.sink.small_spark import BATCHES, rows_of, sink_of
+from tests.support.waiting import still_running, until
 
 TASKS = 2
 SECONDS = 100.0
@@ -60,11 +60,12 @@ class Query:
         return process.returncode, errors.decode()
 
     def wait_for_fault(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while self.flag.exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(
+            lambda: not self.flag.exists(),
+            "the fault was not reached",
+            SECONDS,
+            meanwhile=still_running(process, process.communicate),
+        )
 
     def finish(self) -> None:
         code, errors = self.run()
@@ -72,10 +73,7 @@ class Query:
 
     def wait_until_timed_out(self) -> None:
         """Until the broker has aborted what the dead driver left open."""
-        deadline = time.monotonic() + SECONDS
-        while open_transactions(self.bootstrap, sink_of(self.topic)):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        until(lambda: not open_transactions(self.bootstrap, sink_of(self.topic)), seconds=SECONDS)
 
     def check(self) -> None:
         found = Counter(message.value().decode() for message in read_committed(self.bootstrap, self.topic))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import PROJECT_ROOT, requires_java
 from tests.spark.sink.reading import create_topic, open_transactions, read_committed
 from tests.spark.sink.spark_query import start_query
+from tests.support.waiting import still_running, until
 
 pytestmark = [requires_java, pytest.mark.timeout(600)]  # a second Spark, on a machine with much else to do
 
@@ -106,11 +106,13 @@ def start_spark(queries: list[KilledQuery], stderr: int) -> subprocess.Popen[byt
 
 
 def wait_for_faults(process: subprocess.Popen[bytes], queries: list[KilledQuery], errors: Path) -> None:
-    deadline = time.monotonic() + 300
-    while any(query.flag.exists() for query in queries):
-        assert process.poll() is None, errors.read_text()[-4000:]
-        assert time.monotonic() < deadline, errors.read_text()[-4000:]
-        time.sleep(0.05)
+    def tail() -> str:
+        return errors.read_text()[-4000:]
+
+    def are_reached() -> bool:
+        return not any(query.flag.exists() for query in queries)
+
+    until(are_reached, tail, 300, meanwhile=still_running(process, tail))
 
 
 def kill_session(leader: int) -> None:

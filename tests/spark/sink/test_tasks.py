@@ -1,7 +1,6 @@
 """A task of Spark that writes in a transaction, without Spark."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -16,18 +15,20 @@ from barnabas.spark.sink.protocol import SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings
 from barnabas.spark.sink.writer import Task, Written
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import async_until
 
 TIMEOUT_MS = 60_000
-DEADLINE = 60.0
 
 
 async def end_what_is_open(bootstrap: str, sink: str) -> None:
     """As another query of the sink does that tidies up."""
     async with Client(bootstrap) as client:
-        transactions, deadline = Transactions(client), time.monotonic() + DEADLINE
-        while not (names := [name for name in await transactions.ongoing() if name.startswith(sink)]):
-            assert time.monotonic() < deadline, "the task has opened no transaction"
-            await asyncio.sleep(0.01)
+        transactions = Transactions(client)
+
+        async def opened() -> list[str]:
+            return [name for name in await transactions.ongoing() if name.startswith(sink)]
+
+        names = await async_until(opened, "the task has opened no transaction")
         for name in names:
             await transactions.initialize(name, TIMEOUT_MS)
 

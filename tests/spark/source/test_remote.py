@@ -27,11 +27,12 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.layout import parse_partition_prefix
 from barnabas.tiering.snapshots import create_snapshot
 from barnabas.tiering.stores.folder_store import FolderStore
-from tests.cli.tiering.conftest import TIERED, until
+from tests.cli.tiering.conftest import TIERED
 from tests.spark.source.readers import Query, Rows, batch_reader, rows_of
 from tests.spark.spark_jars import requires_connector
 from tests.spark.support import NOW, dots
 from tests.spark.support import read as read_with_spark
+from tests.support.waiting import until
 from tests.tiering.stores import BUCKET, SECRET, moto_server
 
 pytestmark = pytest.mark.timeout(600)  # a JVM on a loaded machine

@@ -20,6 +20,7 @@ from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.chunk_memory import STALE, RemoteChunk, Reuse
 from barnabas.tiering.stores.store import StoreError, StoreUnavailableError
 from barnabas.tiering.stores.traffic import ReadQuota
+from tests.support.waiting import async_until
 
 SIZE = 1000
 
@@ -96,11 +97,6 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 60))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - whatever the condition is
-        await asyncio.sleep(0.001)
-
-
 def on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in (folder / "cache").iterdir())
 
@@ -110,7 +106,7 @@ def test_many_readers_of_a_chunk_share_one_download(tmp_path: Path) -> None:
         async with caching(tmp_path) as (cache, downloads):
             downloads.gate.clear()
             readers = [asyncio.create_task(cache.load(chunk(1))) for _ in range(50)]
-            await until(lambda: downloads.running == 1)
+            await async_until(lambda: downloads.running == 1)
             downloads.gate.set()
             files = await asyncio.gather(*readers)
             assert downloads.asked == [1]
@@ -126,10 +122,10 @@ def test_a_download_goes_on_when_its_reader_gives_up(tmp_path: Path) -> None:
         async with caching(tmp_path) as (cache, downloads):
             downloads.gate.clear()
             reader = asyncio.create_task(cache.load(chunk(1)))
-            await until(lambda: downloads.running == 1)
+            await async_until(lambda: downloads.running == 1)
             reader.cancel()
             downloads.gate.set()
-            await until(lambda: cache.running == 0)
+            await async_until(lambda: cache.running == 0)
             assert cache.find(chunk(1)) is not None
 
     run(test())
@@ -140,7 +136,7 @@ def test_no_more_downloads_run_than_are_allowed(tmp_path: Path) -> None:
         async with caching(tmp_path, chunks=100, most_downloads=3) as (cache, downloads):
             downloads.gate.clear()
             readers = [asyncio.create_task(cache.load(chunk(number))) for number in range(30)]
-            await until(lambda: downloads.running == 3)
+            await async_until(lambda: downloads.running == 3)
             downloads.gate.set()
             await asyncio.gather(*readers)
             assert downloads.most_running == 3
@@ -267,10 +263,10 @@ def test_what_is_waited_for_comes_before_what_is_read_ahead(tmp_path: Path) -> N
             for number in (1, 2, 3):
                 assert cache.ahead(chunk(number))
             wanted = [asyncio.create_task(cache.load(chunk(number))) for number in (9, 3)]
-            await until(lambda: downloads.running == 1)
+            await async_until(lambda: downloads.running == 1)
             downloads.gate.set()
             await asyncio.gather(*wanted)
-            await until(lambda: cache.running + cache.waiting == 0)
+            await async_until(lambda: cache.running + cache.waiting == 0)
             assert downloads.asked == [1, 9, 3, 2]
 
     run(test())
@@ -280,7 +276,7 @@ def test_what_is_read_ahead_takes_half_of_the_cache_at_most(tmp_path: Path) -> N
     async def test() -> None:
         async with caching(tmp_path, chunks=8) as (cache, _downloads):
             assert [cache.ahead(chunk(number)) for number in range(6)] == [True] * 4 + [False] * 2
-            await until(lambda: cache.running + cache.waiting == 0)
+            await async_until(lambda: cache.running + cache.waiting == 0)
             await cache.load(chunk(0))
             assert cache.ahead(chunk(5))
 
@@ -318,7 +314,7 @@ def test_closing_ends_downloads_and_those_who_wait(tmp_path: Path) -> None:
         async with caching(tmp_path) as (cache, downloads):
             downloads.gate.clear()
             reader = asyncio.create_task(cache.load(chunk(1)))
-            await until(lambda: downloads.running == 1)
+            await async_until(lambda: downloads.running == 1)
             await cache.close()
             with pytest.raises(asyncio.CancelledError):
                 await reader
@@ -345,7 +341,7 @@ def test_downloads_wait_while_the_quota_is_used_up_and_what_is_wanted_goes_first
             assert downloads.asked[11:] == [20]
             now[0] += 60
             cache._start_now()
-            await until(lambda: downloads.asked[12:] == [50])
+            await async_until(lambda: downloads.asked[12:] == [50])
             assert quota.traffic.bytes_per_second == pytest.approx(SIZE / 10)
 
     run(test())
@@ -379,7 +375,7 @@ def test_room_on_the_disk_is_taken_before_the_object_is_asked_for(tmp_path: Path
         async with caching(tmp_path, chunks=4) as (cache, downloads):
             downloads.gate.clear()
             readers = [asyncio.create_task(cache.load(chunk(number))) for number in range(3)]
-            await until(lambda: downloads.running == 3)
+            await async_until(lambda: downloads.running == 3)
             assert cache.used == 3 * SIZE
             assert on_disk(tmp_path) == 0
             downloads.gate.set()

@@ -28,6 +28,7 @@ from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
+from tests.support.waiting import async_until
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 CHUNK = 2000
@@ -112,11 +113,6 @@ def running(folder: Path, test: Callable[[Bench], Coroutine[Any, Any, None]]) ->
     asyncio.run(asyncio.wait_for(run(), 60))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - whatever the condition is
-        await asyncio.sleep(0.001)
-
-
 def test_a_consumer_gets_every_batch_as_it_was_written(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 100, 150, 400)
@@ -173,13 +169,13 @@ def test_reading_goes_ahead_of_a_sequential_reader_and_into_the_next_segment(tmp
         assert bench.chunks.downloaded_bytes == first.chunk(0).size  # a single read has nothing read ahead
         for start in starts[1:]:
             await bench.log.read(start, 100)
-        await until(lambda: bench.indexes.find(bench.key(1), bench.manifest.entries[1]) is not None)
+        await async_until(lambda: bench.indexes.find(bench.key(1), bench.manifest.entries[1]) is not None)
         second = await bench.indexes.load(bench.key(1), bench.manifest.entries[1])
-        await until(lambda: bench.chunks.find(second.chunk(0)) is not None)
+        await async_until(lambda: bench.chunks.find(second.chunk(0)) is not None)
         for number in range(4):
             await bench.log.read(second.footer.chunks[number].base_offset, 100)
-        await until(lambda: bench.chunks.find(second.chunk(3 + 8)) is not None)
-        await until(lambda: bench.chunks.running + bench.chunks.waiting == 0)
+        await async_until(lambda: bench.chunks.find(second.chunk(3 + 8)) is not None)
+        await async_until(lambda: bench.chunks.running + bench.chunks.waiting == 0)
         assert bench.chunks.find(second.chunk(3 + 9)) is None
 
     running(tmp_path, test)

@@ -10,9 +10,10 @@ from barnabas.testing import EmbeddedBroker
 from tests.connect.sources.postgres.micro_batches import Engine, delivered, settings
 from tests.connect.sources.postgres.workload import TABLES, Workload
 from tests.connect.support import consume
-from tests.connect.test_worker import free_port, running, wait_for
+from tests.connect.test_worker import DEADLINE, free_port, running
 from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
 from tests.postgres import PostgresServer
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1200), requires_java]
 
@@ -117,11 +118,15 @@ def test_changes_are_those_that_debezium_tells(
         arguments = ["shop.json", "--plugins", str(PLUGINS), "--kafka-libs", str(kafka_libs())]
         with running(tmp_path, *arguments, "--port", str(free_port()), "-b", servers):
             rows = len(of_snapshot(ours(tmp_path / "ours")))
-            wait_for(lambda: len(of_snapshot(theirs(servers))) == rows, said)
+            until(lambda: len(of_snapshot(theirs(servers))) == rows, said, seconds=DEADLINE)
             work.some(200)
             shop.execute("INSERT INTO orders (id) VALUES (%s)", (LAST,))
             Engine(tmp_path / "ours", chosen).run()
-            wait_for(lambda: any(event[2] == {"id": LAST} for event in theirs(servers)), said)
+            until(
+                lambda: any(event[2] == {"id": LAST} for event in theirs(servers)),
+                said,
+                seconds=DEADLINE,
+            )
         told, expected = ours(tmp_path / "ours"), theirs(servers)
     assert of_snapshot(told) == of_snapshot(expected)
     changes = [event for event in told if event[0] != "r"]

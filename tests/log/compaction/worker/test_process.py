@@ -23,6 +23,7 @@ from barnabas.log.compaction.worker.serving import RateLimiter
 from barnabas.log.log import Log
 from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
 from tests.log.support import NOW, new_log
+from tests.support.waiting import async_until
 
 FAST, SLOW = Effort(1 << 20, 1e12), Effort(1 << 20, 1000.0)
 DEADLINE = 60.0
@@ -54,13 +55,8 @@ def with_worker(use: Callable[[Worker], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - there is nothing to wait on, and a deadline around it
-        await asyncio.sleep(0.01)
-
-
 async def started(worker: Worker) -> None:
-    await until(lambda: worker.pid is not None)
+    await async_until(lambda: worker.pid is not None)
 
 
 def swap_into(log: Log) -> Callable[[CleanedGroup], None]:
@@ -146,7 +142,7 @@ def test_a_process_that_was_killed_while_idle_is_replaced(log: Log) -> None:
         await worker.run(plan(log), lambda group: None)
         killed = worker.pid or 0
         os.kill(killed, signal.SIGKILL)
-        await until(lambda: not worker.is_running)
+        await async_until(lambda: not worker.is_running)
         await worker.run(plan(log), lambda group: None)
         assert worker.pid not in (None, killed)
 
@@ -158,7 +154,7 @@ def test_a_signal_to_the_whole_group_leaves_the_end_to_the_broker(tmp_path: Path
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
         usual = os.getpriority(os.PRIO_PROCESS, 0)
-        await until(
+        await async_until(
             lambda: os.getpriority(os.PRIO_PROCESS, worker.pid or 0) > usual
         )  # its first lines have run
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.handlers.guarded_kafka import STANDARD, GuardedKafka
 from tests.sasl_broker import java_login, properties
 from tests.services.console.access.people import logged_in
 from tests.services.console.web import CLUSTER, RunningConsole, Web, running_console
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.java
 
@@ -113,11 +113,7 @@ def _upper(name: str, value: str) -> str:
 
 def until_shown(web: Web, count: int) -> set[tuple[str, ...]]:
     """Kafka's broker learns of ACLs a moment after its controller."""
-    deadline = time.monotonic() + 60
-    while len(found := shown(web)) != count:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-    return found
+    return eventually(lambda: shown(web), lambda found: len(found) == count)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 from barnabas.client.cluster import Client
@@ -15,6 +14,7 @@ from barnabas.services.console.access.audit import FILE, ConsoleAudit
 from barnabas.services.console.access.model import AccessSettings, AuditSettings
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import Web, running_console
+from tests.support.waiting import until
 
 SMALL = AuditSettings(max_bytes=400, files=3)
 
@@ -124,11 +124,7 @@ def test_what_brokers_wrote_down_themselves_is_shown(tmp_path: Path) -> None:
 
 
 def until_shown(web: Web, name: str) -> dict[str, str]:
-    deadline = time.monotonic() + 60
-    while not (found := web.api("/audit", q=name).json["events"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    event: dict[str, str] = found[0]
+    event: dict[str, str] = until(lambda: web.api("/audit", q=name).json["events"])[0]
     return event
 
 

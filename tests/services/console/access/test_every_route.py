@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import types
 import typing
 import urllib.parse
@@ -22,6 +21,7 @@ from barnabas.services.console.routes import ConsoleRoute, Event, Kind, RouteTab
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import NOBODY, by_token, change, with_roles
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
+from tests.support.waiting import until
 
 ROUTES = [route for route in route_table().routes if not route.right.without_login]
 WITH_RIGHT = [route for route in ROUTES if route.right.all_of]
@@ -52,10 +52,7 @@ def console(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
 
 def until_seen(web: Web) -> None:
     """Lists are made of samples: the first one must have been taken, or nothing could be left out of it."""
-    deadline = time.monotonic() + 60
-    while SECRET not in web.api("/topics").text:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: SECRET in web.api("/topics").text)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.kafka_jars import PROJECT_ROOT
 from tests.programs import find, missing
 from tests.services.console.browser.hostile import HOSTILE, hostile_broker
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
-from tests.services.ingest.running import eventually
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -67,5 +67,5 @@ def hostile_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
         cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, logs=(HOSTILE,))
         with running_console(broker.bootstrap_servers, folder, clusters=(cluster,)) as console:
             with console.web() as web:
-                eventually(lambda: web.api("/logs").json["total"], "log lines are kept")
+                until(lambda: web.api("/logs").json["total"], "log lines are kept")
             yield console

@@ -23,6 +23,7 @@ from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.testing.embedded_cluster import EmbeddedCluster
 from tests.apache_kafka import free_port, run_tool
 from tests.prometheus import find_prometheus
+from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper
 from tools.monitoring.boards import board
 from tools.monitoring.rules import rules_file
@@ -69,11 +70,9 @@ class Prometheus:
         (sample,) = self.ask(expression)
         return float(sample["value"][1])
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < deadline, what
-            time.sleep(1)
+
+def wait_for_scrapes(condition: Callable[[], bool], what: str) -> None:
+    until(condition, what, PATIENCE, every=1)
 
 
 class Place(NamedTuple):
@@ -134,7 +133,7 @@ def prometheus(folder: Path, targets: dict[str, dict[str, str]]) -> Iterator[Pro
             except OSError:
                 return False
 
-        asked.until(is_there, "Prometheus does not scrape all targets")
+        wait_for_scrapes(is_there, "Prometheus does not scrape all targets")
         yield asked
 
 
@@ -203,7 +202,7 @@ def _until_settled(asked: Prometheus, counts: dict[str, int]) -> None:
             for topic, count in counts.items()
         )
 
-    asked.until(is_settled, f"the exporter has not seen {counts}")
+    wait_for_scrapes(is_settled, f"the exporter has not seen {counts}")
 
 
 def _meant(expression: str, place: Place) -> str:
@@ -255,7 +254,7 @@ def test_the_lag_is_that_of_kafka_consumer_groups(place: Place, produced: dict[s
                 for each in place.prometheus.ask(f"kafka_consumergroup_lag{labels}")
             }
 
-        place.prometheus.until(lambda seen=seen, lags=lags: seen() == lags, f"{seen()} is not {lags}")  # type: ignore[misc]
+        wait_for_scrapes(lambda seen=seen, lags=lags: seen() == lags, f"{seen()} is not {lags}")  # type: ignore[misc]
         assert place.prometheus.number(f"sum(kafka_consumergroup_lag_sum{labels})") == sum(lags.values())
 
 
@@ -276,6 +275,6 @@ def test_rules_are_quiet_until_a_broker_is_gone(place: Place, produced: dict[str
     place.cluster.brokers[3].stop()
     for name in ("UnderReplicated", "BrokerMissing"):
         expression = BY_NAME[name].expression
-        place.prometheus.until(lambda asked=expression: bool(place.prometheus.ask(asked)), name)  # type: ignore[misc]
+        wait_for_scrapes(lambda asked=expression: bool(place.prometheus.ask(asked)), name)  # type: ignore[misc]
     alerts = 'ALERTS{alertname="UnderReplicated"}'
-    place.prometheus.until(lambda: bool(place.prometheus.ask(alerts)), "no alert")
+    wait_for_scrapes(lambda: bool(place.prometheus.ask(alerts)), "no alert")

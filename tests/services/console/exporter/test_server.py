@@ -27,6 +27,7 @@ from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.loop_thread import LoopThread
 from tests.apache_kafka import ApacheKafka, run_tool
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -67,14 +68,6 @@ def page(url: str, **headers: str) -> dict[str, float]:
     return {name: float(value) for line in lines if line[0] != "#" for name, value in [line.rsplit(" ", 1)]}
 
 
-def until(url: str, name: str) -> dict[str, float]:
-    deadline = time.monotonic() + PATIENCE
-    while name not in (found := page(url)):
-        assert time.monotonic() < deadline, sorted(found)
-        time.sleep(0.1)
-    return found
-
-
 def _fill(bootstrap: str) -> None:
     given: dict[str, Any] = {"bootstrap.servers": bootstrap}
     admin = AdminClient(given)
@@ -99,9 +92,8 @@ def _member(bootstrap: str) -> Iterator[None]:
     given = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
     member = Consumer({**given, "enable.auto.commit": False})
     member.subscribe(["orders"])
-    deadline = time.monotonic() + PATIENCE
-    while (record := member.poll(0.2)) is None:
-        assert time.monotonic() < deadline
+    record = eventually(lambda: member.poll(0.2), lambda polled: polled is not None, every=0)
+    assert record is not None
     member.commit(message=record, asynchronous=False)
     try:
         yield
@@ -118,7 +110,10 @@ def lag_as_kafka_says(bootstrap: str, group: str) -> dict[tuple[str, str], tuple
 def test_the_page_says_what_kafkas_tools_say(bootstrap: str) -> None:
     _fill(bootstrap)
     with _member(bootstrap), exporter(bootstrap) as server:
-        found = until(server.url, 'kafka_consumergroup_members{consumergroup="readers"}')
+        found = eventually(
+            lambda: page(server.url),
+            lambda figures: 'kafka_consumergroup_members{consumergroup="readers"}' in figures,
+        )
         billing = _of_group(found, "billing")
         readers = _of_group(found, "readers")
     assert found["kafka_brokers"] == 1

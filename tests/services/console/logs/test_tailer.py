@@ -29,7 +29,8 @@ from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.metrics import status_of
 from barnabas.testing import EmbeddedBroker
 from tests.client.test_transactions import write_transactions
-from tests.services.ingest.running import RunningAgent, eventually
+from tests.services.ingest.running import RunningAgent
+from tests.support.waiting import until
 
 LINES = 3000
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -105,7 +106,7 @@ def logged(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     with RunningAgent(broker.bootstrap_servers, [files_source(folder, folder.name)]) as running:
         agent = running.agent
         assert agent is not None
-        eventually(lambda: agent.counts.records >= LINES, "the agent has read the log")
+        until(lambda: agent.counts.records >= LINES, "the agent has read the log")
         assert topics_of_agents([status_of(agent)]) == (folder.name,)
     return folder
 
@@ -135,17 +136,17 @@ def test_a_kill_loses_no_line_and_doubles_none(broker: EmbeddedBroker, tmp_path:
     with RunningAgent(broker.bootstrap_servers, [files_source(tmp_path, topic)]) as running:
         agent = running.agent
         assert agent is not None
-        eventually(lambda: agent.counts.records >= 1000, "the agent has read the log")
+        until(lambda: agent.counts.records >= 1000, "the agent has read the log")
         child = subprocess.Popen([sys.executable, "-c", CHILD, broker.bootstrap_servers, str(folder), topic])
         try:
-            eventually(lambda: list(folder.glob("*.arrow")), "a file is written")
+            until(lambda: list(folder.glob("*.arrow")), "a file is written")
             write_log(tmp_path / "shop.log", 1000, 100)  # some of them only in the memory of the child
-            eventually(lambda: agent.counts.records >= 1100, "the agent has read more")
+            until(lambda: agent.counts.records >= 1100, "the agent has read more")
         finally:
             os.kill(child.pid, signal.SIGKILL)
             child.wait(30)
         write_log(tmp_path / "shop.log", 1100, 400)
-        eventually(lambda: agent.counts.records >= 1500, "the agent has read the rest")
+        until(lambda: agent.counts.records >= 1500, "the agent has read the rest")
     before = Store(folder)
     assert 0 < before.rows < 1500
     before.close()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable
-from typing import TypeVar
 
 import confluent_kafka
 
 from tests.services.console.web import CLUSTER, RunningConsole, Web
-
-T = TypeVar("T")
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 _numbers = itertools.count()
@@ -35,16 +31,6 @@ def write(bootstrap: str, topic: str, count: int, partition: int = 0, size: int 
     for number in range(count):
         producer.produce(topic, b"%0*d" % (size, number), partition=partition)
     assert producer.flush(PATIENCE) == 0
-
-
-def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
-    """What was seen when it was as wanted; the last look otherwise, for the assertion that follows."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        found = look()
-        if wanted(found) or time.monotonic() > deadline:
-            return found
-        time.sleep(0.05)
 
 
 def look_anew(console: RunningConsole) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +16,7 @@ from tests.apache_kafka import run_tool
 from tests.groups.streams.building import sent_topology, subtopology
 from tests.groups.streams.test_same_answers_as_kafka import StreamsTalk, commit
 from tests.share.test_with_clients import set_group, share_consumer, take
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -59,9 +59,8 @@ def member_of(group: str, bootstrap: str) -> Iterator[None]:
     given = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": "consumer"}
     member = Consumer({**given, "auto.offset.reset": "earliest", "enable.auto.commit": False})
     member.subscribe(["orders"])
-    deadline = time.monotonic() + PATIENCE
-    while (record := member.poll(0.2)) is None:
-        assert time.monotonic() < deadline
+    record = eventually(lambda: member.poll(0.2), lambda polled: polled is not None, every=0)
+    assert record is not None
     member.commit(message=record, asynchronous=False)
     try:
         yield

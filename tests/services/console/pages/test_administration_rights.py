@@ -17,9 +17,10 @@ from barnabas.services.console.pages.cluster.table import routes as of_the_clust
 from barnabas.services.console.pages.topic.table import routes as of_a_topic
 from barnabas.services.console.routes import ConsoleRoute, Kind
 from barnabas.testing import EmbeddedBroker
-from tests.services.console.pages.administration import eventually, look_anew, write
+from tests.services.console.pages.administration import look_anew, write
 from tests.services.console.pages.limited import Limited
 from tests.services.console.web import RunningConsole, Web
+from tests.support.waiting import eventually
 
 ROUTES = [*of_a_topic, *of_the_cluster]
 VALUES = {"topic": "theirs", "id": "1", "transactional_id": "tx", "confirm": "theirs", "topics": ["theirs"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,9 +12,9 @@ from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka
 from tests.services.console.pages import group_cluster as cluster
 from tests.services.console.pages.group_cluster import CONSUMER_GROUPS, SHARE_GROUPS, Rows, told_by_kafka
-from tests.services.console.web import RunningConsole, Web, running_console
+from tests.services.console.web import Answer, RunningConsole, Web, running_console
+from tests.support.waiting import eventually
 
-PATIENCE = 60.0
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
@@ -55,14 +54,12 @@ def pages(shown: RunningConsole) -> Iterator[Web]:
 def group_of(shown: RunningConsole, pages: Web, name: str, fits: Callable[[Any], object]) -> Any:
     """The page of a group as JSON, of fresh figures, when it is as it should be."""
     sampler = next(iter(shown.server.clusters.values())).sampler
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def refreshed() -> Answer:
         shown.run(sampler.refresh())
-        answer = pages.api(f"/groups/{name}")
-        if answer.status == 200 and fits(answer.json):
-            return answer.json
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.05)
+        return pages.api(f"/groups/{name}")
+
+    return eventually(refreshed, lambda answer: answer.status == 200 and fits(answer.json)).json
 
 
 def rows_of(page: Any) -> Rows:

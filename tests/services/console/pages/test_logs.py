@@ -17,7 +17,7 @@ from barnabas.services.console.access.model import AccessSettings, MaskRule
 from barnabas.services.console.visitor import Anyone
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
-from tests.services.ingest.running import eventually
+from tests.support.waiting import until
 
 HOSTILE = "<script>alert(1)</script> \"' {{ 7*7 }} \u202e"
 NOW = int(time.time() * 1000)
@@ -46,7 +46,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
         assert producer.flush(30) == 0
         with running_console(broker.bootstrap_servers, tmp_path_factory.mktemp("console")) as running:
             with running.web() as web:
-                eventually(lambda: web.api("/logs").json["total"] == len(LINES), "all lines are kept")
+                until(lambda: web.api("/logs").json["total"] == len(LINES), "all lines are kept")
             yield running
 
 
@@ -197,9 +197,9 @@ def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
             running_console(broker.bootstrap_servers, tmp_path) as first,
             first.web() as web,
         ):
-            eventually(lambda: web.api("/logs").json["topics"], "the first keeps lines")
+            until(lambda: web.api("/logs").json["topics"], "the first keeps lines")
             with running_console(broker.bootstrap_servers, tmp_path) as second, second.web() as other:
-                eventually(lambda: other.get("/logs").status == 503, "the second cannot")
+                until(lambda: other.get("/logs").status == 503, "the second cannot")
                 assert "another console" in other.get("/logs").text
 
 
@@ -224,7 +224,7 @@ def test_of_a_topic_with_masks_there_are_no_lines(tmp_path: Path) -> None:
             running_console(broker.bootstrap_servers, tmp_path, access=access) as running,
             running.web() as web,
         ):
-            page = eventually(
+            page = until(
                 lambda: (found := web.api("/logs").json)["notes"][0].startswith("Lines of") and found, ""
             )
             assert (page["matched"], page["total"], page["topics"]) == (0, 0, [])

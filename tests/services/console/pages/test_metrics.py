@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
-
 from barnabas.services.console.exporter.watch import Known, narrowed
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import Web
-
-PATIENCE = 60.0
+from tests.support.waiting import eventually
 
 
 def test_prometheus_reads_the_cluster_below_its_name_and_the_only_one_at_the_root(
     web: Web, console_broker: EmbeddedBroker
 ) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while "\nkafka_brokers 1\n" not in (text := web.get("/metrics").text):
-        assert time.monotonic() < deadline, text
-        time.sleep(0.1)
+    text = eventually(lambda: web.get("/metrics").text, lambda text: "\nkafka_brokers 1\n" in text)
     assert f'kafka_broker_info{{id="1",address="{console_broker.bootstrap_servers}"}} 1' in text
     root = web.ask("GET", "/metrics")
     assert root.headers["Content-Type"].startswith("text/plain; version=0.0.4")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -9,8 +8,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.testing import EmbeddedCluster
-
-PATIENCE = 60.0
+from tests.support.waiting import async_eventually
 
 
 @pytest.mark.java
@@ -25,9 +23,7 @@ def test_a_broker_that_is_killed_takes_its_own_figures_along_and_nobody_elses() 
             assert (before.topics[topic].ends, before.error, len(before.brokers)) == ((1, 1, 1, 1), "", 2)
             mine = [place.index for place in before.topics[topic].layout if place.leader == 1]
             cluster.kill(2)
-            deadline = time.monotonic() + PATIENCE
-            while not (after := await sampler.refresh()).totals.offline:
-                assert time.monotonic() < deadline, after
+            await async_eventually(sampler.refresh, lambda sample: sample.totals.offline)
             async with Producer(client) as producer:
                 await producer.send(topic, b"x", partition=mine[0])
             after = await sampler.refresh()

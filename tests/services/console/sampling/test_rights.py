@@ -11,6 +11,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.visitor import needed_acls
 from barnabas.testing import EmbeddedBroker
+from tests.support.waiting import async_eventually
 
 USERS = {"admin": "admin's", "console": "console's"}
 SETTINGS = {
@@ -33,10 +34,9 @@ def test_the_rights_that_a_console_is_given_are_enough_and_without_them_it_sees_
             before = await sampler.refresh()
             assert (before.topics, before.groups) == ({}, {})
             await create_acls(admin, needed_acls("console"))
-            deadline = asyncio.get_running_loop().time() + 60
-            while (after := await sampler.refresh()).error or topic not in after.topics:
-                assert asyncio.get_running_loop().time() < deadline, after
-                await asyncio.sleep(0.05)
+            after = await async_eventually(
+                sampler.refresh, lambda sample: not sample.error and topic in sample.topics
+            )
         assert after.topics[topic].ends == (1,)
         assert after.topics[topic].size > 0
         assert after.groups["readers"].lag == 1

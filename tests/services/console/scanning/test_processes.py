@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from barnabas.services.console.scanning.process import ProcessDiedError
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import Searcher, gather
+from tests.support.waiting import until
 
 DEADLINE = 60.0
 
@@ -183,10 +183,7 @@ def test_a_search_process_ends_with_its_console_even_if_that_is_killed() -> None
         search_process = Path("/proc", parent.stdout.readline().strip())
         assert search_process.exists()
         parent.kill()
-    deadline = time.monotonic() + DEADLINE
-    while search_process.exists() and "State:\tZ" not in _status(search_process):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not (search_process.exists() and "State:\tZ" not in _status(search_process)))
 
 
 def _status(process: Path) -> str:

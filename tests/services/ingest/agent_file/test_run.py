@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from barnabas.client import status as reports
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 from tests.services.ingest.processes import DEADLINE, IngestProcess, read_committed
+from tests.support.waiting import eventually
 
 Rows = list[dict[str, Any]]
 
@@ -28,12 +28,12 @@ def cli() -> Cli:
 
 def statuses(cli: Cli, bootstrap: str, agent: str, enough: Callable[[Rows], bool]) -> Rows:
     """The rows of one agent, as soon as they are as expected."""
-    deadline = time.monotonic() + DEADLINE
-    while True:
+
+    def read() -> Rows:
         found = json.loads(cli.ok("ingest", "status", "-b", bootstrap, "-o", "json").out)
-        rows = [row for row in found if row["agent"] == agent]
-        if enough(rows) or time.monotonic() > deadline:
-            return rows
+        return [row for row in found if row["agent"] == agent]
+
+    return eventually(read, enough)
 
 
 def metrics(agent: IngestProcess) -> dict[str, float]:

@@ -16,7 +16,8 @@ from barnabas.services.ingest.statsd.aggregation import Aggregation, Measured, p
 from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
 from barnabas.testing import EmbeddedBroker
 from tests.programs import find
-from tests.services.ingest.running import RunningAgent, eventually, read_records
+from tests.services.ingest.running import RunningAgent, read_records
+from tests.support.waiting import until
 
 
 def reported(*lines: str, seconds: float = 10.0) -> list[dict[str, Any]]:
@@ -110,7 +111,7 @@ def test_what_programs_send_is_reported(embedded: EmbeddedBroker) -> None:
             f"printf '1st:7|g\\nnonsense' > /dev/tcp/127.0.0.1/{tcp}"
         )
         subprocess.run([bash, "-c", command], check=True, timeout=60)
-        eventually(lambda: source.counts.received == 3, "all of it")
+        until(lambda: source.counts.received == 3, "all of it")
         with socket.create_connection(("127.0.0.1", tcp)) as connection:
             connection.sendall(b"a:1|c\nb:" + b"1" * 100_000 + b"|c\nc:1|c\n")
         found = read_records(embedded.bootstrap_servers, settings.topic, 4)

@@ -18,7 +18,8 @@ from barnabas.services.ingest.syslog.message import Message
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.programs import SERVERS, find, missing
-from tests.services.ingest.running import RunningAgent, eventually, read_records
+from tests.services.ingest.running import RunningAgent, read_records
+from tests.support.waiting import until
 
 SYSLOG_NG = Path(".cache/programs/syslog-ng").resolve()
 TEXTS = [f'message {number} with "quotes" and é' for number in range(50)]
@@ -54,7 +55,7 @@ def running(command: list[str], local: Path, environment: dict[str, str] | None 
             command, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
         )
     try:
-        eventually(lambda: local.exists() or process.poll() is not None, "the daemon listens")
+        until(lambda: local.exists() or process.poll() is not None, "the daemon listens")
         assert process.poll() is None, log.read_text()
         yield
     finally:

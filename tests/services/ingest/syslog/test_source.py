@@ -20,7 +20,8 @@ from barnabas.services.ingest.sockets.endpoints import Endpoint, endpoints_of
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
-from tests.services.ingest.running import Found, RunningAgent, eventually, read_records, read_until
+from tests.services.ingest.running import Found, RunningAgent, read_records, read_until
+from tests.support.waiting import until
 
 LISTEN = "127.0.0.1:0"
 
@@ -50,7 +51,7 @@ def test_messages_over_udp_and_tcp_are_records_with_the_host_as_key(bootstrap: s
     with RunningAgent(bootstrap, [syslog]):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(b'<34>1 2026-11-17T12:00:00Z web1 app 7 ID [a b="c"] one\n', address(syslog, "udp"))
-        eventually(lambda: syslog.counts.received == 1, "the datagram")
+        until(lambda: syslog.counts.received == 1, "the datagram")
         send_tcp(syslog, b"<13>Oct 11 22:14:15 web1 su[3]: two\n6 <13>xy<13>no newline")
         found = read_records(bootstrap, topic, 4)
     values = [msgspec.json.decode(each.value) for each in found]
@@ -105,7 +106,7 @@ def test_more_connections_than_allowed_are_closed_and_idle_ones_too(
     syslog = source(f"syslog-{uuid4().hex}", connections=2, idle_timeout=1.0)
     with RunningAgent(embedded.bootstrap_servers, [syslog]):
         both = [socket.create_connection(address(syslog, "tcp")) for _ in range(2)]
-        eventually(lambda: syslog.counts.connections == 2, "two connections")
+        until(lambda: syslog.counts.connections == 2, "two connections")
         with socket.create_connection(address(syslog, "tcp")) as third:
             third.settimeout(30)
             assert _is_closed(third)
@@ -148,7 +149,7 @@ def test_a_full_inbox_makes_tcp_wait_and_udp_drops_are_counted(
             sender = socket.create_connection(address(syslog, "tcp"))
             sender.settimeout(0.5)
             sent, rest = _send_until_it_waits(sender, text)
-            eventually(lambda: inbox.is_full, "the inbox is full")
+            until(lambda: inbox.is_full, "the inbox is full")
             assert inbox.size < 200_000 + 400_000  # what one read may bring
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
                 for _ in range(100):
@@ -157,11 +158,11 @@ def test_a_full_inbox_makes_tcp_wait_and_udp_drops_are_counted(
             sender.settimeout(60)
             sender.sendall(rest)
             sender.close()
-            eventually(lambda: syslog.counts.connections == 0, "all is read")
-            eventually(lambda: len(inbox) == 0, "all is taken")
+            until(lambda: syslog.counts.connections == 0, "all is read")
+            until(lambda: len(inbox) == 0, "all is taken")
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
                 datagrams.sendto(b"<13>u: end", address(syslog, "udp"))
-            eventually(lambda: syslog.counts.dropped, "drops")
+            until(lambda: syslog.counts.dropped, "drops")
             assert running.error is None
         found = read_until(broker.bootstrap_servers, "syslog", lambda found: len(_numbers(found)) >= sent)
         assert sorted(_numbers(found)) == list(range(sent))
@@ -192,9 +193,7 @@ def test_a_broker_that_dies_loses_and_doubles_nothing(tmp_path: Path) -> None:
                 for number in range(3000):
                     sender.sendall(b"<13>a: %d\n" % number)
                     if number % 1000 == 500:
-                        eventually(
-                            lambda: running.agent and running.agent.counts.transactions, "a transaction"
-                        )
+                        until(lambda: running.agent and running.agent.counts.transactions, "a transaction")
                         broker.kill()
                         broker.start()
             found = texts(broker.bootstrap_servers, "syslog", 3000)
@@ -210,7 +209,7 @@ def test_what_came_is_committed_before_the_agent_ends(embedded: EmbeddedBroker) 
         socket.create_connection(address(syslog, "tcp")) as connection,
     ):
         connection.sendall(data)
-        eventually(lambda: syslog.counts.received == 20_000, "all of them")
+        until(lambda: syslog.counts.received == 20_000, "all of them")
         running.stop()
     assert len(texts(embedded.bootstrap_servers, topic, 20_001)) == 20_001
 
@@ -231,7 +230,7 @@ def test_tls_and_a_certificate_of_the_client(embedded: EmbeddedBroker, tmp_path:
                 pass
         with pytest.raises((ssl.SSLError, ConnectionError)):
             _send_tls(trusting, host, port)  # without a certificate
-        eventually(lambda: syslog.counts.refused == 2, "both were refused")
+        until(lambda: syslog.counts.refused == 2, "both were refused")
         trusting.load_cert_chain(str(authority.client("sender")))
         _send_tls(trusting, host, port)
         assert texts(embedded.bootstrap_servers, topic, 2) == ["secret", "x" * 30_000]
@@ -281,7 +280,7 @@ def test_a_listener_that_others_reach_is_warned_of(
 ) -> None:
     syslog = source(f"syslog-{uuid4().hex}", listen=["tcp://0.0.0.0:0", "udp://127.0.0.1:0"])
     with RunningAgent(embedded.bootstrap_servers, [syslog]):
-        eventually(lambda: "asks nobody for a name" in caplog.text, "the warning is there")
+        until(lambda: "asks nobody for a name" in caplog.text, "the warning is there")
     assert caplog.text.count("asks nobody for a name") == 1
 
 

@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.testing.embedded_registry import EmbeddedRegistry
 from tests.apache_kafka import free_port
 from tests.services.registry.rest import Rest
+from tests.support.waiting import eventually, until
 
 DEADLINE = 240.0  # a busy machine takes its time to import Karapace
 AVRO = '{"type":"record","name":"R%d","fields":[{"name":"a","type":"int"}]}'
@@ -68,16 +68,11 @@ def barnabas(bootstrap: str, peers: frozenset[str] = frozenset()) -> Iterator[st
 
 
 def wait_for_leader(url: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        try:
-            with Rest(url) as rest:
-                if rest.get("/master_available").body.get("master_available"):
-                    return
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise AssertionError(f"no leader at {url} within {DEADLINE} s")
+    def is_available() -> object:
+        with Rest(url) as rest:
+            return rest.get("/master_available").body.get("master_available")
+
+    until(is_available, f"no leader at {url}", DEADLINE, every=0.2, ignoring=OSError)
 
 
 def write(url: str, numbers: range) -> dict[str, int]:
@@ -97,13 +92,7 @@ def write(url: str, numbers: range) -> dict[str, int]:
 
 
 def check(url: str, written: dict[str, int], deleted: set[str]) -> None:
-    end = time.monotonic() + DEADLINE
-    while True:
-        wrong = differences(url, written, deleted)
-        if not wrong:
-            return
-        assert time.monotonic() < end, f"{url} differs: {wrong[:3]}"
-        time.sleep(0.2)
+    eventually(lambda: differences(url, written, deleted)[:3], lambda wrong: not wrong, DEADLINE, every=0.2)
 
 
 def differences(url: str, written: dict[str, int], deleted: set[str]) -> list[str]:

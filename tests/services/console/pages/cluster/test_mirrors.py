@@ -10,9 +10,10 @@ import pytest
 
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
-from tests.services.console.pages.administration import eventually, new_name, write
+from tests.services.console.pages.administration import new_name, write
 from tests.services.console.web import Web, running_console
 from tests.services.mirror.mirror_process import MirrorThread
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

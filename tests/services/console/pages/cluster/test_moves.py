@@ -14,8 +14,9 @@ from barnabas.client.placement.reassignments import alter
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedCluster
 from tests.apache_kafka import run_tool
-from tests.services.console.pages.administration import created, eventually, look_anew, write
+from tests.services.console.pages.administration import created, look_anew, write
 from tests.services.console.web import RunningConsole, Web, running_console
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
