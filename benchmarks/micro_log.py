@@ -108,16 +108,16 @@ def read(folder: str, at_tail: bool) -> float:
 
 def main() -> None:
     print(f"{'folder':<12}{'what':<34}{'us':>8}{'floor us':>10}")
-    for place in sys.argv[1:] or ["/dev/shm", tempfile.gettempdir()]:
-        folder = tempfile.mkdtemp(dir=place)
+    for path in sys.argv[1:] or ["/dev/shm", tempfile.gettempdir()]:
+        folder = tempfile.mkdtemp(dir=path)
         try:
             for size in SIZES:
                 least = floor(folder, size)
                 for producer in (False, True):
                     what = f"append {size} B{', idempotent' if producer else ''}"
-                    print(f"{place:<12}{what:<34}{append(folder, size, producer):>8.2f}{least:>10.2f}")
-            print(f"{place:<12}{'find a slice at the tail':<34}{read(folder, True):>8.2f}")
-            print(f"{place:<12}{'find a slice by the index':<34}{read(folder, False):>8.2f}")
+                    print(f"{path:<12}{what:<34}{append(folder, size, producer):>8.2f}{least:>10.2f}")
+            print(f"{path:<12}{'find a slice at the tail':<34}{read(folder, True):>8.2f}")
+            print(f"{path:<12}{'find a slice by the index':<34}{read(folder, False):>8.2f}")
         finally:
             shutil.rmtree(folder)
 

@@ -94,10 +94,10 @@ class Faults:
             if machine.is_up:
                 await self._end(machine)
                 last = machine
-        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
         # Stopping takes seconds, in which a trap may cut the power of another machine.
-        if last is not None and self._may_lose_data() and last.lose_folder(place):
-            self._world.note(f"machine {last.number} loses the folder of {place}, and its broker starts")
+        if last is not None and self._may_lose_data() and last.lose_folder(tp):
+            self._world.note(f"machine {last.number} loses the folder of {tp}, and its broker starts")
             last.start()
 
     async def _end(self, machine: Machine) -> None:
@@ -197,12 +197,12 @@ class Faults:
         controller = self._controller_that_runs()
         if controller is None:
             return
-        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
         wanted = [machine.number for machine in self._chance.sample(self._world.machines, REPLICAS)]
         target = self._chance.choice((None, wanted))
-        self._world.note(f"{place} is to move to {target}")
+        self._world.note(f"{tp} is to move to {target}")
         await self._ask(
-            controller, lambda image: alter_reassignments(image, [(place, target)], controller.policy)
+            controller, lambda image: alter_reassignments(image, [(tp, target)], controller.policy)
         )
 
     async def _change_settings(self) -> None:
@@ -236,10 +236,10 @@ class Faults:
         machine = self._world.pick(up=True)
         if machine is None or not machine.serves or machine.is_stopped:
             return
-        place = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
         folder = self._chance.choice(LOG_DIRS)
-        self._world.note(f"{place} of broker {machine.number} is to lie in {folder}")
+        self._world.note(f"{tp} of broker {machine.number} is to lie in {folder}")
         try:
-            machine.move_to_dir(place, folder)
+            machine.move_to_dir(tp, folder)
         except KafkaError as error:
             self._world.note(f"which fails: {error}")

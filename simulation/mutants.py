@@ -50,14 +50,14 @@ def divergence_goes_unnoticed() -> Iterator[None]:
 def a_proposed_member_does_not_count_yet() -> Iterator[None]:
     """A leader commits without whom it has asked the controller to add. The controller may have agreed, and elect just
     that one next."""
-    measure = Partition._measure
+    measure = Partition._recompute_flags
 
     def ignore_the_proposal(self: Partition) -> None:
         proposal, self.proposal = self.proposal, None
         measure(self)
         self.proposal = proposal
 
-    with patch.object(Partition, "_measure", ignore_the_proposal):
+    with patch.object(Partition, "_recompute_flags", ignore_the_proposal):
         yield
 
 
@@ -65,14 +65,14 @@ def a_proposed_member_does_not_count_yet() -> Iterator[None]:
 def too_few_in_sync_are_enough() -> Iterator[None]:
     """A leader commits with fewer in sync than min.insync.replicas asks for. Who left the ISR before is eligible all
     the same, and lacks that."""
-    measure = Partition._measure
+    measure = Partition._recompute_flags
 
     def be_content(self: Partition) -> None:
         measure(self)
         self.has_enough_in_sync = True
         self._commits_alone = self._maximal_isr == (self.broker_id,)
 
-    with patch.object(Partition, "_measure", be_content):
+    with patch.object(Partition, "_recompute_flags", be_content):
         yield
 
 

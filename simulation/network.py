@@ -42,8 +42,8 @@ REPEATED = frozenset(
 """What must not do harm when it arrives twice, or seconds after its sender gave it up. A plain commit of an offset
 does: the coordinator cannot know that a later one was sent before."""
 
-PATIENCE = 1.0  # seconds until a request that was lost is given up
-LONGEST_SERVICE = 5 * PATIENCE  # and one that arrived
+TIMEOUT = 1.0  # seconds until a request that was lost is given up
+MAX_SERVICE = 5 * TIMEOUT  # and one that arrived
 DELAYS = (0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.1)
 """Mostly a millisecond, now and then much longer."""
 LATE = ((0.0, 0.8), (0.0, 0.8), (1.0, 4.0))
@@ -96,9 +96,9 @@ class Network:
         arrive_late: Callable[[], None] | None = None,
     ) -> None:
         if (source, target) in self.cuts or self.chance.random() < self.loss:
-            self.later(PATIENCE, get_lost)
+            self.later(TIMEOUT, get_lost)
             if arrive_late is not None and self.chance.random() < self.lateness:
-                self.arrive_late(PATIENCE, arrive_late)
+                self.arrive_late(TIMEOUT, arrive_late)
         else:
             self.later(self.delay(), arrive)
 
@@ -128,7 +128,16 @@ Served = Callable[[bytearray | None], None]
 class _Exchange:
     """A request on its way there, and its answer on the way back: `answer` is that, or why there is none."""
 
-    __slots__ = ("_data", "_network", "_patience", "_request", "_source", "_target", "_version", "answer")
+    __slots__ = (
+        "_data",
+        "_give_up_timer",
+        "_network",
+        "_request",
+        "_source",
+        "_target",
+        "_version",
+        "answer",
+    )
 
     def __init__(
         self, network: Network, source: int, target: int, request: Message, version: int | None
@@ -138,7 +147,7 @@ class _Exchange:
         self._target = target
         self._request = request
         self._version = version
-        self._patience: VirtualHandle | None = None
+        self._give_up_timer: VirtualHandle | None = None
         self._data: bytearray | None = None
         self.answer: asyncio.Future[Any] = network.loop.create_future()
         arrive_late = self._arrive_again if request.api_key in REPEATED else None
@@ -158,7 +167,7 @@ class _Exchange:
                 network.later(network.delay(), self._arrive_again)
             if network.chance.random() < network.lateness:
                 network.arrive_late(0.0, self._arrive_again)
-        self._patience = network.later(LONGEST_SERVICE, self._give_up)
+        self._give_up_timer = network.later(MAX_SERVICE, self._give_up)
         network.serve(target, request, version, self._served)
 
     def _arrive_again(self) -> None:
@@ -171,8 +180,8 @@ class _Exchange:
             self._network.serve(self._target, self._request, version, _forget)
 
     def _served(self, data: bytearray | None) -> None:
-        assert self._patience is not None
-        self._patience.cancel()
+        assert self._give_up_timer is not None
+        self._give_up_timer.cancel()
         if data is None:
             self._give_up()
         else:
@@ -196,8 +205,20 @@ class _Service:
     at once, and in a task only those that are coroutines."""
 
     __slots__ = (
-        "_coroutine", "_is_over", "_message", "_served", "_server", "_services", "_task", "api_key", "connection",
-        "context", "is_large", "patience", "version", "within",
+        "_coroutine",
+        "_is_over",
+        "_message",
+        "_served",
+        "_server",
+        "_services",
+        "_task",
+        "api_key",
+        "client_wait",
+        "connection",
+        "context",
+        "is_large",
+        "time_budget",
+        "version",
     )  # fmt: skip
 
     is_abandoned = False
@@ -221,7 +242,7 @@ class _Service:
         self.version = version
         self.context = OF_SIMULATED
         self.connection = None
-        self.patience = self.within = 0.0
+        self.client_wait = self.time_budget = 0.0
         self.is_large = False
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from time import thread_time
 from typing import Any
 
-LONGEST_STEP = 0.02  # CPU seconds: the target for every step on the event loop
+MAX_STEP = 0.02  # CPU seconds: the target for every step on the event loop
 
 
 def longest_step(steps: Generator[None, None, Any]) -> tuple[float, Any]:

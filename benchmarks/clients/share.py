@@ -28,9 +28,9 @@ from barnabas.protocol.messages.share import (
 
 _GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator's key types
 _ACCEPT = 1
-_MOST_RECORDS = 500  # max.poll.records of a share consumer
+_MAX_RECORDS = 500  # max.poll.records of a share consumer
 _WAIT_MS, _MAX_BYTES = 500, 50 << 20
-_RETRY_SECONDS, _PATIENCE_SECONDS = 0.05, 60.0
+_RETRY_SECONDS, _TIMEOUT_SECONDS = 0.05, 60.0
 
 
 async def _topic_id(connection: BrokerConnection, topic: str) -> bytes:
@@ -46,7 +46,7 @@ async def _create_state(
     wanted = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in range(partitions)]
     request = AlterShareGroupOffsetsRequest(group, [AlterShareGroupOffsetsRequestTopic(topic, wanted)])
     keys = [f"{group}:{uuid_to_text(topic_id)}:{index}" for index in range(partitions)]
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         await connection.send(FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group]), 6)
         await connection.send(FindCoordinatorRequest(key_type=_SHARE_PARTITION, coordinator_keys=keys), 6)
@@ -94,8 +94,8 @@ class Consumer:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=_MAX_BYTES,
-            max_records=_MOST_RECORDS,
-            batch_size=_MOST_RECORDS,
+            max_records=_MAX_RECORDS,
+            batch_size=_MAX_RECORDS,
             topics=[FetchTopic(self._topic_id, wanted)] if wanted else [],
         )
 

@@ -15,7 +15,7 @@ from benchmarks.subjects.brokers import Broker
 
 _LOG_BYTES, _SEGMENT_BYTES = 256 << 20, 16 << 20
 _PRODUCE_SECONDS, _AT_MOST_COMPACTED_IN_A_SECOND = 3, 128 << 20
-_LONGEST_SECONDS, _LOOK_EVERY_SECONDS = 120, 0.01
+_MAX_SECONDS, _LOOK_EVERY_SECONDS = 120, 0.01
 _NOT_YET = {"cleanup.policy": "delete", "segment.bytes": str(_SEGMENT_BYTES)}
 _START = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
@@ -67,10 +67,10 @@ def _start_of_last_segment(broker: Broker, topic: str) -> int:
 
 
 def _wait_until_compacted(broker: Broker, topic: str, end: int) -> None:
-    deadline = time.monotonic() + _LONGEST_SECONDS
+    deadline = time.monotonic() + _MAX_SECONDS
     while broker.cleaned_upto(topic) < end:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{broker.name} has not compacted the log in {_LONGEST_SECONDS} s")
+            raise RuntimeError(f"{broker.name} has not compacted the log in {_MAX_SECONDS} s")
         time.sleep(_LOOK_EVERY_SECONDS)
 
 

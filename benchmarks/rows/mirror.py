@@ -25,7 +25,7 @@ MIRROR_MAKER = "MirrorMaker 2"
 _TOPICS, _BYTES = 4, 1 << 30
 _RECORD_BYTES, _RECORDS_PER_BATCH = 1000, 60
 _PARTITIONS = 1000
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 Start = Callable[[Broker, Broker, str, Path], Mirror]
 
@@ -74,7 +74,7 @@ def _until(mirror: Mirror, target: Broker, names: list[str], records: int) -> tu
     """When the target has so many records, and what the mirror has cost by then."""
 
     async def wait() -> tuple[float, float]:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         async with Client(target.bootstrap) as asked:
             while time.monotonic() < deadline:
                 mirror.check()
@@ -84,7 +84,7 @@ def _until(mirror: Mirror, target: Broker, names: list[str], records: int) -> tu
                 if sum(found.values()) >= records:
                     return time.monotonic(), mirror.cpu_seconds()
                 await asyncio.sleep(0.02)
-        raise RuntimeError(f"the target had no {records} records after {_PATIENCE:g} s")
+        raise RuntimeError(f"the target had no {records} records after {_TIMEOUT:g} s")
 
     return asyncio.run(wait())
 

@@ -55,7 +55,7 @@ def fill_partitions(session: Session, broker: Broker) -> list[str]:
     return topics
 
 
-def write(broker: Broker, places: list[tuple[str, int]]) -> None:
+def write(broker: Broker, partitions: list[tuple[str, int]]) -> None:
     """One acknowledged record to each partition."""
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -65,7 +65,7 @@ def write(broker: Broker, places: list[tuple[str, int]]) -> None:
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 20}
     )
-    for topic, partition in places:
+    for topic, partition in partitions:
         producer.produce(topic, b"x" * 100, partition=partition, on_delivery=delivered)
     if producer.flush(_DEADLINE):
         raise TimeoutError(f"not everything is acknowledged after {_DEADLINE:g} s")

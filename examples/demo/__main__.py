@@ -26,7 +26,7 @@ def main() -> int:
     asked = os.environ.get("DEMO_SECONDS", "60")
     seconds = _seconds(asked)
     if seconds is None:
-        _tell_error(
+        _print_error(
             console,
             f"DEMO_SECONDS={asked} is no length of time: it is for how many seconds the shop is open, a number above 0 "
             f"and up to {LONGEST:,}, such as 60.",
@@ -42,7 +42,7 @@ def main() -> int:
             return INTERRUPTED
         except Exception as error:  # whatever it is: a sentence here, all of it in the log
             log.keep(error)
-            _tell_error(console, str(error))
+            _print_error(console, str(error))
             console.print(f"The details are in {log.path}.", soft_wrap=True)
             return 1
 
@@ -57,7 +57,7 @@ def _show(console: Console, seconds: float, began: float, log: ErrorLog) -> int:
     return 1
 
 
-def _tell_error(console: Console, text: str) -> None:
+def _print_error(console: Console, text: str) -> None:
     console.print(f"[red]Error:[/] {escape(text)}", soft_wrap=True)
 
 

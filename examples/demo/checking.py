@@ -118,10 +118,10 @@ def alarm_checks(
 
 
 def warehouse_checks(delivered: Figures, folder: Path) -> list[Check]:
-    rows, places = _parquet(folder)
+    rows, offsets = _parquet(folder)
     return [
         Check("warehouse: rows in Parquet files by topic", delivered, rows),
-        Check("warehouse: different offsets among them", delivered, places),
+        Check("warehouse: different offsets among them", delivered, offsets),
     ]
 
 
@@ -150,8 +150,8 @@ def _parquet(folder: Path) -> tuple[Figures, Figures]:
     table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table(
         columns=["topic", "partition", "offset"]
     )
-    places = table.group_by(["topic", "partition", "offset"]).aggregate([])
-    return _by_topic(table), _by_topic(places)
+    offsets = table.group_by(["topic", "partition", "offset"]).aggregate([])
+    return _by_topic(table), _by_topic(offsets)
 
 
 def _by_topic(table: pa.Table) -> Figures:

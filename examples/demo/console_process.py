@@ -24,14 +24,14 @@ class ConsoleProcess:
     def __init__(self, servers: str, folder: Path, tell: Callable[[str], None]) -> None:
         self._greeting = json.dumps({"bootstrap": servers, "settings": {}}) + "\n"
         self._folder = folder
-        self._tell = tell
+        self._report = tell
         self._process: subprocess.Popen[str] | None = None
         self._reading = threading.Thread(target=self._read, name="console", daemon=True)
 
     def __enter__(self) -> ConsoleProcess:
         missing = [name for name in NEEDED if find_spec(name) is None]
         if missing:
-            self._tell("No console: pip install 'barnabas[console]' brings what it needs.")
+            self._report("No console: pip install 'barnabas[console]' brings what it needs.")
             return self
         command = [sys.executable, "-m", "barnabas", "console", "--listen", _free_address()]
         self._process = subprocess.Popen(
@@ -67,7 +67,7 @@ class ConsoleProcess:
         with self._process.stdout as said:
             for line in said:
                 if line.startswith(READY):
-                    self._tell(f"Watch it move: {line.removeprefix(READY).strip()}")
+                    self._report(f"Watch it move: {line.removeprefix(READY).strip()}")
 
 
 def _free_address() -> str:

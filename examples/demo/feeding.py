@@ -24,7 +24,7 @@ BAD_SHARE = 0.0005
 TICK = 0.02  # seconds
 SLACK = 600  # seconds
 LAST_WORDS = 5.0  # seconds for what was acknowledged to be heard of, while others still look at the count
-PATIENCE = 30.0
+TIMEOUT = 30.0
 SILENT = {
     "log_level": 2
 }  # what fails comes back to who asked; the rest is about brokers that end before their clients
@@ -88,9 +88,9 @@ class Feeder:
     def finish(self) -> None:
         """Wait until all is written and the broker has it; RuntimeError if it has not."""
         self._thread.join()
-        if self._producer.flush(PATIENCE) or self._failure is not None:
+        if self._producer.flush(TIMEOUT) or self._failure is not None:
             raise RuntimeError(f"not all records were delivered: {self._failure or 'no answer in time'}")
-        self._service_log.finish(PATIENCE)
+        self._service_log.finish(TIMEOUT)
 
     def _run(self) -> None:
         began = time.monotonic()

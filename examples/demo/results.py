@@ -10,7 +10,7 @@ from typing import Any
 
 from examples.demo.feeding import SILENT
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Results:
@@ -37,7 +37,7 @@ class Results:
         for topic in self.latest:
             self.latest[topic], self.counts[topic] = {}, 0
         consumer, partitions = self._open()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         ended: set[tuple[str | None, int | None]] = set()
         while len(ended) < partitions:
             if time.monotonic() > deadline:
@@ -59,12 +59,12 @@ class Results:
 
         settings = {"bootstrap.servers": self._servers, "group.id": "demo", "enable.auto.commit": False}
         consumer = Consumer({**settings, **SILENT, "enable.partition.eof": True})
-        listed = consumer.list_topics(timeout=PATIENCE).topics
-        places = [
+        listed = consumer.list_topics(timeout=TIMEOUT).topics
+        partitions = [
             TopicPartition(topic, index, 0) for topic in self.latest for index in listed[topic].partitions
         ]
-        consumer.assign(places)
-        return consumer, len(places)
+        consumer.assign(partitions)
+        return consumer, len(partitions)
 
     def _follow(self) -> None:
         consumer, _ = self._open()

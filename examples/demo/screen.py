@@ -43,7 +43,7 @@ class Screen(LiveScreen):
         if self._live is None and step:
             self._line(Text(f"{self.elapsed:4.0f} s  {step}"))
 
-    def tell_console(self, where: str) -> None:
+    def show_console(self, where: str) -> None:
         """The console's address, or why there is none; from any thread."""
         self._console_at = where
         if self._live is None:

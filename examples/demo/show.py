@@ -61,7 +61,7 @@ class Show:
                 "passes in a minute.\n"
             )
             with (
-                ConsoleProcess(broker.bootstrap_servers, folder / "console", self._screen.tell_console),
+                ConsoleProcess(broker.bootstrap_servers, folder / "console", self._screen.show_console),
                 Pipelines(files, self._screen.say, self._screen.hear, self._java_options) as pipelines,
             ):
                 feeder = Feeder(broker.bootstrap_servers, TOPICS, self._seconds, SEED, folder)

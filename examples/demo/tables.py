@@ -17,7 +17,7 @@ from examples.demo.results import Results
 
 WIDE = 112  # columns in which three tables stand side by side
 NARROW = 76  # columns in which two of them do, and the headline is one line
-MOST_ROWS = 6
+MAX_ROWS = 6
 SERVICES = 5
 HEADS = 2  # lines of a table above its rows
 GAPS = 6  # the headline, the line below it, lines between tables, and one at the end for the cursor
@@ -32,19 +32,19 @@ def all_tables(
 ) -> RenderableType:
     """What fits: a small terminal gets fewer rows, and no table of flows."""
     if width >= WIDE:
-        rows = min(MOST_ROWS, max(1, height - GAPS - 2 * HEADS - max(len(flows), 1)))
+        rows = min(MAX_ROWS, max(1, height - GAPS - 2 * HEADS - max(len(flows), 1)))
         above = _beside(_pages(results, rows), _searches(results, rows), _services(results))
         return Group(above, "", _beside(_alarms(alarms, max(rows, len(flows))), _flows(flows)))
     if width < NARROW:
         return _one_below_the_other(results, alarms, height)
     room = height - GAPS - 3 * HEADS - SERVICES
-    rows = min(MOST_ROWS, max(1, room // 2))
+    rows = min(MAX_ROWS, max(1, room // 2))
     parts: list[RenderableType] = [
         _beside(_pages(results, rows), _searches(results, rows)),
         "",
         _services(results),
         "",
-        _alarms(alarms, min(MOST_ROWS, max(1, room - rows))),
+        _alarms(alarms, min(MAX_ROWS, max(1, room - rows))),
     ]
     if room - 2 * rows > HEADS + len(flows):
         parts += ["", _flows(flows)]
@@ -55,7 +55,7 @@ def _one_below_the_other(results: Results, alarms: Sequence[AlarmEvent], height:
     room = (
         height - GAPS - 2 - 4 * HEADS - SERVICES
     )  # the headline has a second line, and there is one gap more
-    rows = min(MOST_ROWS, max(1, room // 3))
+    rows = min(MAX_ROWS, max(1, room // 3))
     tables = (_pages(results, rows), _searches(results, rows), _services(results), _alarms(alarms, rows))
     return Group(*[part for table in tables for part in (table, "")][:-1])
 

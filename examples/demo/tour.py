@@ -32,7 +32,7 @@ TOPIC = "orders"
 PARTITIONS = 3
 RECORDS = 50_000
 SAMPLES = 5
-PATIENCE = 30.0  # seconds; the whole tour takes a few
+TIMEOUT = 30.0  # seconds; the whole tour takes a few
 
 console = Console(highlight=False)
 
@@ -114,7 +114,7 @@ def _produce_with_confluent(servers: str) -> None:
         producer.produce(TOPIC, value, key)
         if number % 1000 == 0:
             producer.poll(0)
-    if producer.flush(PATIENCE):
+    if producer.flush(TIMEOUT):
         raise RuntimeError("not all records were delivered")
 
 
@@ -124,7 +124,7 @@ def _consume_with_confluent(servers: str) -> list[Sample]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "the-tour"})
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
     first: list[confluent_kafka.Message[bytes, bytes]] = []
-    seen, deadline = 0, time.monotonic() + PATIENCE
+    seen, deadline = 0, time.monotonic() + TIMEOUT
     while seen < RECORDS:
         if time.monotonic() > deadline:
             raise RuntimeError(f"only {seen} of {RECORDS} records came back")
@@ -149,7 +149,7 @@ async def _consume(servers: str) -> list[Sample]:
     first: list[ConsumedRecord] = []
     seen = 0
     start = {TopicPartition(TOPIC, index): 0 for index in range(PARTITIONS)}
-    async with Client(servers) as client, Consumer(client, start) as consumer, asyncio.timeout(PATIENCE):
+    async with Client(servers) as client, Consumer(client, start) as consumer, asyncio.timeout(TIMEOUT):
         while seen < RECORDS:
             records = await consumer.poll()
             seen += len(records)
@@ -165,8 +165,8 @@ async def _show_offsets(servers: str) -> None:
         end = await end_offsets(client, partitions)
         recent = await list_offsets(client, dict.fromkeys(partitions, half_a_second_ago))
     table = Table("partition", "begin", "end", "0.5 s ago", title="Offsets", title_justify="left")
-    for place in partitions:
-        numbers = (place.partition, begin[place], end[place], recent[place].offset)
+    for tp in partitions:
+        numbers = (tp.partition, begin[tp], end[tp], recent[tp].offset)
         table.add_row(*(str(number) if number >= 0 else "-" for number in numbers))
     console.print(table)
 

@@ -20,7 +20,7 @@ from simulation.network import Network
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
 
-PATIENCE = 1.0
+TIMEOUT = 1.0
 """Seconds; obstore's timeout, in the measure of a scenario."""
 LATEST = 2.0  # seconds that something comes late
 FAULTS = (
@@ -121,7 +121,7 @@ class StoreLink:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._bucket.send(self, call, answer)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await answer
         except TimeoutError:
             raise StoreUnavailableError(f"{what}: no answer") from None

@@ -53,11 +53,11 @@ class TierEnding:
             broker = machine.broker
             tiering = broker.tiering if broker is not None else None
             if broker is not None and isinstance(tiering, Tiering):
-                for place, led in tiering.led.items():
-                    partition = broker.replicas.find(*place)
-                    if place.topic != TOPIC or partition is None or not partition.is_leader:
+                for tp, led in tiering.led.items():
+                    partition = broker.replicas.find(*tp)
+                    if tp.topic != TOPIC or partition is None or not partition.is_leader:
                         continue
-                    if states[place.partition].leader == machine.number:
+                    if states[tp.partition].leader == machine.number:
                         yield partition, led
 
     async def compare(self) -> None:

@@ -33,11 +33,11 @@ class Traps:
         self.passed[step] += 1
         if not self.are_armed:
             return
-        for place, trap in enumerate(self._set):
+        for index, trap in enumerate(self._set):
             if trap.step is step:
-                self._set[place] = trap = trap._replace(visits=trap.visits - 1)
+                self._set[index] = trap = trap._replace(visits=trap.visits - 1)
                 if not trap.visits:
-                    del self._set[place]
+                    del self._set[index]
                     self.sprung[step] += 1
                     trap.spring(number)
                     return

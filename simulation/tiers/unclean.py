@@ -20,7 +20,7 @@ from simulation.watch import Watch
 from simulation.workload import Workload
 from simulation.world import World
 
-PLACE = TopicPartition(TOPIC, 0)
+TP = TopicPartition(TOPIC, 0)
 WRITTEN = 12  # records that the sleeper lacks: some segments
 WAITS = 1.0  # seconds for which the store is away
 
@@ -39,7 +39,7 @@ class UncleanElection:
     async def run(self) -> None:
         self._workload.stop()
         await self._let_two_be_enough()
-        state = self._world.image().topics[TOPIC].partitions[PLACE.partition]
+        state = self._world.image().topics[TOPIC].partitions[TP.partition]
         others = [self._world.machines[number - 1] for number in state.replicas]
         sleeper = others.pop()
         self._world.note(f"broker {sleeper.number} sleeps, and will be elected uncleanly")
@@ -64,7 +64,7 @@ class UncleanElection:
         await controller.controller.submit(set_minimum(controller, TOPIC, 2))
 
     async def _write(self, kind: type[Writer], count: int) -> None:
-        known = self._workload.writers[PLACE.partition]
+        known = self._workload.writers[TP.partition]
         writer = known if kind is Writer else kind(*known.parts)
         writing = asyncio.ensure_future(writer.write(count))
         await self._watch.until(writing.done, f"{count} records are written")
@@ -88,7 +88,7 @@ class UncleanElection:
         assert controller is not None
         self._world.note(f"broker {machine.number} is elected; the store answers: {not self._bucket.is_down}")
         await controller.controller.submit(
-            lambda image: elect_leaders(image, [PLACE], Election.UNCLEAN, controller.policy)
+            lambda image: elect_leaders(image, [TP], Election.UNCLEAN, controller.policy)
         )
         if self._bucket.is_down:
             await self._stays_offline(machine)
@@ -106,12 +106,12 @@ class UncleanElection:
 
     def _replica(self, machine: Machine) -> Partition:
         assert machine.broker is not None
-        found = machine.broker.replicas.find(*PLACE)
+        found = machine.broker.replicas.find(*TP)
         assert found is not None
         return found
 
     def _has_no_leader(self) -> bool:
-        return self._world.image().topics[TOPIC].partitions[PLACE.partition].leader < 0
+        return self._world.image().topics[TOPIC].partitions[TP.partition].leader < 0
 
     def _is_whole(self) -> bool:
         states = self._world.image().topics[TOPIC].partitions
@@ -120,13 +120,13 @@ class UncleanElection:
     async def _check(self, kept: dict[int, int]) -> None:
         """What was copied is what it was, and both tiers are one log."""
         world = self._world
-        reader = Reader(world.network, PLACE.partition, world.image, world.chance)
+        reader = Reader(world.network, TP.partition, world.image, world.chance)
         await self._watch.until(self._is_whole, "all replicas are in sync")
-        leader = world.image().topics[TOPIC].partitions[PLACE.partition].leader
+        leader = world.image().topics[TOPIC].partitions[TP.partition].leader
         log = self._replica(world.machines[leader - 1]).log
         reader.position, deadline = log.log_start_offset, self._watch.mending_ends()
         while reader.position < log.log_end_offset:
-            state = world.image().topics[TOPIC].partitions[PLACE.partition]
+            state = world.image().topics[TOPIC].partitions[TP.partition]
             reader.epoch = state.leader_epoch
             if not await reader.read_once(state.leader):
                 await self._watch.wait(0.05)

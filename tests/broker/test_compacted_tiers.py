@@ -29,7 +29,7 @@ from tests.clients.test_compaction import read
 from tests.support.waiting import until
 from tests.tiering.lost_cluster import Store
 
-PATIENCE = 100
+ATTEMPTS = 100
 SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "remote.log.manager.task.interval.ms": "50",
@@ -78,7 +78,7 @@ class Copy:
     def state(self) -> dict[bytes, bytes]:
         """Of each key the last value, as one who reads all of it knows. A compaction may replace it meanwhile, and
         these brokers delete what was replaced at once."""
-        for _ in range(PATIENCE):
+        for _ in range(ATTEMPTS):
             found = self.manifest()
             assert found is not None
             with suppress(MissingObjectError):

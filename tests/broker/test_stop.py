@@ -49,14 +49,14 @@ async def test_the_server_does_not_wait_for_ever() -> None:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
         await async_until(lambda: any(each.unanswered for each in server.server.connections))
-        await server.server.stop(patience=0.05)
+        await server.server.stop(timeout_seconds=0.05)
         assert await client.is_closed()
 
 
 @scenario
 async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
     def poll(broker: Any, request: Request, message: HeartbeatRequest) -> None:
-        request.patience = 30.0
+        request.client_wait = 30.0
 
     async with serving(heartbeat(poll)) as server:
         client = await server.connect()
@@ -69,7 +69,7 @@ async def test_a_long_poll_does_not_hold_up_the_stop() -> None:
 @scenario
 async def test_a_server_without_clients_stops_at_once() -> None:
     async with serving(heartbeat(echo)) as server:
-        await asyncio.wait_for(server.server.stop(patience=60.0), 5.0)
+        await asyncio.wait_for(server.server.stop(timeout_seconds=60.0), 5.0)
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await server.connect()
 
@@ -89,7 +89,7 @@ async def test_handlers_that_still_run_are_given_up() -> None:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
         await async_until(lambda: any(each.unanswered for each in server.server.connections))
-        await server.server.stop(patience=0.05)
+        await server.server.stop(timeout_seconds=0.05)
         await async_until(lambda: bool(ended))
         assert ended == ["cancelled"]
         assert await client.is_closed()
@@ -102,7 +102,7 @@ async def test_who_is_turned_away_is_answered_until_nobody_asks_any_more() -> No
         client = await server.connect()
         await client.send(heartbeat_frame(1))
         assert await client.correlation_ids(1) == [1]
-        turning_away = asyncio.create_task(server.server.turn_away(patience=10 * SILENT_SECONDS))
+        turning_away = asyncio.create_task(server.server.turn_away(timeout_seconds=10 * SILENT_SECONDS))
         for number in (2, 3, 4):
             clock.advance(SILENT_MS - 10)
             await client.send(heartbeat_frame(number))
@@ -120,7 +120,7 @@ async def test_who_asks_on_and_on_is_not_waited_for_longer_than_a_while() -> Non
     clock = ManualClock()
     async with serving(heartbeat(echo), clock=clock) as server:
         client = await server.connect()
-        turning_away = asyncio.create_task(server.server.turn_away(patience=10 * SILENT_SECONDS))
+        turning_away = asyncio.create_task(server.server.turn_away(timeout_seconds=10 * SILENT_SECONDS))
         for number in range(1, 11):
             await client.send(heartbeat_frame(number))
             assert await client.correlation_ids(1) == [number]
@@ -131,4 +131,4 @@ async def test_who_asks_on_and_on_is_not_waited_for_longer_than_a_while() -> Non
 @scenario
 async def test_nobody_is_waited_for_where_nobody_is_connected() -> None:
     async with serving(heartbeat(echo), clock=ManualClock()) as server:
-        await server.server.turn_away(patience=60.0)
+        await server.server.turn_away(timeout_seconds=60.0)

@@ -175,20 +175,20 @@ def fill_disk(scene: Scene, role: str) -> None:
 
 def kill_controller_while_moving(scene: Scene, role: str) -> None:
     """A partition moves, slowly for as long as we want; the controller dies; the next one ends what was begun."""
-    cluster, place = scene.cluster, TopicPartition(scene.topic, 0)
-    before = cluster.replicas(*place)
+    cluster, tp = scene.cluster, TopicPartition(scene.topic, 0)
+    before = cluster.replicas(*tp)
     newcomer = next(number for number in cluster.brokers if number not in before)
     after = [*before[1:], newcomer]
     hold_back(cluster.clients, scene.topic, newcomer)
-    move(cluster.clients, place, after)
-    until(lambda: newcomer in cluster.replicas(*place), "the move has begun")
+    move(cluster.clients, tp, after)
+    until(lambda: newcomer in cluster.replicas(*tp), "the move has begun")
     controller = scene.victim("controller")
     controller.kill()
     scene.go_on()
-    assert set(before) < set(cluster.replicas(*place)), "the move ended too early"
+    assert set(before) < set(cluster.replicas(*tp)), "the move ended too early"
     controller.start()
     let_go(cluster.clients, newcomer)
-    until(lambda: cluster.replicas(*place) == after, "the move has ended", 120)
+    until(lambda: cluster.replicas(*tp) == after, "the move has ended", 120)
 
 
 def restart_zookeeper(scene: Scene, role: str) -> None:

@@ -20,7 +20,7 @@ VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 CLIENT = "java"
 KEYS = 20  # enough that their hashes fall on every partition
 ENDED_BY_SIGTERM = 128 + 15
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 # All else as the client has it by default. The tool itself asks for no retries, which forbids idempotence.
 PRODUCER_SETTINGS = {
@@ -61,7 +61,7 @@ class _JavaLoad(Load):
             with self._process.stdout as said:
                 for line in said:
                     self.heard(line)
-            ended_with = self._process.wait(PATIENCE)
+            ended_with = self._process.wait(TIMEOUT)
         finally:
             self.kill()
         failure = errors.read_text()[-3000:]
@@ -128,7 +128,7 @@ def read_all(clients: ClientSettings, topic: str) -> dict[int, list[int]]:
     with tempfile.TemporaryDirectory(prefix="barnabas-chaos-java-") as folder:
         settings = clients.write_properties(Path(folder) / "client.properties")
         command = _program("CommittedRecords", str(settings), topic)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, f"Kafka's consumer cannot read {topic}: {done.stderr[-3000:]}"
     found: dict[int, list[int]] = defaultdict(list)
     for partition, value in map(str.split, done.stdout.splitlines()):

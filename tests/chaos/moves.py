@@ -13,17 +13,17 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.common.types import TopicPartition
 from barnabas.testing.client_settings import ClientSettings
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 THROTTLED = "follower.replication.throttled.replicas"
 RATE = "follower.replication.throttled.rate"
 
 
-def move(clients: ClientSettings, place: TopicPartition, replicas: Sequence[int]) -> None:
+def move(clients: ClientSettings, tp: TopicPartition, replicas: Sequence[int]) -> None:
     """Begin to move it; the cluster ends that by itself."""
 
     async def begin() -> None:
         async with Client(clients.bootstrap_servers, security=parse_security(clients.java)) as client:
-            await reassignments.alter(client, {place: replicas})
+            await reassignments.alter(client, {tp: replicas})
 
     asyncio.run(begin())
 
@@ -43,4 +43,4 @@ def _set(clients: ClientSettings, kind: ResourceType, name: str, setting: str, v
     resource = ConfigResource(kind, name, incremental_configs=[entry])
     admin = AdminClient(clients.confluent)
     for altered in admin.incremental_alter_configs([resource]).values():
-        altered.result(PATIENCE)
+        altered.result(TIMEOUT)

@@ -20,10 +20,10 @@ def forget_unsynced(folder: Path) -> None:
     checkpoint = folder / RECOVERY_POINTS
     synced = decode_offsets(checkpoint.read_bytes()) if checkpoint.exists() else {}
     for partition_folder in folder.iterdir():
-        place = partition_of_folder(partition_folder.name)
-        segments = sorted(partition_folder.glob("*.log")) if place is not None else []
-        if place is not None and segments:
-            _cut(segments[-1], synced.get(place, 0))
+        tp = partition_of_folder(partition_folder.name)
+        segments = sorted(partition_folder.glob("*.log")) if tp is not None else []
+        if tp is not None and segments:
+            _cut(segments[-1], synced.get(tp, 0))
     (folder / BOOT_ID).write_text("another boot\n")
 
 

@@ -21,7 +21,7 @@ from tests.certificates import Authority
 
 PLAINTEXT, SASL_SSL = PROTOCOLS = "PLAINTEXT", "SASL_SSL"
 SESSION_MS = "8000"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 _CLIENT, _ADMIN, _BROKER = "alice", "admin", "broker"
 _PASSWORDS = {_CLIENT: "of alice", _ADMIN: "of the admin", _BROKER: "of all brokers"}
 
@@ -67,7 +67,7 @@ class Security:
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         wanted = UserScramCredentialUpsertion(_CLIENT, info, _PASSWORDS[_CLIENT].encode())
         for altered in admin.alter_user_scram_credentials([wanted]).values():
-            altered.result(PATIENCE)
+            altered.result(TIMEOUT)
 
     def of_clients(self, bootstrap_servers: str) -> ClientSettings:
         if self.protocol == PLAINTEXT:

@@ -32,8 +32,8 @@ def lag(cli: Cli, group: str) -> int | None:
 
 def commit(cli: Cli, topic: str, group: str, *offsets: int) -> None:
     consumer = Consumer({"bootstrap.servers": cli.bootstrap, "group.id": group})
-    places = [TopicPartition(topic, index, offset) for index, offset in enumerate(offsets)]
-    consumer.commit(offsets=places, asynchronous=False)
+    partitions = [TopicPartition(topic, index, offset) for index, offset in enumerate(offsets)]
+    consumer.commit(offsets=partitions, asynchronous=False)
     consumer.close()
 
 

@@ -112,10 +112,10 @@ def value_of(topic: str, partition: int, number: int = 0) -> bytes:
 
 
 async def contents(client: Client, topic: str) -> dict[int, list[bytes | None]]:
-    places = {TopicPartition(topic, index): 0 for index in range(PARTITIONS)}
+    partitions = {TopicPartition(topic, index): 0 for index in range(PARTITIONS)}
     found: dict[int, list[bytes | None]] = {index: [] for index in range(PARTITIONS)}
-    count = sum((await end_offsets(client, places)).values())
-    async with Consumer(client, places) as consumer:
+    count = sum((await end_offsets(client, partitions)).values())
+    async with Consumer(client, partitions) as consumer:
         while sum(map(len, found.values())) < count:
             for record in await consumer.poll():
                 found[record.partition].append(record.value)
@@ -207,8 +207,8 @@ def test_a_value_that_its_owner_changes_after_it_was_taken_in_is_sent_as_it_was(
 class Sealed:
     """As the sink's blocks: one bytearray, which `seal` writes into each time."""
 
-    def __init__(self, place: TopicPartition, value: bytes) -> None:
-        self.place, self.count = place, 1
+    def __init__(self, tp: TopicPartition, value: bytes) -> None:
+        self.tp, self.count = tp, 1
         self.data = build_batch([Record(0, 1, None, value, ())])
 
     def seal(
@@ -234,7 +234,7 @@ def test_batches_of_the_sink_are_sent_again_as_they_were_and_may_be_changed_by_t
                     batch.data[100:200] = bytes(100)
                 proxy.go_on()
             async with Client(broker.bootstrap_servers) as client:
-                fresh = [Sealed(batch.place, value_of(*batch.place, 1)) for batch in batches]
+                fresh = [Sealed(batch.tp, value_of(*batch.tp, 1)) for batch in batches]
                 await client.topics(["a", "b"])
                 await BatchProducer(client, ProducerIdAndEpoch()).send(fresh)
                 for topic in ("a", "b"):

@@ -61,7 +61,7 @@ async def server(answer: Answer) -> AsyncIterator[int]:
 def run(answer: Answer, test: Callable[[BrokerConnection], Awaitable[None]]) -> None:
     async def main() -> None:
         async with server(answer) as port:
-            connection = await BrokerConnection.connect("127.0.0.1", port, within=5)
+            connection = await BrokerConnection.connect("127.0.0.1", port, timeout_seconds=5)
             try:
                 await test(connection)
             finally:
@@ -106,7 +106,7 @@ def test_an_old_broker_is_asked_again_in_the_version_that_it_knows() -> None:
 def test_a_late_answer_closes_the_connection() -> None:
     async def test(connection: BrokerConnection) -> None:
         with pytest.raises(RequestTimeoutError, match=r"MetadataRequest within 0\.05 seconds"):
-            await connection.send(MetadataRequest(), within=0.05)
+            await connection.send(MetadataRequest(), timeout_seconds=0.05)
         assert connection.closed
         with pytest.raises(ConnectionLostError):
             await connection.send(MetadataRequest())
@@ -161,6 +161,6 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
     async def main() -> None:
         async with server(lambda *_: None) as port:
             with pytest.raises(CannotConnectError, match=r"no answer within 0\.1 seconds"):
-                await BrokerConnection.connect("127.0.0.1", port, within=0.1)
+                await BrokerConnection.connect("127.0.0.1", port, timeout_seconds=0.1)
 
     asyncio.run(main())

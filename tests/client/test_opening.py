@@ -34,8 +34,8 @@ def marker(offset: int, producer_id: int, *, committed: bool) -> bytes:
 
 
 def fetched(data: bytes, fetch_offset: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> FetchedPartition:
-    place = TopicPartition("t", 0)
-    return FetchedPartition(place, fetch_offset, ErrorCode.NONE, memoryview(data), 0, 0, 0, tuple(aborted))
+    tp = TopicPartition("t", 0)
+    return FetchedPartition(tp, fetch_offset, ErrorCode.NONE, memoryview(data), 0, 0, 0, tuple(aborted))
 
 
 def values_of(answer: FetchedPartition, *, committed_only: bool = False) -> list[bytes | None]:

@@ -20,9 +20,9 @@ NewName = Callable[[], str]
 
 async def read(client: Client, topic: str, count: int, start: str = "beginning") -> list[ConsumedRecord]:
     found = (await client.topics([topic]))[topic]
-    places = [TopicPartition(topic, index) for index in found.partitions]
+    partitions = [TopicPartition(topic, index) for index in found.partitions]
     records: list[ConsumedRecord] = []
-    async with Consumer(client, await resolve_start(client, places, parse_start(start))) as consumer:
+    async with Consumer(client, await resolve_start(client, partitions, parse_start(start))) as consumer:
         async with asyncio.timeout(20):
             while len(records) < count:
                 records += await consumer.poll()
@@ -231,8 +231,8 @@ def test_a_consumer_at_the_end_sees_what_comes_later(bootstrap: str, new_name: N
             await admin.create_topic(client, topic)
             async with Producer(other) as producer:
                 await producer.send(topic, b"old")
-                place = TopicPartition(topic, 0)
-                positions = await resolve_start(client, [place], parse_start("end"))
+                tp = TopicPartition(topic, 0)
+                positions = await resolve_start(client, [tp], parse_start("end"))
                 async with Consumer(client, positions, FetchSettings(max_wait=5)) as consumer:
                     reading = asyncio.create_task(consumer.poll(60))
                     await producer.send(topic, b"new")
@@ -246,18 +246,18 @@ def test_a_position_that_the_log_has_lost_is_an_error_unless_told_where_to_go(
 ) -> None:
     async def main() -> None:
         topic = new_name()
-        place = TopicPartition(topic, 0)
+        tp = TopicPartition(topic, 0)
         async with Client(bootstrap) as client:
             await admin.create_topic(client, topic)
             async with Producer(client, ProducerSettings(batch_bytes=100)) as producer:
                 for number in range(4):
                     await producer.send(topic, b"%d" % number)
-            assert await admin.delete_records(client, place, 2) == 2
-            assert (await beginning_offsets(client, [place]))[place] == 2
-            async with Consumer(client, {place: 0}) as strict:
+            assert await admin.delete_records(client, tp, 2) == 2
+            assert (await beginning_offsets(client, [tp]))[tp] == 2
+            async with Consumer(client, {tp: 0}) as strict:
                 with pytest.raises(KafkaError) as raised:
                     await strict.poll(60)
-            async with Consumer(client, {place: 0}, out_of_range=EARLIEST) as lenient:
+            async with Consumer(client, {tp: 0}, out_of_range=EARLIEST) as lenient:
                 assert values(await lenient.poll(60)) == [b"2", b"3"]
         assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 

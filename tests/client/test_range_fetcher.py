@@ -12,7 +12,7 @@ from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.types import TopicPartition
 from barnabas.records.record import iterate_records
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 async def read_all(fetcher: RangeFetcher) -> list[tuple[int, int, bytes | None]]:
@@ -28,7 +28,7 @@ async def read_all(fetcher: RangeFetcher) -> list[tuple[int, int, bytes | None]]
 
 def rows(part: FetchedRange) -> list[tuple[int, int, bytes | None]]:
     return [
-        (part.place.partition, record.offset, record.value)
+        (part.tp.partition, record.offset, record.value)
         for batch in part.planned.batches
         for record in iterate_records(part.planned.records[batch.start : batch.end], batch.header)
         if part.first <= record.offset < part.until
@@ -54,7 +54,7 @@ def test_each_range_is_read_to_its_end(bootstrap: str, new_name: Callable[[], st
                 OffsetRange(TopicPartition(topic, 0), 10, 90),
                 OffsetRange(TopicPartition(topic, 1), 0, 100),
             ]
-            fetcher = RangeFetcher(client, ranges, FetchSettings(partition_bytes=200), PATIENCE, lost.append)
+            fetcher = RangeFetcher(client, ranges, FetchSettings(partition_bytes=200), TIMEOUT, lost.append)
             expected = [(0, offset, b"%d" % offset) for offset in range(10, 90)]
             expected += [(1, offset, b"%d" % offset) for offset in range(100)]
             assert await read_all(fetcher) == expected
@@ -72,11 +72,9 @@ def test_records_that_are_gone_are_reported_and_the_rest_is_read(
     async def main() -> None:
         async with Client(bootstrap) as client:
             await filled(client, topic, 1, 100)
-            place = TopicPartition(topic, 0)
-            await admin.delete_records(client, place, 60)
-            fetcher = RangeFetcher(
-                client, [OffsetRange(place, 0, 100)], FetchSettings(), PATIENCE, lost.append
-            )
+            tp = TopicPartition(topic, 0)
+            await admin.delete_records(client, tp, 60)
+            fetcher = RangeFetcher(client, [OffsetRange(tp, 0, 100)], FetchSettings(), TIMEOUT, lost.append)
             assert [offset for _, offset, _ in await read_all(fetcher)] == list(range(60, 100))
 
     asyncio.run(main())

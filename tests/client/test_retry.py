@@ -81,11 +81,11 @@ def test_a_consumer_reads_on_after_what_may_pass(embedded: EmbeddedBroker) -> No
 
 def test_producer_and_consumer_survive_a_restart_without_loss_or_duplicates() -> None:
     async def main(broker: EmbeddedBroker, topic: str) -> None:
-        place = TopicPartition(topic, 0)
+        tp = TopicPartition(topic, 0)
         async with (
             Client(broker.bootstrap_servers) as client,
             Producer(client) as producer,
-            Consumer(client, {place: 0}) as consumer,
+            Consumer(client, {tp: 0}) as consumer,
         ):
             await producer.send(topic, b"0")
             assert len(await consumer.poll(60)) == 1
@@ -98,7 +98,7 @@ def test_producer_and_consumer_survive_a_restart_without_loss_or_duplicates() ->
                 while len(read) < 49:
                     read += [record.value for record in await consumer.poll(5)]
             assert read == [b"%d" % number for number in range(1, 50)]
-            assert (await end_offsets(client, [place]))[place] == 50
+            assert (await end_offsets(client, [tp]))[tp] == 50
 
     with EmbeddedBroker() as broker:
         asyncio.run(main(broker, broker.create_topic()))

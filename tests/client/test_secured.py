@@ -32,7 +32,7 @@ from tests.secured_kafka import PASSWORD, PLAIN_LOGIN, SCRAM_LOGIN, SESSION_MS, 
 
 pytestmark = requires_java
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 NewName = Callable[[], str]
 
 
@@ -43,7 +43,7 @@ def client_of(kafka: SecuredKafka, listener: str, settings: Mapping[str, str]) -
 async def there_and_back(client: Client, topic: str) -> None:
     """A topic is made, a large record is written and read."""
     value = bytes(range(256)) * 2000
-    async with client, asyncio.timeout(PATIENCE):
+    async with client, asyncio.timeout(TIMEOUT):
         await admin.create_topic(client, topic)
         async with Producer(client) as producer:
             await producer.send(topic, value, b"key")
@@ -57,7 +57,7 @@ async def there_and_back(client: Client, topic: str) -> None:
 
 async def fails(client: Client) -> str:
     """What is said about it, soon: an error that time does not heal is not tried again for a minute."""
-    async with client, asyncio.timeout(PATIENCE / 2):
+    async with client, asyncio.timeout(TIMEOUT / 2):
         with pytest.raises((TlsError, AuthenticationError)) as caught:
             await client.all_topics()
     return str(caught.value)
@@ -98,7 +98,7 @@ def test_jobs_are_taken_by_a_share_consumer(secured_kafka: SecuredKafka, new_nam
         topic, group = new_name(), new_name()
         login = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": SCRAM_LOGIN}
         settings = secured_kafka.settings("SECURE", **login)
-        async with client_of(secured_kafka, "SECURE", settings) as client, asyncio.timeout(PATIENCE):
+        async with client_of(secured_kafka, "SECURE", settings) as client, asyncio.timeout(TIMEOUT):
             await admin.create_topic(client, topic)
             earliest = admin.ConfigChange("share.auto.offset.reset", "earliest")
             await admin.alter_configs(client, admin.GROUP, group, [earliest])
@@ -122,7 +122,7 @@ def test_a_session_is_renewed_on_the_same_connection_while_requests_are_under_wa
     async def main() -> None:
         login = {"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN_LOGIN}
         settings = secured_kafka.settings("SHORT", **login)
-        async with client_of(secured_kafka, "SHORT", settings) as client, asyncio.timeout(PATIENCE):
+        async with client_of(secured_kafka, "SHORT", settings) as client, asyncio.timeout(TIMEOUT):
             connection = await client.any_connection()
             await asyncio.gather(*(asks_on(client) for _ in range(3)))
             assert await client.any_connection() is connection

@@ -29,12 +29,12 @@ def write_transactions(bootstrap: str, topic: str) -> None:
             producer.commit_transaction(FEW_SECONDS)
 
 
-async def read(client: Client, place: TopicPartition, isolation: int) -> list[bytes | None]:
+async def read(client: Client, tp: TopicPartition, isolation: int) -> list[bytes | None]:
     values: list[bytes | None] = []
-    end = (await end_offsets(client, [place], isolation))[place]
-    async with Consumer(client, {place: 0}, FetchSettings(isolation=isolation)) as consumer:
+    end = (await end_offsets(client, [tp], isolation))[tp]
+    async with Consumer(client, {tp: 0}, FetchSettings(isolation=isolation)) as consumer:
         async with asyncio.timeout(FEW_SECONDS):
-            while consumer.position(place) < end:
+            while consumer.position(tp) < end:
                 values += [record.value for record in await consumer.poll()]
     return values
 
@@ -44,11 +44,11 @@ def test_aborted_records_are_seen_only_by_those_who_read_everything(
 ) -> None:
     async def main() -> None:
         topic = new_name()
-        place = TopicPartition(topic, 0)
+        tp = TopicPartition(topic, 0)
         async with Client(bootstrap) as client:
             await admin.create_topic(client, topic)
             await asyncio.to_thread(write_transactions, bootstrap, topic)
-            assert await read(client, place, READ_COMMITTED) == [b"0", b"2"]
-            assert await read(client, place, READ_UNCOMMITTED) == [b"0", b"1", b"2"]
+            assert await read(client, tp, READ_COMMITTED) == [b"0", b"2"]
+            assert await read(client, tp, READ_UNCOMMITTED) == [b"0", b"1", b"2"]
 
     asyncio.run(main())

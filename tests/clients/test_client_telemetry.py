@@ -16,7 +16,7 @@ from tests.apache_kafka import free_port, run_tool
 from tests.kafka_jars import NEWEST_CLIENT_LIBS
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 PROGRAMS = Path(__file__).parent / "java"
@@ -39,7 +39,7 @@ class Broker:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.metrics.push": False})
         for partition in range(PARTITIONS):
             producer.produce("orders", b"one", partition=partition)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT) == 0
 
     def metrics(self) -> list[str]:
         return [line for line in self.page() if line.startswith("kafka_client_")]
@@ -82,7 +82,7 @@ def java(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         finally:
             client.stdin.write("end\n")
             client.stdin.close()
-            client.wait(PATIENCE)
+            client.wait(TIMEOUT)
 
 
 @pytest.mark.java

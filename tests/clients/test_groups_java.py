@@ -43,9 +43,9 @@ def groups(bootstrap: str, *args: str) -> str:
     return run_tool(GROUPS, "--bootstrap-server", bootstrap, *args).check().stdout
 
 
-def commit(bootstrap: str, group: str, *places: TopicPartition) -> None:
+def commit(bootstrap: str, group: str, *partitions: TopicPartition) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    consumer.commit(offsets=list(places), asynchronous=False)
+    consumer.commit(offsets=list(partitions), asynchronous=False)
     consumer.close()
 
 

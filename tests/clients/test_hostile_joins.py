@@ -19,7 +19,7 @@ from tests.network.pings import Pings
 from tests.support.waiting import until
 
 VERSION = 3  # the last one in which a member joins with one request
-LONGEST_PING = 0.1
+MAX_PING = 0.1
 MEBIBYTE = 1 << 20
 TASKS = 5_000
 _groups = count()
@@ -102,7 +102,7 @@ def test_a_generation_of_members_with_much_metadata_does_not_hold_up_others(
                 connection.send(frame_of(joining(group, metadata(number)), VERSION))
             codes = {answer(connection) for connection in connections}
     assert codes == {ErrorCode.NONE}
-    assert pings.longest < LONGEST_PING
+    assert pings.longest < MAX_PING
 
 
 def test_a_member_may_say_a_mebibyte_under_all_its_protocols_and_no_more(broker: BrokerProcess) -> None:

@@ -37,7 +37,7 @@ from barnabas.security.authn import scram
 from barnabas.security.authn.credentials import ScramMechanism as Mechanism
 from barnabas.testing import EmbeddedBroker
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def admin(broker: EmbeddedBroker) -> AdminClient:
 
 
 def settled(futures: Any) -> list[Any]:
-    return [future.result(PATIENCE) for future in futures.values()]
+    return [future.result(TIMEOUT) for future in futures.values()]
 
 
 def test_confluent_kafka_creates_describes_and_deletes_acls(
@@ -86,7 +86,7 @@ def test_confluent_kafka_creates_describes_and_deletes_acls(
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    assert sorted(admin.describe_acls(everything).result(PATIENCE)) == sorted(rules)
+    assert sorted(admin.describe_acls(everything).result(TIMEOUT)) == sorted(rules)
     (deleted,) = settled(admin.delete_acls([everything]))
     assert sorted(deleted) == sorted(rules)
     assert not broker.broker.image.acls

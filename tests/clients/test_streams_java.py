@@ -36,7 +36,7 @@ PROGRAM = Path(__file__).parent / "java" / "WordCount.java"
 STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 TASKS = 5_000
 LONG = 600.0
-PATIENCE = 90.0  # machines that run all tests at once are slow
+TIMEOUT = 90.0  # machines that run all tests at once are slow
 
 # Failures are noticed within seconds, not within the minute that an operator would grant.
 QUICK = {
@@ -55,7 +55,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program is compiled once, not by every instance."""
     folder = tmp_path_factory.mktemp("classes")
     compile_it = ["javac", "-cp", f"{kafka_libs()}/*", "-d", str(folder), str(PROGRAM)]
-    subprocess.run(compile_it, check=True, timeout=PATIENCE)
+    subprocess.run(compile_it, check=True, timeout=TIMEOUT)
     return folder
 
 
@@ -90,7 +90,7 @@ class Application:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._process.wait(PATIENCE) == 0, self.said
+        assert self._process.wait(TIMEOUT) == 0, self.said
         assert "closed" in self.said
 
     def kill(self) -> None:
@@ -130,13 +130,13 @@ class Words:
             self._producer.produce(self._source, line)
             for word in line.split():
                 self.sent[word] += 1
-        assert self._producer.flush(PATIENCE) == 0
+        assert self._producer.flush(TIMEOUT) == 0
 
     def wait_until_counted(self) -> None:
         until(
             self._all_counted,
             lambda: f"sent {dict(self.sent)}, counted {self._last()}",
-            PATIENCE,
+            TIMEOUT,
             meanwhile=self._consume,
             every=0,
         )
@@ -218,22 +218,22 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
             Application(classes, bootstrap, "app", topics, *options, "application.server=one:1") as first,
             Application(classes, bootstrap, "app", topics, *options, "application.server=two:2") as second,
         ):
-            until(is_shared(bootstrap, "app", 3, 3), "a fair share for both", PATIENCE)
+            until(is_shared(bootstrap, "app", 3, 3), "a fair share for both", TIMEOUT)
             assert sum(len(ids.partitions) for ids in standbys(bootstrap, "app")) == 3
             hosts = [
                 f"HostInfo{{host='{name}', port={port}}} reads 3" for name, port in (("one", 1), ("two", 2))
             ]
-            until(lambda: first.knows(*hosts), f"both endpoints: {hosts}", PATIENCE)
+            until(lambda: first.knows(*hosts), f"both endpoints: {hosts}", TIMEOUT)
             words.send(100)
             second.kill()
             words.send(100)
-            until(is_shared(bootstrap, "app", 6), "the survivor to take over", PATIENCE)
+            until(is_shared(bootstrap, "app", 6), "the survivor to take over", TIMEOUT)
             broker.kill()
             broker.start()
             words.send(100)
             words.wait_until_counted()
             words.check_exactly_once()
-            until(is_shared(bootstrap, "app", 6), "the survivor in the restarted broker", PATIENCE)
+            until(is_shared(bootstrap, "app", 6), "the survivor in the restarted broker", TIMEOUT)
             first.close()
             assert describe(bootstrap, "app").group_state == "Empty"
         words.close()
@@ -292,12 +292,12 @@ def test_counts_are_exact_when_the_coordinator_of_the_group_dies(classes: Path) 
                     and is_shared(coordinator.bootstrap_servers, "moved", 3, 3)()
                 )
 
-            until(is_everybody_at_work, "a fair share for both", PATIENCE)
+            until(is_everybody_at_work, "a fair share for both", TIMEOUT)
             words.send(100)
             cluster.kill(coordinator_of(cluster, "moved"))
             words.send(100)
             words.wait_until_counted()
-            until(is_everybody_at_work, "the same shares at the new coordinator", PATIENCE)
+            until(is_everybody_at_work, "the same shares at the new coordinator", TIMEOUT)
             words.check_exactly_once()
             first.close()
             second.close()

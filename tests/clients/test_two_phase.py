@@ -104,7 +104,7 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
     """Ids that were taken while there was room, too: what counts is that a transaction is open."""
     with EmbeddedBroker(BOUNDS) as broker:
         topic = broker.create_topic()
-        place = TopicPartition(topic, 0)
+        tp = TopicPartition(topic, 0)
 
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
@@ -115,18 +115,18 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
 
                 taken = {name: await take(name) for name in ("a-1", "a-2", "a-3", "b-1", "c-1")}
                 for name in ("a-1", "a-2"):
-                    await transactions.add_partitions(name, taken[name], [place])
-                for refused in (transactions.add_partitions("a-3", taken["a-3"], [place]), take("a-4")):
+                    await transactions.add_partitions(name, taken[name], [tp])
+                for refused in (transactions.add_partitions("a-3", taken["a-3"], [tp]), take("a-4")):
                     with pytest.raises(KafkaError, match=r"POLICY_VIOLATION.*barnabas transactions abort"):
                         await refused
-                await transactions.add_partitions("b-1", taken["b-1"], [place])
+                await transactions.add_partitions("b-1", taken["b-1"], [tp])
                 with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
-                    await transactions.add_partitions("c-1", taken["c-1"], [place])
-                await transactions.add_partitions("a-1", taken["a-1"], [place])  # open already: goes on
+                    await transactions.add_partitions("c-1", taken["c-1"], [tp])
+                await transactions.add_partitions("a-1", taken["a-1"], [tp])  # open already: goes on
                 await transactions.end("a-1", taken["a-1"], committed=True)
-                await transactions.add_partitions("c-1", taken["c-1"], [place])
+                await transactions.add_partitions("c-1", taken["c-1"], [tp])
                 timed = await transactions.initialize("a-9")  # with a timeout there is always room
-                await transactions.add_partitions("a-9", timed, [place])
+                await transactions.add_partitions("a-9", timed, [tp])
 
         asyncio.run(scenario())
         assert broker.broker.metrics.snapshot()["barnabas_transactions_refused_total"] == 3

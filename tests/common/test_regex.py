@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.common.regex import PatternError, compile_for_long_texts, compile_pattern, limits
 
-LONGEST_NAME = "a" * 32_767
+MAX_NAME = "a" * 32_767
 
 
 def test_a_pattern_for_long_texts_has_a_bounded_program() -> None:
@@ -33,7 +33,7 @@ def test_a_pattern_that_is_much_too_large_is_refused_soon(pattern: str) -> None:
 def test_what_is_allowed_takes_little_time_for_the_longest_name(pattern: str) -> None:
     compiled = compile_for_long_texts(pattern)
     begin = time.thread_time()
-    compiled.fullmatch(LONGEST_NAME)
+    compiled.fullmatch(MAX_NAME)
     assert time.thread_time() - begin < 0.05
 
 

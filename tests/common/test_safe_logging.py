@@ -17,10 +17,10 @@ from barnabas.common.safe_logging import (
     LineLimit,
     escaped,
     line_limit,
+    log_suppressed,
     plain_lines,
     rate_limited_logger,
     safe_logger,
-    tell_left_out,
     use_limits,
 )
 
@@ -118,7 +118,7 @@ def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixtu
     for number in range(1000):
         logger.warning("bad client %d", number)
     logger.warning("another kind")
-    tell_left_out()
+    log_suppressed()
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:LINES_IN_A_PERIOD] == [f"bad client {number}" for number in range(LINES_IN_A_PERIOD)]
     assert lines[LINES_IN_A_PERIOD:] == [

@@ -38,8 +38,8 @@ def complaint(folder: Path, text: str) -> str:
 
 def test_a_connector_is_read_with_its_ends_and_transforms(tmp_path: Path) -> None:
     connector = read(tmp_path)
-    assert connector.source.place() == "topic shop.orders"
-    assert connector.sink.place() == "topic orders.paid"
+    assert connector.source.location() == "topic shop.orders"
+    assert connector.sink.location() == "topic orders.paid"
     assert [one.kind for one in connector.transforms] == ["filter"]
     assert connector.storage == (tmp_path / ".barnabas" / "connect" / "orders").as_uri()
     assert connector.errors is not None
@@ -100,7 +100,7 @@ def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pyte
     assert isinstance(connector.sink, JdbcSink)
     assert connector.sink.password == Secret("hunter22")
     assert "password=topsecret" in connector.sink.url.text
-    shown = repr(connector) + connector.sink.place()
+    shown = repr(connector) + connector.sink.location()
     assert "hunter22" not in shown
     assert "topsecret" not in shown
     assert connector.redaction.clean("hunter22 and topsecret") == "[hidden] and [hidden]"

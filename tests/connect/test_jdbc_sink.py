@@ -158,7 +158,7 @@ def test_a_database_that_goes_away_in_a_merge_is_told_and_nothing_is_lost(
     try:
         with pytest.raises(DatabaseError, match="nothing is lost, and the batch is tried again") as caught:
             writer.write(rows(spark, 2), "q", 1)
-        assert shop.place in str(caught.value)
+        assert shop.location in str(caught.value)
         with pytest.raises(DatabaseError, match="No connection to the database at"):
             opened(spark, tmp_path, shop)
     finally:
@@ -198,7 +198,7 @@ def test_no_password_is_in_an_error_or_a_plan(spark: SparkSession, tmp_path: Pat
     sink = JdbcSink(url=Secret(url), table="orders", password=Secret("hunter22"))
     with pytest.raises(DatabaseError) as caught:
         sink.open(spark, Context("c", tmp_path, tmp_path.as_uri()), COLUMNS)
-    assert "hunter22" not in str(caught.value) + repr(sink) + sink.place()
+    assert "hunter22" not in str(caught.value) + repr(sink) + sink.location()
     let_in = Database(Secret(shop.url.text), None, Secret("hunter22"))
     reader = spark.read.format("jdbc").options(**let_in.spark_options(spark))
     plan = reader.option("query", "SELECT 1 AS one").load()._jdf.queryExecution()

@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.common.types import TopicPartition
 from barnabas.connect.orders import ControlFiles, LocalFolder
-from barnabas.connect.positions import Positions, place_and_offset, rows_of
+from barnabas.connect.positions import Positions, partition_and_offset, rows_of
 from barnabas.spark.errors import PipelineError
 
 ENTRY = 'v1\n{"batchWatermarkMs":0}\n{"orders":{"0":5,"1":7},"#ids":{"orders":"abc"}}'
@@ -52,7 +52,7 @@ def test_what_is_no_topic_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize("text", ["orders", "orders:0", "orders=1", ":0=1", "orders:a=1", "orders:0=-1"])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no TOPIC:PARTITION=OFFSET"):
-        place_and_offset(text)
+        partition_and_offset(text)
 
 
 def test_orders_are_files_of_the_storage(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from examples.demo import __main__ as demo
 from examples.demo.show import Show
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 
 
 def _start(folder: Path, seconds: str) -> "subprocess.Popen[str]":
@@ -46,10 +46,10 @@ def test_the_exit_code_says_whether_all_was_exact(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(PATIENCE + 60)
+@pytest.mark.timeout(TIMEOUT + 60)
 def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) -> None:
     process = _start(tmp_path, "3")
-    said, _ = process.communicate(timeout=PATIENCE)
+    said, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, said
     assert "Every event was counted exactly once, by each pipeline." in said
     assert "6,000 events written" in said
@@ -58,7 +58,7 @@ def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(PATIENCE + 60)
+@pytest.mark.timeout(TIMEOUT + 60)
 def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
     process = _start(tmp_path, "600")
     assert process.stdout is not None
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
     else:
         raise AssertionError(f"it ended with {process.wait()}: {''.join(said)}")
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=PATIENCE)
+    rest, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130, rest
     assert "Stopped." in rest
     assert _left_in(tmp_path) == []

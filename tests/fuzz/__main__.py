@@ -40,13 +40,13 @@ def main() -> int:
     variants = chosen(asked.listener, asked.stage)
     if not variants:
         parser.error("on plaintext nobody authenticates: there is nothing before that")
-    _tell(f"seed {asked.seed}: {', '.join(map(str, variants))}")
-    run = Run(asked.seed, asked.corpus, _tell, variants)
+    _print(f"seed {asked.seed}: {', '.join(map(str, variants))}")
+    run = Run(asked.seed, asked.corpus, _print, variants)
     run.progress = _Progress(asked.frames, run.findings).tell
     try:
         run.run(asked.frames, asked.minutes * 60, replay=not asked.no_replay)
     except KeyboardInterrupt:
-        _tell("interrupted")
+        _print("interrupted")
     finally:
         run.close()
     for line in summary(run.findings):
@@ -55,8 +55,8 @@ def main() -> int:
 
 
 def _fuzz_ports(ports: Sequence[str], asked: argparse.Namespace) -> int:
-    _tell(f"seed {asked.seed}")
-    found = [PortRun(port, asked.seed, _tell).run(asked.frames, asked.minutes * 60) for port in ports]
+    _print(f"seed {asked.seed}")
+    found = [PortRun(port, asked.seed, _print).run(asked.frames, asked.minutes * 60) for port in ports]
     for findings in found:
         sys.stdout.writelines(f"{line}\n" for line in findings.summary())
     return 1 if any(findings.failures for findings in found) else 0
@@ -74,12 +74,12 @@ class _Progress:
         self._told = time.monotonic()
         done, rate = self._findings.frames, self._findings.rate
         left = (self._frames - done) / rate / 60
-        _tell(
+        _print(
             f"{done:,} frames ({rate:,.0f}/s), {len(self._findings.failures)} failures, about {left:,.0f} minutes left"
         )
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

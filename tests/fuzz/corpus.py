@@ -13,7 +13,7 @@ from tests.fuzz.judging import Failure, message_of, name_of
 
 FOLDER = Path(__file__).parent / "corpus"
 SUFFIX = ".frame.gz"
-LARGEST_KEPT = 40_000  # bytes, compressed
+MAX_KEPT = 40_000  # bytes, compressed
 ATTEMPTS = 24
 
 
@@ -25,7 +25,7 @@ def load(folder: Path = FOLDER) -> Iterator[tuple[str, bytes]]:
 def keep(folder: Path, failure: Failure) -> Path | None:
     """Write a frame and what it did; None when it is too large to be kept."""
     data = gzip.compress(failure.frame, 9, mtime=0)
-    if len(data) > LARGEST_KEPT:
+    if len(data) > MAX_KEPT:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{name_of(failure.frame)}-{failure.kind}-{hashlib.sha256(failure.frame).hexdigest()[:8]}".replace(

@@ -20,7 +20,7 @@ from tests.fuzz.world import BROKER_ID, GROUPS, TOPICS, TRANSACTIONAL_IDS, World
 
 KNOWN_SHARE = 0.7  # of the values for which one is known that exists
 DEEPEST_DISTINCT = 8  # elements of a wide array that differ; the others repeat them
-LARGEST_FRAME = 1_000_000  # bytes, about
+MAX_FRAME = 1_000_000  # bytes, about
 SHORT_WAITS = (0, 0, 0, 1, 1)
 
 TOPIC_FIELDS = {"topic", "topic_name", "name", "topics", "topic_names", "subscribed_topic_names", "source_topics",
@@ -118,7 +118,7 @@ class Generator:
             values = [self._struct(field.element, version) for _ in range(distinct)]
             rename = self._renamed_struct
         each = (self._weight - before) // max(distinct, 1) + 1
-        count = max(distinct, min(count, (LARGEST_FRAME - before) // each))
+        count = max(distinct, min(count, (MAX_FRAME - before) // each))
         self._weight = before + each * count
         return self._widen(values, count, rename)
 

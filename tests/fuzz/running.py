@@ -35,7 +35,7 @@ from tests.fuzz.judging import (
 )
 from tests.fuzz.seeds import seeds
 from tests.fuzz.stage import prepare, refresh
-from tests.fuzz.unauthenticated import PATIENCE_SECONDS, Unauthenticated, judged
+from tests.fuzz.unauthenticated import TIMEOUT_SECONDS, Unauthenticated, judged
 from tests.fuzz.variants import BROKEN_TLS, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 LOOK_AFTER_FRAMES = 128  # the cost is asked for once in so many frames
 LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
 REFRESH_FRAMES = 2_000
-LONGEST_SERIES = 12  # frames on one connection
+MAX_SERIES = 12  # frames on one connection
 MUTATED_SHARE = 0.3
 STATEFUL_SHARE = 0.3
 OTHER_SUSPECTS = 10  # frames that are tried alone, besides those that the broker names
@@ -88,7 +88,7 @@ class Run:
         self._turns = cycle(turns)
         self._variant = variants[0]
         self._folder = folder
-        self._tell = tell
+        self._print = tell
         self.progress: Callable[[], None] = lambda: None
         self._numbers = 0
         self._recent: list[bytes] = []
@@ -190,7 +190,7 @@ class Run:
         elif how < MUTATED_SHARE + STATEFUL_SHARE:
             self._converse_step_by_step()
         else:
-            self._converse([self._new_frame() for _ in range(self._source.randint(1, LONGEST_SERIES))])
+            self._converse([self._new_frame() for _ in range(self._source.randint(1, MAX_SERIES))])
         if len(self._unjudged) >= LOOK_AFTER_FRAMES:
             self.judge()
         if self._lived >= LIFETIME_FRAMES:
@@ -211,7 +211,7 @@ class Run:
     def _converse_step_by_step(self) -> None:
         """Each frame knows what the answers before have said: who joined can sync, a session goes on."""
         family = self._source.randrange(len(FAMILIES))
-        for _ in range(self._source.randint(2, LONGEST_SERIES)):
+        for _ in range(self._source.randint(2, MAX_SERIES)):
             self._converse([self._new_frame(family)])
 
     def _attack(self) -> None:
@@ -224,7 +224,7 @@ class Run:
         conversation = self._unauthenticated.conversation()
         frames = conversation.frames
         self._count([b"".join(frames)], len(frames))
-        expected, quiet = (len(frames) + 1, PATIENCE_SECONDS) if conversation.ends else (0, QUIET_SECONDS)
+        expected, quiet = (len(frames) + 1, TIMEOUT_SECONDS) if conversation.ends else (0, QUIET_SECONDS)
         talk = self._safely(lambda target: target.exchange(frames, expected, quiet))
         if talk is None:
             return
@@ -346,7 +346,7 @@ class Run:
         failure = replace(failure, told=f"{failure.told} ({self._variant})")
         if not self.findings.add(failure):
             return
-        self._tell(f"FAILURE: {failure}")
+        self._print(f"FAILURE: {failure}")
         if self._folder is not None and failure.frame:
             self._keep(failure)
 
@@ -363,4 +363,4 @@ class Run:
             )
         assert self._folder is not None
         path = corpus_files.keep(self._folder, Failure(failure.api, failure.kind, failure.told, frame))
-        self._tell(f"  kept in {path}" if path else f"  too large to be kept: {len(frame):,} bytes")
+        self._print(f"  kept in {path}" if path else f"  too large to be kept: {len(frame):,} bytes")

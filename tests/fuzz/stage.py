@@ -17,7 +17,7 @@ from tests.fuzz.seeds import frame
 from tests.fuzz.variants import PLAIN
 from tests.fuzz.world import GROUPS, TOPICS, TRANSACTIONAL_IDS, World
 
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 COMPACTED = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
 
 
@@ -71,7 +71,7 @@ def _records() -> ProduceRequest:
 
 def _send(target: Target, world: World, message: Message, version: int) -> None:
     sent, variant, target.variant = [frame(message, version)], target.variant, PLAIN
-    talk = target.exchange(sent, quiet=PATIENCE_SECONDS)
+    talk = target.exchange(sent, quiet=TIMEOUT_SECONDS)
     target.variant = variant
     for _, answer in read_answers(sent, talk.answers):
         if isinstance(answer, Message):

@@ -25,10 +25,10 @@ from tests.fuzz.generating import Generator
 from tests.fuzz.judging import Failure
 from tests.fuzz.variants import MECHANISMS, PASSWORD, USER
 
-LARGEST_BEFORE = 512 * 1024  # bytes of a frame
+MAX_BEFORE = 512 * 1024  # bytes of a frame
 PROBE = 0x70000001  # the correlation id of the last question
 PROBE_FRAME = b"".join(encode_request(RequestHeader(3, 9, PROBE, "fuzz"), MetadataRequest()))
-PATIENCE_SECONDS = 10.0  # for the end of the connection
+TIMEOUT_SECONDS = 10.0  # for the end of the connection
 _OPEN_HANDLERS = [row for row in HANDLERS if row.request_class.api_key in BEFORE_AUTHENTICATION]
 _NAMES = (
     USER,
@@ -155,13 +155,13 @@ class Unauthenticated:
 
     def _lengths(self) -> Conversation:
         """Frames that are longer than a stranger's may be, or that cannot be."""
-        longer = (LARGEST_BEFORE + 1, 1 << 20, 100 << 20, (1 << 31) - 1, -1, -(1 << 31), 0, 3)
+        longer = (MAX_BEFORE + 1, 1 << 20, 100 << 20, (1 << 31) - 1, -1, -(1 << 31), 0, 3)
         return Conversation([struct.pack(">i", self._source.choice(longer)) + self._open()[4:]])
 
     def _unfinished(self) -> Conversation:
         """As much as may be announced, and less of it than that."""
         body = self._open()[4:]
-        announced = self._source.choice((LARGEST_BEFORE, len(body) + 1))
+        announced = self._source.choice((MAX_BEFORE, len(body) + 1))
         frame = struct.pack(">i", announced) + body
         return Conversation([frame[: announced + 3]], ends=False)
 

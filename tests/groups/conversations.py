@@ -24,7 +24,7 @@ from tests.support.waiting import async_eventually, async_until
 
 # Long: on a busy machine a broker may hear nothing of a talk for seconds.
 SESSION_MS = 60_000
-SHORTEST_SESSION_MS = 6_000  # group.min.session.timeout.ms
+MIN_SESSION_MS = 6_000  # group.min.session.timeout.ms
 REBALANCE_MS = 60_000
 CLIENT_ID = "talker"
 

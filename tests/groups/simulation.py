@@ -47,7 +47,7 @@ class Machine:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.timers = clock
-        self.safety: Any = self
+        self.durability: Any = self
         self.holding = False
         self.soon: list[Callable[[], None]] = []
         self._held: list[tuple[Partition, int, Callable[[ErrorCode], None]]] = []
@@ -59,10 +59,10 @@ class Machine:
         while self.soon:
             self.soon.pop(0)()
 
-    def is_safe(self, partition: Partition, offset: int) -> bool:
+    def is_durable(self, partition: Partition, offset: int) -> bool:
         return not self.holding and partition.log.high_watermark >= offset
 
-    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+    def when_durable(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         if self.holding:
             self._held.append((partition, offset, callback))
         else:
@@ -169,7 +169,7 @@ class Simulation:
         return [ErrorCode(member.error_code) for member in answer.response.members]
 
     def commit(
-        self, offset: int, member: str = "", generation: int = -1, place: TopicPartition | None = None
+        self, offset: int, member: str = "", generation: int = -1, tp: TopicPartition | None = None
     ) -> ErrorCode | None:
         """The outcome; None while it is not safe."""
         heard: list[ErrorCode] = []
@@ -177,7 +177,7 @@ class Simulation:
 
         def act(shard: GroupShard) -> list[CoordinatorRecord]:
             shard.check_commit(GROUP, Committer(member, None, generation))
-            return shard.commit(GROUP, [(place or TopicPartition("orders", 0), committed)])
+            return shard.commit(GROUP, [(tp or TopicPartition("orders", 0), committed)])
 
         self.coordinator.commit(GROUP, act, heard.append)
         self.machine.run_soon()

@@ -18,7 +18,7 @@ from tests.groups.simulation import GROUP, Simulation
 from tests.log.support import content
 
 RETENTION_MS = 60_000
-PLACE = TopicPartition("orders", 0)
+TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("bills", 0)
 PRODUCER = ProducerIdAndEpoch(7, 0)
 
@@ -46,7 +46,7 @@ def commit_in_transaction(
 
     def act(shard: GroupShard, step: CoordinatorResult) -> None:
         shard.check_commit(GROUP, Committer("", None, -1, in_transaction=True))
-        step.records += shard.commit(GROUP, [(PLACE, committed)])
+        step.records += shard.commit(GROUP, [(TP, committed)])
 
     simulation.coordinator.perform_simple(GROUP, act, heard.append, producer=producer)
     return heard[0]
@@ -64,13 +64,11 @@ def end_transaction(
 def commit_in_turn(simulation: Simulation, number: int, heard: list[ErrorCode]) -> None:
     """A commit that waits for the end of the turn."""
     committed = Committed(number, -1, "", 0)
-    simulation.coordinator.commit(
-        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
-    )
+    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
 
 
-def offset(simulation: Simulation, place: TopicPartition = PLACE) -> int | None:
-    committed = simulation.offsets().get(place)
+def offset(simulation: Simulation, tp: TopicPartition = TP) -> int | None:
+    committed = simulation.offsets().get(tp)
     return committed.offset if committed else None
 
 
@@ -80,7 +78,7 @@ def offset(simulation: Simulation, place: TopicPartition = PLACE) -> int | None:
 def test_offsets_of_a_consumer_without_a_group_expire_after_their_commit(simulation: Simulation) -> None:
     simulation.commit(1)
     simulation.clock.advance(RETENTION_MS - 2000)
-    simulation.commit(2, place=OTHER)
+    simulation.commit(2, tp=OTHER)
     simulation.clock.advance(3000)
     assert (offset(simulation), offset(simulation, OTHER)) == (None, 2)
     simulation.clock.advance(RETENTION_MS)
@@ -103,7 +101,7 @@ def test_offsets_of_a_group_are_kept_as_long_as_it_has_members(simulation: Simul
 
 def test_offsets_of_topics_that_no_member_consumes_expire(simulation: Simulation) -> None:
     member = joined_member(simulation, "orders")
-    simulation.commit(1, member, 1, PLACE)
+    simulation.commit(1, member, 1, TP)
     simulation.commit(2, member, 1, OTHER)
     simulation.clock.advance(RETENTION_MS + 2000)
     assert (offset(simulation), offset(simulation, OTHER)) == (1, None)
@@ -122,9 +120,7 @@ def test_offsets_of_members_that_cannot_be_understood_are_kept(simulation: Simul
 def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
     committed = Committed(5, -1, "", simulation.clock.now_ms(), simulation.clock.now_ms() + 5000)
     heard: list[ErrorCode] = []
-    simulation.coordinator.commit(
-        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
-    )
+    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
     simulation.machine.run_soon()
     simulation.check_that_replay_equals_memory()
     simulation.clock.advance(4000)
@@ -135,7 +131,7 @@ def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
 
 def test_offsets_of_a_deleted_topic_are_dropped(simulation: Simulation) -> None:
     simulation.commit(1)
-    simulation.commit(2, place=OTHER)
+    simulation.commit(2, tp=OTHER)
     simulation.coordinator.topics_changed((), ["orders"])
     assert (offset(simulation), offset(simulation, OTHER)) == (None, 2)
     simulation.check_that_replay_equals_memory()
@@ -158,11 +154,11 @@ def test_an_offset_in_a_transaction_counts_when_it_is_committed(simulation: Simu
     simulation.commit(1)
     assert commit_in_transaction(simulation, 5) is ErrorCode.NONE
     assert offset(simulation) == 1
-    assert simulation.shard.offsets.is_pending(GROUP, PLACE)
+    assert simulation.shard.offsets.is_pending(GROUP, TP)
     simulation.check_that_replay_equals_memory()
     end_transaction(simulation, committed=True)
     assert offset(simulation) == 5
-    assert not simulation.shard.offsets.is_pending(GROUP, PLACE)
+    assert not simulation.shard.offsets.is_pending(GROUP, TP)
     simulation.check_that_replay_equals_memory()
 
 
@@ -235,9 +231,7 @@ def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simul
     heard: list[ErrorCode] = []
     simulation.machine.holding = True
     committed = Committed(5, -1, "", 0)
-    simulation.coordinator.commit(
-        GROUP, lambda shard: shard.commit(GROUP, [(PLACE, committed)]), heard.append
-    )
+    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
     simulation.machine.run_soon()
     assert heard == []
     simulation.clock.advance(10_001)
@@ -262,7 +256,7 @@ def test_whatever_is_asked_in_the_same_turn_sees_the_commit(simulation: Simulati
     heard: list[ErrorCode] = []
     commit_in_turn(simulation, 5, heard)
     seen: list[object] = []
-    simulation.coordinator.read(GROUP, lambda shard: shard.committed(GROUP)[PLACE].offset, seen.append)
+    simulation.coordinator.read(GROUP, lambda shard: shard.committed(GROUP)[TP].offset, seen.append)
     assert (heard, seen) == ([ErrorCode.NONE], [5])
 
 

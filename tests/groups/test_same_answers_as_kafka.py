@@ -33,7 +33,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
-from tests.groups.conversations import SHORTEST_SESSION_MS, Scenario, Talk, join_request
+from tests.groups.conversations import MIN_SESSION_MS, Scenario, Talk, join_request
 
 pytestmark = pytest.mark.java
 
@@ -44,7 +44,7 @@ async def bad_joins(talk: Talk) -> None:
     await talk.begin("bad")
     for version in range(10):
         await talk.ask(join_request(""), version)
-        await talk.ask(join_request("bad", session=SHORTEST_SESSION_MS - 1), version)
+        await talk.ask(join_request("bad", session=MIN_SESSION_MS - 1), version)
         await talk.ask(join_request("bad", session=1_800_001), version)
         await talk.ask(join_request("bad", "nobody"), version)
         await talk.ask(join_request("bad", protocols={}), version)

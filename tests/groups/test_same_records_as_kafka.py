@@ -69,16 +69,16 @@ async def records_of_groups(address: str) -> list[ConsumedRecord]:
     """Everything in `__consumer_offsets`."""
     async with Client(address) as client:
         topic = (await client.topics([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
-        places = [TopicPartition(CONSUMER_OFFSETS, index) for index in topic.partitions]
-        ends = await end_offsets(client, places)
+        partitions = [TopicPartition(CONSUMER_OFFSETS, index) for index in topic.partitions]
+        ends = await end_offsets(client, partitions)
         starts = {
-            place: offset
-            for place, offset in (await beginning_offsets(client, places)).items()
-            if offset < ends[place]
+            tp: offset
+            for tp, offset in (await beginning_offsets(client, partitions)).items()
+            if offset < ends[tp]
         }
         found: list[ConsumedRecord] = []
         async with Consumer(client, starts) as consumer:
-            while any(consumer.position(place) < ends[place] for place in starts):
+            while any(consumer.position(tp) < ends[tp] for tp in starts):
                 found += await consumer.poll()
     return found
 

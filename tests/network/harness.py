@@ -161,7 +161,7 @@ async def serving(
     finally:
         for client in harness.clients:
             client.abort()
-        await server.stop(patience=1.0)
+        await server.stop(timeout_seconds=1.0)
 
 
 async def gather(waits: Iterable[Awaitable[Any]]) -> list[Any]:

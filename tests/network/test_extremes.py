@@ -28,7 +28,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.network.extremes import Extreme, Steps, ask, extremes, sparing
 from tests.network.harness import frame
 
-LONGEST_STEP = 0.050
+MAX_STEP = 0.050
 TRIES = 3
 LARGE = 3_000
 TRANSACTION_MARKERS = "WriteTxnMarkers"  # each is written to a log: of as many as may be, in fifteen seconds
@@ -70,7 +70,7 @@ def test_no_request_about_acls_holds_the_loop_up_where_there_is_an_authorizer(
                 ask(broker.port, frame(request, 3))
                 longest[index].append(steps.longest)
             assert not broker.broker.image.acls
-        assert max(map(median, longest)) <= LONGEST_STEP, longest
+        assert max(map(median, longest)) <= MAX_STEP, longest
 
 
 def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch) -> list[str]:
@@ -88,7 +88,7 @@ def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch)
             for _ in range(TRIES):  # what a request costs, it costs each time
                 steps.restart()
                 ask(broker.port, extreme.frame(elements, topic_id))
-                if steps.longest <= LONGEST_STEP:
+                if steps.longest <= MAX_STEP:
                     break
             else:
                 found.append(f"{extreme.label}: {steps.longest * 1000:.0f} ms in {steps.what}")

@@ -144,7 +144,7 @@ async def test_a_client_is_cut_off_rather_than_left_without_an_answer(
     waiting: list[Request] = []
 
     def forget(broker: Any, request: Request, message: HeartbeatRequest) -> None:
-        request.patience = 10.0
+        request.client_wait = 10.0
         waiting.append(request)
 
     async with serving(heartbeat(forget), limits=LIMITS, clock=clock) as server:

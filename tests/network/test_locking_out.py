@@ -82,19 +82,19 @@ async def test_a_client_beside_a_broker_does_not_stay_in_its_place() -> None:
         client = await server.connect()
         await client.send(heartbeat_frame(1))
         assert await client.correlation_ids(1) == [1]
-        connections.close_clients_in_reserved_places(clock.monotonic())
+        connections.close_reserved_clients(clock.monotonic())
         assert await client.is_closed()
         silent = await server.connect()
         await server.connections_become(2)
         clock.advance(4900)
-        connections.close_clients_in_reserved_places(clock.monotonic())
+        connections.close_reserved_clients(clock.monotonic())
         assert len(connections) == 2
         clock.advance(200)
-        connections.close_clients_in_reserved_places(clock.monotonic())
+        connections.close_reserved_clients(clock.monotonic())
         assert await silent.is_closed()
         broker = await server.connect()
         assert await is_served(broker)
-        connections.close_clients_in_reserved_places(clock.monotonic())
+        connections.close_reserved_clients(clock.monotonic())
         assert await is_served(broker)
         assert connections.closed == {"kept for brokers": 2}
         broker.abort()
@@ -102,7 +102,7 @@ async def test_a_client_beside_a_broker_does_not_stay_in_its_place() -> None:
         server.server.listeners[0].serves_brokers = False
         pretender = await server.connect()
         assert await is_served(pretender)
-        connections.close_clients_in_reserved_places(clock.monotonic())
+        connections.close_reserved_clients(clock.monotonic())
         assert await pretender.is_closed()
 
 

@@ -23,12 +23,12 @@ class Frames:
         self.pool = pool
         self.held: dict[str, int] = {}
         self.granted: list[str] = []
-        self._places: dict[str, tuple[str, int]] = {}
+        self._slots: dict[str, tuple[str, int]] = {}
         self._callbacks: dict[str, Granted] = {}
 
     def begin(self, name: str, length: int, arrived: int = 100, address: str = "a") -> bool:
         """Say whether the frame need not wait."""
-        self._places[name] = (address, length)
+        self._slots[name] = (address, length)
         self.held[name] = self.pool.begin(address, length, arrived)
         if self.held[name]:
             return True
@@ -39,7 +39,7 @@ class Frames:
 
     def fill(self, name: str) -> bool:
         """All that a frame has reserved arrives; say whether it need not wait for more."""
-        address, length = self._places[name]
+        address, length = self._slots[name]
         held = self.held[name]
         if held == length:
             return True
@@ -51,7 +51,7 @@ class Frames:
 
     def _wait(self, name: str) -> None:
         granted = self._callbacks[name] = partial(self._grant, name)
-        self.pool.wait(*self._places[name], self.held[name], granted)
+        self.pool.wait(*self._slots[name], self.held[name], granted)
 
     def _grant(self, name: str, end: int) -> None:
         self.held[name] = end
@@ -59,11 +59,11 @@ class Frames:
 
     def stop(self, name: str) -> None:
         """The client goes while its frame waits."""
-        self.pool.stop_waiting(*self._places[name], self._callbacks[name])
+        self.pool.stop_waiting(*self._slots[name], self._callbacks[name])
         self.end(name)
 
     def end(self, name: str) -> None:
-        self.pool.release(*self._places.pop(name), self.held.pop(name))
+        self.pool.release(*self._slots.pop(name), self.held.pop(name))
 
 
 def test_frames_of_usual_size_reserve_their_length_at_once() -> None:

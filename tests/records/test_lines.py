@@ -10,13 +10,13 @@ from barnabas.records.batch import crc_is_right, iterate_headers
 from barnabas.records.lines import MAX_RECORDS, LineEncoder
 from barnabas.records.record import iterate_records
 
-PLACE = TopicPartition("logs", 3)
+TP = TopicPartition("logs", 3)
 
 
 def read_back(lines: list[bytes], places: list[int], most_bytes: int) -> list[tuple[object, ...]]:
     encoder = LineEncoder(b"host:/a", (("host", b"h"), ("path", None)), "offset")
     found: list[tuple[object, ...]] = []
-    for batch in encoder.batches(PLACE, lines, places, 1_700_000_000_000, most_bytes):
+    for batch in encoder.batches(TP, lines, places, 1_700_000_000_000, most_bytes):
         sealed = memoryview(batch.seal(7, 1, len(found), transactional=True))
         ((start, header),) = iterate_headers(sealed)
         assert (start, header.size, header.record_count) == (0, len(sealed), batch.count)
@@ -46,5 +46,5 @@ def test_every_line_comes_back_with_its_place(lines: list[bytes], first: int, mo
 def test_long_lines_and_many_lines_fill_several_batches() -> None:
     lines = [b"x" * 40_000, *(b"%d" % number for number in range(MAX_RECORDS + 5))]
     encoder = LineEncoder(b"k", (), "offset")
-    batches = list(encoder.batches(PLACE, lines, list(range(len(lines))), 0, 10_000_000))
+    batches = list(encoder.batches(TP, lines, list(range(len(lines))), 0, 10_000_000))
     assert [batch.count for batch in batches] == [MAX_RECORDS, 6]

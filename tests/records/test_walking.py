@@ -139,5 +139,5 @@ def test_headers_are_allowed_up_to_their_bound(each_walk: None) -> None:
 
 def test_the_smallest_record_takes_seven_bytes() -> None:
     data = encode_record(0, 0, Record(0, NOW, None, None))
-    assert len(data) == walking.SMALLEST_RECORD
+    assert len(data) == walking.MIN_RECORD
     assert walk_plain(data, ScanState(), 1, RecordRules(NOW)).number == 1

@@ -299,9 +299,9 @@ def test_a_follower_that_comes_back_on_the_leaders_machine_is_not_taken_for_anot
     partition: Partition, cluster: Cluster
 ) -> None:
     partition.apply(state(isr=(1, 2)))
-    assert not partition.is_only_here
+    assert not partition.is_single_host
     cluster.hosts = {1: "here", 2: "here"}
     partition.broker_changed(3)
-    assert not partition.is_only_here
+    assert not partition.is_single_host
     partition.broker_changed(2)
-    assert partition.is_only_here
+    assert partition.is_single_host

@@ -27,7 +27,7 @@ from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
 from tests.support.waiting import until
 
-PLACE = Place("orders", 0)
+TP = Place("orders", 0)
 COUNT = 400
 
 
@@ -94,7 +94,7 @@ def rows(broker: EmbeddedBroker) -> dict[str, tuple[bool, int]]:
 
 
 def log_of(broker: EmbeddedBroker) -> Log:
-    log = broker.broker.logs.get(PLACE)
+    log = broker.broker.logs.get(TP)
     assert log is not None
     return log
 

@@ -14,7 +14,7 @@ from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
 from tests.support.waiting import until
 
-PLACE = TopicPartition("orders", 0)
+TP = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 
 def elsewhere(broker: Broker) -> str:
-    here = broker.logs.dir_of(PLACE)
+    here = broker.logs.dir_of(TP)
     return next(os.path.abspath(each.folder) for each in broker.logs.dirs if each is not here)
 
 
@@ -32,7 +32,7 @@ def move(brokers: Brokers, number: int) -> str:
     target = elsewhere(brokers.brokers[number])
 
     async def ask() -> None:
-        brokers.brokers[number].moves.move(PLACE, target)
+        brokers.brokers[number].moves.move(TP, target)
 
     brokers.run(ask())
     return target
@@ -58,6 +58,6 @@ def test_every_replica_moves_while_the_leader_dies_and_comes_back(brokers: Broke
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
     assert_replicas_are_equal(brokers, "orders")
     for number, target in targets.items():
-        log_dir = brokers.brokers[number].logs.dir_of(PLACE)
+        log_dir = brokers.brokers[number].logs.dir_of(TP)
         assert log_dir is not None
         assert os.path.abspath(log_dir.folder) == target

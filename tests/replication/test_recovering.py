@@ -45,7 +45,7 @@ def test_it_refuses_clients_and_followers_with_an_error_that_is_tried_again(
     with pytest.raises(KafkaError, match="waits until it has read what is in the object store") as error:
         tiered.append(batch(), NOW, ALL_REPLICAS)
     assert error.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    tiered.review_isr(patience=0)
+    tiered.review_isr(max_lag=0)
     assert tiered.proposal is None
 
 

@@ -47,7 +47,7 @@ from tests.zookeeper import require_zookeeper
 
 OLD = "9b546e8"
 NEW = PROJECT_ROOT / "src"
-PATIENCE = 90.0
+TIMEOUT = 90.0
 TOPIC = "load"
 
 
@@ -87,13 +87,13 @@ class Node:
         until(
             lambda: self.is_in_service,
             lambda: f"broker {self.number} does not start:\n{self._output.read_text()[-3000:]}",
-            PATIENCE,
+            TIMEOUT,
         )
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
             self._process = None
 
     def refusal(self, source: Path) -> str:
@@ -103,7 +103,7 @@ class Node:
         command = [sys.executable, "-m", "barnabas", "serve", "--config", str(self._config)]
         with self._output.open("ab") as output:
             ended = subprocess.run(
-                command, env=environment, stdout=output, stderr=output, timeout=PATIENCE, check=False
+                command, env=environment, stdout=output, stderr=output, timeout=TIMEOUT, check=False
             )
         assert ended.returncode != 0
         return self._output.read_text()[said:]
@@ -159,7 +159,7 @@ class Load:
         while not self._ends.is_set():
             self._producer.produce(TOPIC, b"record", on_delivery=self._delivered)
             self._producer.poll(0.005)
-        self._producer.flush(PATIENCE)
+        self._producer.flush(TIMEOUT)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
@@ -175,7 +175,7 @@ class Load:
             answer = node.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 30_000), 5)
             assert answer.topics[0].error_code == ErrorCode.NONE, answer
             asked = MetadataRequest([MetadataRequestTopic(name=f"{name}-asked")])
-            eventually(partial(node.ask, asked, 9), lambda answer: not answer.topics[0].error_code, PATIENCE)
+            eventually(partial(node.ask, asked, 9), lambda answer: not answer.topics[0].error_code, TIMEOUT)
 
 
 def in_sync(nodes: list[Node]) -> bool:
@@ -186,7 +186,7 @@ def in_sync(nodes: list[Node]) -> bool:
 def exchange(nodes: list[Node], source: Path, load: Load) -> None:
     """Run another version on one broker after the other; topics are created at every step."""
     for node in nodes:
-        until(lambda: in_sync(nodes), "the replicas do not get in sync", PATIENCE)
+        until(lambda: in_sync(nodes), "the replicas do not get in sync", TIMEOUT)
         node.stop()
         node.start(source)
         load.create_through_every_broker()
@@ -216,7 +216,7 @@ def count_of(nodes: list[Node]) -> int:
     consumer = Consumer(
         {"bootstrap.servers": f"127.0.0.1:{nodes[0].port}", "group.id": "count", "enable.auto.commit": False}
     )
-    low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=PATIENCE)
+    low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=TIMEOUT)
     consumer.close()
     return int(high - low)
 
@@ -258,11 +258,11 @@ def test_topics_are_created_and_records_kept_while_brokers_are_upgraded_and_down
             until(
                 lambda: all(finalized_level(node) == NEWEST_LEVEL for node in nodes),
                 "the level is not finalized everywhere",
-                PATIENCE,
+                TIMEOUT,
             )
             load.create_through_every_broker()
             assert [limit(node) for node in nodes] == [ErrorCode.NONE] * 3
-            until(lambda: all(map(is_limited, nodes)), "a quota is not known everywhere", PATIENCE)
+            until(lambda: all(map(is_limited, nodes)), "a quota is not known everywhere", TIMEOUT)
         nodes[2].stop()
         assert "upgrade" in nodes[2].refusal(old)
         nodes[2].start(NEW)

@@ -53,7 +53,7 @@ from barnabas.records.record import Record
 from tests.groups.conversations import Talk
 from tests.support.waiting import async_until
 
-PATIENCE_MS = 20_000
+TIMEOUT_MS = 20_000
 """Of a fetch that brings records: it is answered as soon as there are some, which can be late, as Kafka first has to
 write down what was acknowledged, and to read the state of a share partition when it is first asked for."""
 A_MOMENT_MS = 50
@@ -174,7 +174,7 @@ class ShareTalk(Talk):
         batches = [AcknowledgementBatch(*each) for each in acknowledged]
         wanted = [FetchPartition(index, acknowledgement_batches=batches) for index in partitions]
         limits = {
-            "max_wait_ms": PATIENCE_MS,
+            "max_wait_ms": TIMEOUT_MS,
             "min_bytes": 1,
             "max_bytes": 1 << 20,
             "max_records": 500,

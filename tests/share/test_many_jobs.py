@@ -23,7 +23,7 @@ from tests.share.test_with_clients import publish, set_group
 from tests.support.waiting import async_eventually
 
 WORKERS = 3
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 # A partition may be assigned to members that have crashed and to nobody else, until they are missed: soon, here.
 SETTINGS = {
     "group.share.min.record.lock.duration.ms": "1000",
@@ -99,7 +99,7 @@ async def until_all_is_done(bootstrap: str, topic: str) -> list[int]:
     """Wait until the group has no job left; the numbers of its dead letters."""
     async with Client(bootstrap) as client:
         await async_eventually(
-            lambda: describe_queue(client, topic, GROUP), lambda queue: not queue.lag, PATIENCE_S, every=0.5
+            lambda: describe_queue(client, topic, GROUP), lambda queue: not queue.lag, TIMEOUT_S, every=0.5
         )
         letters = await read_letters(client, DEAD, lambda letter: True)
     return [int(letter.value or b"") for letter in letters]
@@ -110,7 +110,7 @@ async def drain(bootstrap: str, topic: str, slowly: list[int]) -> list[int]:
     return dead
 
 
-@pytest.mark.timeout(PATIENCE_S + 60)
+@pytest.mark.timeout(TIMEOUT_S + 60)
 @pytest.mark.parametrize("jobs", [30_000, pytest.param(100_000, marks=pytest.mark.extended)])
 def test_each_of_many_jobs_is_done_once_or_is_a_dead_letter(tmp_path: Path, jobs: int) -> None:
     """30,000 have crashes, dawdlers, rejected and given back ones; 100,000 have more of the same."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, Message
 
 from barnabas.testing import EmbeddedBroker
-from tests.share.test_with_clients import PATIENCE_S, publish, set_group, share_consumer
+from tests.share.test_with_clients import TIMEOUT_S, publish, set_group, share_consumer
 
 RECORDS = 600
 VALUES = {str(number) for number in range(RECORDS)}
@@ -62,7 +62,7 @@ def worker(bootstrap: str, group: str, topic: str) -> Reader:
 
     def poll() -> list[Message]:
         messages = list(consumer.poll(0.2))
-        consumer.commit_sync(PATIENCE_S)
+        consumer.commit_sync(TIMEOUT_S)
         return messages
 
     return Reader(poll, consumer.close)
@@ -80,7 +80,7 @@ def test_one_topic_serves_broadcast_unicast_and_work_sharing_at_once() -> None:
         unicast = [member(bootstrap, "billing", topic) for _ in range(2)]
         sharing = [worker(bootstrap, "workers", topic) for _ in range(3)]
         publish(bootstrap, topic, sorted(VALUES))
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             if all(
                 values(*each).keys() >= VALUES for each in (broadcast[:1], broadcast[1:], unicast, sharing)

@@ -10,7 +10,7 @@ import pytest
 from barnabas.protocol.messages.groups import DeleteGroupsRequest
 from barnabas.protocol.messages.share import ShareGroupDescribeRequest
 from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
-from tests.share.talks import A_MOMENT_MS, PATIENCE_MS, ShareTalk
+from tests.share.talks import A_MOMENT_MS, TIMEOUT_MS, ShareTalk
 
 pytestmark = pytest.mark.java
 
@@ -172,7 +172,7 @@ async def deliveries(talk: ShareTalk) -> None:
         deliveries_left -= sum(last - first + 1 for first, last in taken)
         # In a request of its own: a fetch of Kafka's that waits is not woken up by what it releases itself.
         await talk.acknowledge("clumsy", epoch, *((*offsets, [2]) for offsets in taken))
-        patience = PATIENCE_MS if deliveries_left else A_MOMENT_MS
+        patience = TIMEOUT_MS if deliveries_left else A_MOMENT_MS
         answer = await talk.fetch("clumsy", epoch + 1, max_wait_ms=patience)
         epoch += 2
 

@@ -19,7 +19,7 @@ from tests.apache_kafka import run_tool
 from tests.broker_process import BrokerProcess
 from tests.support.waiting import until
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 SETTINGS = {"group.share.min.record.lock.duration.ms": "1000"}
 GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
@@ -45,7 +45,7 @@ def set_group(bootstrap: str, group: str, **settings: str) -> None:
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(PATIENCE_S)
+        done.result(TIMEOUT_S)
 
 
 def publish(
@@ -59,7 +59,7 @@ def publish(
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": batch})
     for value in values:
         producer.produce(topic, value, headers=headers or {})
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def share_consumer(bootstrap: str, group: str, topic: str, mode: str = "explicit") -> ShareConsumer:
@@ -73,14 +73,14 @@ def share_consumer(bootstrap: str, group: str, topic: str, mode: str = "explicit
 def take(consumer: ShareConsumer, count: int, said: Callable[[Message], AcknowledgeType]) -> list[Message]:
     """Poll until so many records have come, each acknowledged as `said` says."""
     taken: list[Message] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(taken) < count and time.monotonic() < deadline:
         messages = list(consumer.poll(0.5))
         for message in messages:
             assert message.error() is None
             consumer.acknowledge(message, said(message))
         if messages:
-            consumer.commit_sync(PATIENCE_S)
+            consumer.commit_sync(TIMEOUT_S)
         taken += messages
     return taken
 
@@ -119,10 +119,10 @@ def test_two_members_share_the_records_of_a_partition(broker: EmbeddedBroker) ->
 
     def work(mine: list[str]) -> None:
         consumer = share_consumer(broker.bootstrap_servers, f"{topic}-crew", topic, "implicit")
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while sum(map(len, taken)) < len(values) and time.monotonic() < deadline:
             mine += [(message.value() or b"").decode() for message in consumer.poll(0.2)]
-            consumer.commit_sync(PATIENCE_S)
+            consumer.commit_sync(TIMEOUT_S)
         consumer.close()
 
     workers = [threading.Thread(target=work, args=(mine,)) for mine in taken]
@@ -213,23 +213,23 @@ def test_a_group_that_reads_committed_records_sees_no_others(broker: EmbeddedBro
         bootstrap, f"{topic}-crew", share_auto_offset_reset="earliest", share_isolation_level="read_committed"
     )
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     for number in range(6):
         producer.begin_transaction()
         for _ in range(20):
             producer.produce(topic, f"{number}")
-        assert producer.flush(PATIENCE_S) == 0
+        assert producer.flush(TIMEOUT_S) == 0
         if number % 2:
-            producer.commit_transaction(PATIENCE_S)
+            producer.commit_transaction(TIMEOUT_S)
         else:
-            producer.abort_transaction(PATIENCE_S)
+            producer.abort_transaction(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, "open")
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = share_consumer(bootstrap, f"{topic}-crew", topic)
     taken = take(consumer, 60, accept)
     assert [message.value() for message in taken] == [b"1"] * 20 + [b"3"] * 20 + [b"5"] * 20
-    producer.commit_transaction(PATIENCE_S)
+    producer.commit_transaction(TIMEOUT_S)
     assert [message.value() for message in take(consumer, 1, accept)] == [b"open"]
     consumer.close()
 
@@ -256,7 +256,7 @@ def test_a_group_goes_on_behind_records_that_were_deleted(broker: EmbeddedBroker
     assert len(first) >= 20
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
-        done.result(PATIENCE_S)
+        done.result(TIMEOUT_S)
     again = take(consumer, 5, accept)
     assert {message.value() for message in again} >= {b"15", b"16", b"17", b"18", b"19"}
     consumer.close()
@@ -311,7 +311,7 @@ def test_a_delay_that_cannot_be_kept_is_refused(
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     errors: list[object] = []
     producer.produce(topic, "job", headers=headers, callback=lambda error, message: errors.append(error))
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     (error,) = errors
     assert error is not None
     assert error.name() == "INVALID_RECORD"  # type: ignore[attr-defined]

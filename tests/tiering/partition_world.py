@@ -21,7 +21,7 @@ from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
 
-PATIENCE = 20
+TIMEOUT = 20
 Action = Callable[[], Awaitable[None]]
 At = Callable[[Step], None]
 
@@ -101,7 +101,7 @@ class Leader:
             self.fenced = True
 
     async def repeat(self, action: Action) -> None:
-        for _ in range(PATIENCE):
+        for _ in range(TIMEOUT):
             try:
                 return await action()
             except (StoreUnavailableError, MissingObjectError):

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 NAME = "payments"
 TIMEOUT_MS = 60_000
-PLACE = TopicPartition("orders", 0)
+TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 
 

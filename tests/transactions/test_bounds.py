@@ -8,7 +8,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.spark.sink.state import task_id
 from barnabas.transactions.bounds import TransactionLimits, check_room, prefix_of
 from barnabas.transactions.transaction import NO_TIMEOUT_MS
-from tests.transactions.journal import PLACE, TIMEOUT_MS, Journal
+from tests.transactions.journal import TIMEOUT_MS, TP, Journal
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def opened(*names: str, timeout_ms: int = NO_TIMEOUT_MS) -> Journal:
     journal = Journal()
     for name in names:
         journal.initialize(name=name, timeout_ms=timeout_ms)
-        journal.add(PLACE, name=name)
+        journal.add(TP, name=name)
     return journal
 
 

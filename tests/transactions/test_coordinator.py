@@ -29,7 +29,7 @@ E = ErrorCode
 T = TypeVar("T")
 NAME = "payments"
 TOPIC = "orders"
-PLACE = TopicPartition(TOPIC, 0)
+TP = TopicPartition(TOPIC, 0)
 ELSEWHERE = 99  # a broker that is only known to `peers`
 
 
@@ -179,13 +179,13 @@ def test_late_markers_do_not_end_pending_offsets_after_a_restart_either(embedded
 def test_a_broker_that_does_not_lead_does_not_judge_markers(embedded: EmbeddedBroker) -> None:
     """INVALID_PRODUCER_EPOCH would tell the coordinator that the partition needs no marker."""
     instance = open_transaction(embedded)
-    partition = embedded.broker.replicas.find(*PLACE)
+    partition = embedded.broker.replicas.find(*TP)
     assert partition is not None
     on_loop(embedded, partition.fence)
     marker = Marker(*instance, committed=True, coordinator_epoch=0, version=V2)
-    assert write_marker(embedded, PLACE, marker) == E.NOT_LEADER_OR_FOLLOWER
+    assert write_marker(embedded, TP, marker) == E.NOT_LEADER_OR_FOLLOWER
     on_loop(embedded, partition.unfence)
-    assert write_marker(embedded, PLACE, marker) == E.INVALID_PRODUCER_EPOCH
+    assert write_marker(embedded, TP, marker) == E.INVALID_PRODUCER_EPOCH
 
 
 def test_a_marker_is_tried_again_until_its_partition_has_a_leader(embedded: EmbeddedBroker) -> None:
@@ -254,7 +254,7 @@ def test_a_batch_does_not_join_a_transaction_that_ended_while_it_waited(embedded
         batch = asyncio.create_task(wire.produce(V2_PRODUCE))
         await asyncio.to_thread(until, lambda: held, "the question to the coordinator")
         marker = Marker(wire.producer_id, wire.epoch, committed=False, coordinator_epoch=0, version=0)
-        on_loop(embedded, lambda: broker.coordinators.markers.write(PLACE, marker, lambda error: None))
+        on_loop(embedded, lambda: broker.coordinators.markers.write(TP, marker, lambda error: None))
         on_loop(embedded, lambda: [callback(E.NONE) for callback in held])
         assert await batch == E.INVALID_TXN_STATE
 
@@ -423,7 +423,7 @@ def test_a_marker_that_is_not_written_leaves_no_producer(
     embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a leader knows producers that its followers do not."""
-    partition = embedded.broker.replicas.find(*PLACE)
+    partition = embedded.broker.replicas.find(*TP)
     assert partition is not None
 
     def refuse(*_: Any) -> None:
@@ -431,5 +431,5 @@ def test_a_marker_that_is_not_written_leaves_no_producer(
 
     monkeypatch.setattr(type(partition), "append", refuse)
     marker = Marker(7, 1, committed=False, coordinator_epoch=0, version=V2)
-    assert write_marker(embedded, PLACE, marker) == E.NOT_ENOUGH_REPLICAS
+    assert write_marker(embedded, TP, marker) == E.NOT_ENOUGH_REPLICAS
     assert partition.log.producers.get(7) is None

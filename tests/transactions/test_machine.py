@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
 from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.transactions.transaction import LAST_EPOCH, V1, V2, Transaction, TransactionState
-from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of
+from tests.transactions.journal import NAME, OTHER, TIMEOUT_MS, TP, Journal, code_of
 
 S = TransactionState
 OK = ErrorCode.NONE
@@ -79,12 +79,12 @@ class Transactions(RuleBasedStateMachine):
         if zombie.epoch < 0 or zombie.epoch == self.model.ended_epoch:
             return
         written = len(self.journal.log)
-        assert code_of(lambda: self.journal.add(PLACE, instance=zombie)) is ErrorCode.PRODUCER_FENCED
+        assert code_of(lambda: self.journal.add(TP, instance=zombie)) is ErrorCode.PRODUCER_FENCED
         assert code_of(lambda: self.journal.end(True, zombie)) is ErrorCode.PRODUCER_FENCED
         assert code_of(lambda: self.journal.end(False, zombie)) is ErrorCode.PRODUCER_FENCED
         assert len(self.journal.log) == written
 
-    @rule(tp=st.sampled_from([PLACE, OTHER]), version=st.sampled_from([V1, V2]))
+    @rule(tp=st.sampled_from([TP, OTHER]), version=st.sampled_from([V1, V2]))
     def add(self, tp: TopicPartition, version: int) -> None:
         model = self.model
         if model.epoch > LAST_EPOCH:
@@ -94,7 +94,7 @@ class Transactions(RuleBasedStateMachine):
         if not model.writing:
             model.open = (model.open or set()) | {tp}
 
-    @rule(tp=st.sampled_from([PLACE, OTHER]))
+    @rule(tp=st.sampled_from([TP, OTHER]))
     def verify(self, tp: TopicPartition) -> None:
         model = self.model
         if model.writing or model.epoch > LAST_EPOCH:

@@ -19,7 +19,7 @@ from barnabas.transactions.transaction import (
     Transaction,
     TransactionState,
 )
-from tests.transactions.journal import NAME, OTHER, PLACE, TIMEOUT_MS, Journal, code_of
+from tests.transactions.journal import NAME, OTHER, TIMEOUT_MS, TP, Journal, code_of
 
 S = TransactionState
 NOW = 5_000
@@ -34,7 +34,7 @@ def at(state: TransactionState, epoch: int = 3, version: int = V1, producer_id: 
         NOW,
         epoch=epoch,
         state=state,
-        partitions=frozenset({PLACE}) if has_partitions else frozenset(),
+        partitions=frozenset({TP}) if has_partitions else frozenset(),
         started_ms=NOW if state is not S.EMPTY else -1,
         version=version,
     )
@@ -48,7 +48,7 @@ def journal_at(state: TransactionState, **details: int) -> Journal:
 
 STEPS = {
     S.EMPTY: lambda one: one.initialized(4, TIMEOUT_MS, NOW, asked_by=NO_PRODUCER_ID),
-    S.ONGOING: lambda one: one.with_partitions([PLACE], V1, NOW),
+    S.ONGOING: lambda one: one.with_partitions([TP], V1, NOW),
     S.PREPARE_COMMIT: lambda one: one.decided(
         committed=True, version=V1, next_producer_id=NO_PRODUCER_ID, now_ms=NOW
     ),
@@ -82,7 +82,7 @@ def test_only_a_decided_transaction_can_be_completed(before: TransactionState) -
 @pytest.mark.parametrize("version", [V1, V2])
 def test_fencing_aborts_and_raises_the_epoch_by_one(version: int) -> None:
     fenced = at(S.ONGOING).fenced(version, NOW)
-    assert (fenced.state, fenced.epoch, fenced.partitions) == (S.PREPARE_ABORT, 4, frozenset({PLACE}))
+    assert (fenced.state, fenced.epoch, fenced.partitions) == (S.PREPARE_ABORT, 4, frozenset({TP}))
 
 
 @pytest.mark.parametrize("before", [state for state in S if state is not S.ONGOING])
@@ -184,13 +184,13 @@ def test_partitions_join_the_transaction(state: TransactionState) -> None:
     journal = journal_at(state)
     journal.now_ms = NOW + 1
     journal.add(OTHER)
-    assert journal.get().partitions == ({PLACE, OTHER} if state is S.ONGOING else {OTHER})
+    assert journal.get().partitions == ({TP, OTHER} if state is S.ONGOING else {OTHER})
     assert journal.get().started_ms == (NOW if state is S.ONGOING else NOW + 1)
 
 
 def test_adding_what_is_there_writes_nothing() -> None:
     journal = journal_at(S.ONGOING)
-    journal.add(PLACE)
+    journal.add(TP)
     assert len(journal.log) == 1
 
 
@@ -199,7 +199,7 @@ def test_nothing_joins_a_decided_transaction(state: TransactionState) -> None:
     journal = journal_at(state)
     assert code_of(lambda: journal.add(OTHER)) is ErrorCode.CONCURRENT_TRANSACTIONS
     with pytest.raises(KafkaError, match="CONCURRENT_TRANSACTIONS"):
-        journal.shard.verify(NAME, journal.instance(), [PLACE])
+        journal.shard.verify(NAME, journal.instance(), [TP])
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_other_instances_are_refused(
 ) -> None:
     journal = journal_at(state)
     assert code_of(lambda: journal.add(OTHER, instance=instance)) is expected
-    assert code_of(lambda: journal.shard.verify(NAME, instance, [PLACE])) is expected
+    assert code_of(lambda: journal.shard.verify(NAME, instance, [TP])) is expected
     assert code_of(lambda: journal.end(True, instance)) is expected
     assert len(journal.log) == 1
 
@@ -224,23 +224,23 @@ def test_other_instances_are_refused(
 def test_an_unknown_id_is_told_so() -> None:
     journal = Journal()
     unknown = ProducerIdAndEpoch(1, 1)
-    assert code_of(lambda: journal.add(PLACE, instance=unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert code_of(lambda: journal.add(TP, instance=unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert code_of(lambda: journal.end(True, unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
-        journal.shard.verify(NAME, unknown, [PLACE])
+        journal.shard.verify(NAME, unknown, [TP])
 
 
 def test_verification_tells_which_partitions_are_in_the_transaction() -> None:
     journal = journal_at(S.ONGOING)
-    assert journal.shard.verify(NAME, journal.instance(), [PLACE, OTHER]) == {
-        PLACE: ErrorCode.NONE,
+    assert journal.shard.verify(NAME, journal.instance(), [TP, OTHER]) == {
+        TP: ErrorCode.NONE,
         OTHER: ErrorCode.TRANSACTION_ABORTABLE,
     }
 
 
 def test_the_epoch_that_fences_the_last_one_belongs_to_nobody() -> None:
     journal = journal_at(S.EMPTY, epoch=LAST_EPOCH + 1)
-    assert code_of(lambda: journal.add(PLACE)) is ErrorCode.PRODUCER_FENCED
+    assert code_of(lambda: journal.add(TP)) is ErrorCode.PRODUCER_FENCED
 
 
 # -- EndTxn -----------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_a_flood_of_ids_pushes_out_the_one_that_is_silent_longest() -> None:
     journal = Journal(limit=2)
     for name in ("busy", "silent"):
         journal.initialize(name=name)
-    journal.add(PLACE, name="busy")
+    journal.add(TP, name="busy")
     journal.initialize(name="new")
     assert [one.transactional_id for one in journal.shard] == ["busy", "new"]
     assert list(journal.reloaded()) == list(journal.shard)
@@ -393,6 +393,6 @@ def test_a_flood_of_ids_pushes_out_the_one_that_is_silent_longest() -> None:
 def test_no_id_is_pushed_out_of_its_work() -> None:
     journal = Journal(limit=1)
     journal.initialize(name="busy")
-    journal.add(PLACE, name="busy")
+    journal.add(TP, name="busy")
     assert code_of(lambda: journal.initialize(name="new")) == ErrorCode.POLICY_VIOLATION
     assert [one.transactional_id for one in journal.shard] == ["busy"]

@@ -78,11 +78,11 @@ def _lay_out(panels: list[dict[str, Any]]) -> None:
     """From left to right, then in the next row."""
     x = y = height = 0
     for number, each in enumerate(panels, 1):
-        place = each["gridPos"]
-        if x + place["w"] > COLUMNS or (height and place["h"] != height):
+        grid = each["gridPos"]
+        if x + grid["w"] > COLUMNS or (height and grid["h"] != height):
             x, y = 0, y + height
-        place["x"], place["y"], height = x, y, place["h"]
-        x += place["w"]
+        grid["x"], grid["y"], height = x, y, grid["h"]
+        x += grid["w"]
         each["id"] = number
 
 

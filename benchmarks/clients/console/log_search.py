@@ -67,13 +67,13 @@ def fill(folder: Path, count: int) -> None:
     chance = random.Random(1)
     pieces = [lines_of(chance) for _ in range(PIECES)]
     archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
-    start, place = int(time.time() * 1000) - DAY_MS, TopicPartition("app.logs", 0)
+    start, tp = int(time.time() * 1000) - DAY_MS, TopicPartition("app.logs", 0)
     with (folder / "plain.log").open("wb") as plain:
         for first in range(0, count, PIECE):
             lines = pieces[first // PIECE % PIECES][: count - first]
             times = [start + (first + number) * DAY_MS // count for number in range(len(lines))]
             host = b"web-%d" % (first // PIECE % 20)
-            archive.store.add(place.topic, "id", 0, rows_of(place, columns_of(lines, host, first, times)))
+            archive.store.add(tp.topic, "id", 0, rows_of(tp, columns_of(lines, host, first, times)))
             if archive.store.is_due:
                 archive.store.flush()
             plain.write(b"\n".join(lines) + b"\n")

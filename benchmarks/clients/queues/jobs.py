@@ -20,7 +20,7 @@ from benchmarks.clients.percentiles import percentile
 from benchmarks.clients.queues import jobs_rabbitmq, jobs_share
 from benchmarks.clients.queues.job_queue import Jobs, Queue, Times
 
-_PATIENCE_SECONDS = 240.0
+_TIMEOUT_SECONDS = 240.0
 _WARM_UP_SHARE = 5  # the first fifth of the jobs is left out of the percentiles
 _processes = multiprocessing.get_context("spawn")  # neither client survives a fork
 
@@ -52,14 +52,14 @@ class Workers:
 
     def wait_until_ready(self) -> None:
         for connection in self._ours:
-            if not connection.poll(_PATIENCE_SECONDS):
+            if not connection.poll(_TIMEOUT_SECONDS):
                 raise RuntimeError("a worker did not begin")
             connection.recv()
 
     def times(self, jobs: int) -> list[Times]:
         """Those of every job, in order, as soon as all are done. What is done twice counts once."""
         taken: dict[int, Times] = {}
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         while len(taken) < jobs:
             heard = wait_for_any(self._ours, max(0.0, deadline - time.monotonic()))
             if not heard:

@@ -11,18 +11,18 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.clients.queues.job_queue import PREFETCH, Jobs, Publishing, Queue, Times, opened
 
 _POLL_SECONDS = 0.5
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _AT_ONCE = {"linger.ms": 0}  # where a job's time is what is asked for; otherwise the client's default (5)
 
 
 def create(queue: Queue) -> None:
     admin = AdminClient({"bootstrap.servers": _address(queue)})
     for created in admin.create_topics([NewTopic(queue.name, 1, 1)]).values():
-        created.result(_PATIENCE_SECONDS)
+        created.result(_TIMEOUT_SECONDS)
     earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     group = ConfigResource(ConfigResource.Type.GROUP, queue.name, incremental_configs=[earliest])
     for altered in admin.incremental_alter_configs([group]).values():
-        altered.result(_PATIENCE_SECONDS)
+        altered.result(_TIMEOUT_SECONDS)
 
 
 def publish(queue: Queue, jobs: Jobs) -> None:
@@ -65,7 +65,7 @@ def work(queue: Queue, said: Connection) -> None:
 
 def _commit(consumer: ShareConsumer) -> None:
     """Returns when the broker has stored what was acknowledged."""
-    for partition, error in consumer.commit_sync(_PATIENCE_SECONDS).items():
+    for partition, error in consumer.commit_sync(_TIMEOUT_SECONDS).items():
         if error is not None:
             raise RuntimeError(f"acknowledgements in {partition} did not count: {error}")
 

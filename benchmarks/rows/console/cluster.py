@@ -17,7 +17,7 @@ from benchmarks.subjects.processes import resident_bytes
 
 _TOPICS, _PARTITIONS, _GROUPS = 9_000, 39_000, 2_200
 _SECONDS = 40.0  # four refreshes, one of which reads sizes, too
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 _READY = "The console is ready on http://"
 _PAGES = (
     "/",
@@ -65,7 +65,7 @@ def measure_small(session: Session) -> Figures:
 def _look(address: str) -> tuple[list[float], list[float]]:
     """Seconds of each refresh, and of each page that was asked for meanwhile, one after the other."""
     connection = http.client.HTTPConnection(address, timeout=60)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while not _figures(connection)["taken_ms"]:
         assert time.monotonic() < deadline, "the console saw no cluster"
         time.sleep(0.1)

@@ -31,11 +31,11 @@ _LOOK_SECONDS = 0.05
 
 def tiered_end(bootstrap: str, topic: str) -> int:
     """The first offset of partition 0 that is not in the object store."""
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
 
     async def ask() -> int:
         async with Client(bootstrap) as client:
-            return (await list_offsets(client, {place: LATEST_TIERED}))[place].offset + 1
+            return (await list_offsets(client, {tp: LATEST_TIERED}))[tp].offset + 1
 
     return asyncio.run(ask())
 

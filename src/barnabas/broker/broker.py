@@ -59,12 +59,12 @@ class Broker(BrokerParts):
         # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
         found = await self.in_thread(
             lambda: self.logs.load(
-                lambda place, topic_id: self._log_configs.expected(self.image, self.node_id, place, topic_id)
+                lambda tp, topic_id: self._log_configs.expected(self.image, self.node_id, tp, topic_id)
             )
         )
         await self._lifecycle.join(clean=Stop.CRASHED not in found.stops.values())
         self.dynamic_config.warn_of_overruled()
-        self.logs.loss_is_told()
+        self.logs.loss_is_reported()
 
     def _start_replication(self) -> None:
         """From here on partitions lead and follow; what the image says of them is taken over now."""
@@ -91,8 +91,10 @@ class Broker(BrokerParts):
             await asyncio.wait([self._leaving])
             await self.abort()
             return
-        patience = IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
-        await self._stop_serving(patience)
+        timeout_seconds = (
+            IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
+        )
+        await self._stop_serving(timeout_seconds)
         await self.tiering.stop()
         await self._audit_writer.stop()
         self._stop_replication()
@@ -109,17 +111,17 @@ class Broker(BrokerParts):
         self._audit_writer.abort()
         self.metadata.stop()
         self._stop_replication()
-        await self._stop_serving(patience=0.0)
+        await self._stop_serving(timeout_seconds=0.0)
         await self.tiering.stop()
         self._close_threads()
         self.logs.close(clean=False)
 
-    async def _stop_serving(self, patience: float) -> None:
+    async def _stop_serving(self, timeout_seconds: float) -> None:
         self._housekeeping.stop()
         await self.monitoring.stop()
         await self.log_cleaner.stop()
         await self.moves.stop()
-        await self.sockets.stop(patience)
+        await self.sockets.stop(timeout_seconds)
 
     def _stop_replication(self) -> None:
         self.coordinators.stop()

@@ -70,7 +70,7 @@ class ClusterControl:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._controller.on_commit.append(self._tell_unclean_elections)
+        self._controller.on_commit.append(self._log_unclean_elections)
         self._membership.on_brokers_changed(self._brokers_changed)
         self._membership.campaign(self._elected, self._resigned)
 
@@ -92,7 +92,7 @@ class ClusterControl:
         self._brokers = brokers
         self._changed.set()
 
-    def _tell_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
+    def _log_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
         """Records may be lost by one. It is held only where a setting or a request allows it, or where only a leader
         that lost records is left, and never in silence."""
         if self._controller.is_active:
@@ -188,29 +188,29 @@ class ClusterControl:
         return self._reviewed_at + min(REVIEW_SECONDS, settings.shortest_wait / 4)
 
     async def _review_replicas(self, now: float) -> None:
-        self._tell_done(self._controller.image)
+        self._log_done(self._controller.image)
         # In a thread: a plan for ten thousand partitions takes longer than the loop may be held up.
         targets = await asyncio.to_thread(
             self._healing.review, self._controller.image, self._healing_settings, now
         )
         if targets:
-            await self._tell_moves(targets)
+            await self._log_moves(targets)
             await self._controller.submit(
                 lambda image: alter_reassignments(image, list(targets.items()), self._policy())
             )
 
-    async def _tell_moves(self, targets: Targets) -> None:
-        wanted = {place: after for place, after in targets.items() if after is not None}
+    async def _log_moves(self, targets: Targets) -> None:
+        wanted = {tp: after for tp, after in targets.items() if after is not None}
         size = await self._size_of_moves(self._controller.image, wanted)
         called_off = len(targets) - len(wanted)
         logger.info("%d reassignments begin: %s; %d are called off", len(wanted), size, called_off)
-        self._begun |= {place: size.copies.get(place, 0) for place in wanted}
+        self._begun |= {tp: size.copies.get(tp, 0) for tp in wanted}
 
-    def _tell_done(self, image: MetadataImage) -> None:
+    def _log_done(self, image: MetadataImage) -> None:
         """What has been begun here, and is not on the move any more."""
-        moving = {place: size for place, size in self._begun.items() if _is_moving(image, place)}
+        moving = {tp: size for tp, size in self._begun.items() if _is_moving(image, tp)}
         if done := self._begun.keys() - moving.keys():
-            copied = sum(self._begun[place] for place in done)
+            copied = sum(self._begun[tp] for tp in done)
             logger.info("%d reassignments are over: about %d bytes were to be copied", len(done), copied)
         self._begun = moving
 
@@ -229,8 +229,8 @@ class ClusterControl:
                 logger.error("broker %d is not registered: %s", info.id, error)
 
 
-def _is_moving(image: MetadataImage, place: TopicPartition) -> bool:
-    state = image.partition(*place)
+def _is_moving(image: MetadataImage, tp: TopicPartition) -> bool:
+    state = image.partition(*tp)
     return state is not None and state.being_reassigned
 
 

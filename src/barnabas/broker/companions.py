@@ -19,7 +19,7 @@ from barnabas.common.safe_logging import safe_logger
 logger = safe_logger(__name__)
 
 STOP_TIMEOUT = 10.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 LONG_ENOUGH = 60.0  # a process that lived so long starts the pauses anew
 
 
@@ -61,7 +61,7 @@ class Companion:
         return self._stopping
 
     async def _keep_running(self) -> None:
-        loop, backoff = asyncio.get_running_loop(), Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0)
+        loop, backoff = asyncio.get_running_loop(), Backoff(FIRST_PAUSE, MAX_PAUSE, jitter=0)
         while not self._is_stopping():
             began = loop.time()
             self._process = await asyncio.to_thread(self._spawn)

@@ -127,23 +127,23 @@ class Coordinators:
             if partition.is_leader and not self._broker.is_fenced
         }
         self.is_behind = False
-        for place in self._led.keys() - led.keys():
-            self._move(place, None)
-        for place, now in led.items():
-            if self._led.get(place) != now:
-                self._move(place, now)
+        for tp in self._led.keys() - led.keys():
+            self._move(tp, None)
+        for tp, now in led.items():
+            if self._led.get(tp) != now:
+                self._move(tp, now)
 
-    def _move(self, place: tuple[str, int], now: _Led | None) -> None:
+    def _move(self, tp: tuple[str, int], now: _Led | None) -> None:
         """What we lead is known only when its shard has moved: one that fails half way moves again (KAFKA-9307), and
         holds up no others."""
-        topic, index = place
+        topic, index = tp
         try:
             if now is None:
                 self._by_topic[topic].resigned(index)
-                del self._led[place]
+                del self._led[tp]
             else:
                 self._by_topic[topic].elected(now.partition)
-                self._led[place] = now
+                self._led[tp] = now
         except Exception:
             logger.exception("the coordinator of %s-%d cannot move; it is tried again", topic, index)
             self.is_behind = True

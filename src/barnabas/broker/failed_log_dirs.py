@@ -91,7 +91,7 @@ class FailedLogDirs:
         known: set[tuple[TopicPartition, int]] = set()
         while lost := self._counted_on() - known:
             try:
-                response = await self._ask_controller(self._request(place for place, _ in lost))
+                response = await self._ask_controller(self._request(tp for tp, _ in lost))
                 if response.error_code:
                     raise KafkaError(ErrorCode(response.error_code))
                 known |= lost
@@ -104,10 +104,10 @@ class FailedLogDirs:
         """Replicas that are offline, and that the image counts on all the same, with the epoch of that state: the
         controller may elect the last known leader again."""
         broker, counted_on = self._broker, set()
-        for place in broker.replicas.offline:
-            state = broker.image.partition(*place)
+        for tp in broker.replicas.offline:
+            state = broker.image.partition(*tp)
             if state is not None and broker.node_id in (state.leader, *state.isr, *state.elr):
-                counted_on.add((place, state.partition_epoch))
+                counted_on.add((tp, state.partition_epoch))
         return counted_on
 
     def _request(self, lost: Iterable[TopicPartition]) -> AssignReplicasToDirsRequest:
@@ -115,10 +115,10 @@ class FailedLogDirs:
         topics: dict[Uuid, AssignReplicasToDirsRequestTopicData] = {}
         for name, index in lost:
             if (topic := broker.image.topics.get(name)) is not None:
-                place = topics.setdefault(
+                data = topics.setdefault(
                     topic.topic_id, AssignReplicasToDirsRequestTopicData(topic.topic_id, partitions=[])
                 )
-                place.partitions.append(AssignReplicasToDirsRequestPartitionData(index))
+                data.partitions.append(AssignReplicasToDirsRequestPartitionData(index))
         lost_dir = AssignReplicasToDirsRequestDirectoryData(LOST_DIR, list(topics.values()))
         return AssignReplicasToDirsRequest(
             broker_id=broker.node_id, broker_epoch=broker.broker_epoch, directories=[lost_dir]

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 class LocalRequest:
     """What handlers need of a `Request`."""
 
-    __slots__ = ("_answer", "api_key", "connection", "context", "is_large", "patience", "version", "within")
+    __slots__ = (
+        "_answer",
+        "api_key",
+        "client_wait",
+        "connection",
+        "context",
+        "is_large",
+        "time_budget",
+        "version",
+    )
 
     is_abandoned = False
 
@@ -24,7 +33,7 @@ class LocalRequest:
         self.version = handler.max_version
         self.context = SELF
         self.connection = None
-        self.patience = self.within = 0.0
+        self.client_wait = self.time_budget = 0.0
         self.is_large = False
         self._answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 

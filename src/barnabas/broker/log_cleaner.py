@@ -256,7 +256,7 @@ class LogCleaner:
         await self._broker.in_thread(lambda: _sync_folder(log))
         if swapping.is_valid:
             self._logs.note_cleaned(log, result.cleaned_upto)
-            self._tell(log, result)
+            self._report(log, result)
             await self._broker.in_thread(self._logs.checkpoint_job(log).run)
 
     async def _make_durable(self, log: Log) -> None:
@@ -280,7 +280,7 @@ class LogCleaner:
             config["log.cleaner.io.max.bytes.per.second"] / workers,
         )
 
-    def _tell(self, log: Log, result: CompactionResult) -> None:
+    def _report(self, log: Log, result: CompactionResult) -> None:
         self.metrics.compacted(result)
         logger.info(
             "%s is compact up to %d: %d of %d bytes and %d of %d records stayed, in %.1f s",

@@ -50,34 +50,34 @@ def asking_leaders(peers: Callable[[], Peers]) -> SizeOfMoves:
 
 
 async def size_of_moves(peers: Peers, image: MetadataImage, targets: Targets) -> MoveSize:
-    added = {place: count for place, after in targets.items() if (count := _added(image, place, after))}
+    added = {tp: count for tp, after in targets.items() if (count := _added(image, tp, after))}
     by_leader: dict[int, list[TopicPartition]] = {}
-    for place in added:
-        state = image.partition(*place)
-        by_leader.setdefault(state.leader if state is not None else NO_LEADER, []).append(place)
+    for tp in added:
+        state = image.partition(*tp)
+        by_leader.setdefault(state.leader if state is not None else NO_LEADER, []).append(tp)
     answers = await asyncio.gather(
         *(_ask(peers, *each) for each in by_leader.items() if each[0] != NO_LEADER)
     )
-    known = {place: sizes for answer in answers for place, sizes in answer.items()}
+    known = {tp: sizes for answer in answers for tp, sizes in answer.items()}
     return MoveSize(
         sum(added.values()),
-        {place: known[place][0] * added[place] for place in known},
-        sum(known[place][1] * added[place] for place in known),
+        {tp: known[tp][0] * added[tp] for tp in known},
+        sum(known[tp][1] * added[tp] for tp in known),
         len(added.keys() - known.keys()),
     )
 
 
-def _added(image: MetadataImage, place: TopicPartition, after: Iterable[int]) -> int:
-    state = image.partition(*place)
+def _added(image: MetadataImage, tp: TopicPartition, after: Iterable[int]) -> int:
+    state = image.partition(*tp)
     return len(set(after) - set(state.replicas)) if state is not None else 0
 
 
 async def _ask(
-    peers: Peers, leader: int, places: list[TopicPartition]
+    peers: Peers, leader: int, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, int]]:
     """(to copy, remote) of each partition whose leader tells."""
     topics: dict[str, ListOffsetsTopic] = {}
-    for name, index in places:
+    for name, index in partitions:
         topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
         topic.partitions.append(ListOffsetsPartition(index, -1, EARLIEST))
     request = ListOffsetsRequest(replica_id=-1, topics=list(topics.values()), barnabas_tiers=True)

@@ -58,6 +58,7 @@ from barnabas.network.limits import limits_from, use_process_limits
 from barnabas.network.listener import Listener
 from barnabas.network.requests.heavy_requests import budget_from
 from barnabas.network.socket_server import SocketServer
+from barnabas.replication.durability import Durability
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.fetchers import ReplicaFetchers
 from barnabas.replication.flusher import Flusher
@@ -68,7 +69,6 @@ from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Durability
 from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.transactions.producer_ids import ProducerIds
@@ -178,7 +178,7 @@ class BrokerParts:
         self._log_configs = LogConfigs(config)
         self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
         self.flusher = Flusher(self._flushing, self.failed_dirs.flush_failed)
-        self.safety = Durability(self.flusher, config["barnabas.acks.all.fsync"])
+        self.durability = Durability(self.flusher, config["barnabas.acks.all.fsync"])
         self.log_cleaner = LogCleaner(self)
         self.moves = ReplicaMoves(self)
         # Replication.
@@ -188,7 +188,7 @@ class BrokerParts:
         self.leader_throttle = ReplicationQuota(self.clock.monotonic)
         self.follower_throttles = FollowerThrottles(self.clock.monotonic)
         self.isr_changes = IsrChanges(self._ask_controller, self._identity)
-        self.mirrors = Mirrors(self._ask_controller, self._identity, self.clock, self.safety)
+        self.mirrors = Mirrors(self._ask_controller, self._identity, self.clock, self.durability)
         self._replica_fetches = replica_fetches_from(config)
         self.fetchers = ReplicaFetchers(
             self.peers,
@@ -236,7 +236,7 @@ class BrokerParts:
         self.policy = policy_from(config, self.dynamic_config.without_defaults)
         self.fetch_max_bytes = config["fetch.max.bytes"]
         self.reads_from_followers = config["replica.selector.class"] == RACK_AWARE
-        self.safety.fsync = config["barnabas.acks.all.fsync"]
+        self.durability.fsync = config["barnabas.acks.all.fsync"]
         if isinstance(self.clock, SystemClock):
             self.clock.expiry.longest_jump_ms = config["barnabas.clock.jump.ms"]
             self.clock.expiry.pause_ms = config["barnabas.clock.jump.pause.ms"]

@@ -75,7 +75,7 @@ class Worker:
             while isinstance(answer := await self._receive(process), Progress):
                 on_progress(answer.part)
         except (EOFError, OSError, ValueError) as error:
-            raise WorkerDied(await self._bury(error)) from error
+            raise WorkerDied(await self._reap(error)) from error
         except BaseException:
             await self.stop()  # nobody listens to that job any more
             raise
@@ -109,7 +109,7 @@ class Worker:
             await _end(process)
             self._process = None
 
-    async def _bury(self, error: Exception) -> str:
+    async def _reap(self, error: Exception) -> str:
         """Make sure that the process is gone; how it ended."""
         process, self._process = self._process, None
         if process is None:

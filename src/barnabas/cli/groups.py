@@ -194,7 +194,7 @@ def _document(group: GroupDetails) -> dict[str, Any]:
         **group._asdict(),
         "offsets": [offset._asdict() for offset in group.offsets],
         "members": [
-            {**member._asdict(), "partitions": [str(place) for place in sorted(member.partitions)]}
+            {**member._asdict(), "partitions": [str(tp) for tp in sorted(member.partitions)]}
             for member in group.members
         ],
     }

@@ -31,9 +31,9 @@ def add_to_commands(group: Command) -> None:
     for command in group.commands.values():
         if hasattr(command, "commands"):
             add_to_commands(command)
-        places = [at for at, option in enumerate(command.params) if "--bootstrap-server" in option.opts]
-        if places:
-            command.params.insert(places[0] + 1, _option())
+        positions = [at for at, option in enumerate(command.params) if "--bootstrap-server" in option.opts]
+        if positions:
+            command.params.insert(positions[0] + 1, _option())
 
 
 def command_config() -> Path | None:

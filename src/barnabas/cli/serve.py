@@ -218,15 +218,15 @@ def _console(listen: str, config: Path | None) -> MakeCompanion:
 async def _announce(broker: Broker, *, users: bool) -> None:
     """What scripts wait for, and what people like to read."""
     if users:
-        await _tell_first_user(broker)
+        await _print_first_user(broker)
     if broker.config["barnabas.tls.auto"]:
-        _tell_trust(broker.config)
+        _print_trust(broker.config)
     for listener in broker.listeners:
         typer.echo(f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}")
     sys.stdout.flush()
 
 
-async def _tell_first_user(broker: Broker) -> None:
+async def _print_first_user(broker: Broker) -> None:
     from barnabas.broker.security.offline import FIRST_USER, create_first_user
 
     password = await create_first_user(broker)
@@ -235,7 +235,7 @@ async def _tell_first_user(broker: Broker) -> None:
         typer.echo("  It may do everything, and the password is not shown again.")
 
 
-def _tell_trust(config: BrokerConfig) -> None:
+def _print_trust(config: BrokerConfig) -> None:
     from barnabas.broker.security.tls import authority_of
 
     path = authority_of(config).certificate.resolve()

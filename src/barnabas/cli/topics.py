@@ -242,8 +242,8 @@ async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
     served = [
         TopicPartition(topic.name, found.index) for found in topic.partitions.values() if found.leader >= 0
     ]
-    begin = {place.partition: offset for place, offset in (await beginning_offsets(client, served)).items()}
-    end = {place.partition: offset for place, offset in (await end_offsets(client, served)).items()}
+    begin = {tp.partition: offset for tp, offset in (await beginning_offsets(client, served)).items()}
+    end = {tp.partition: offset for tp, offset in (await end_offsets(client, served)).items()}
     configs = await admin.describe_configs(client, admin.TOPIC, topic.name)
     return {
         "name": topic.name,

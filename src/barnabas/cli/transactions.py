@@ -86,10 +86,10 @@ def describe(
     if output is OutputFormat.JSON:
         show_json(facts)
         return
-    places = facts.pop("partitions")
+    partitions = facts.pop("partitions")
     show_table([facts], tuple(facts))
-    if places:
-        print("partitions: " + " ".join(places))
+    if partitions:
+        print("partitions: " + " ".join(partitions))
 
 
 def _times(state: DescribeTransactionsTransactionState | None) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _abort_hanging(bootstrap: str, topic: str, partition: int, start_offset: int
         from barnabas.client import transactions
         from barnabas.common.types import TopicPartition
 
-        place = TopicPartition(topic, partition)
-        return (await transactions.abort_hanging(client, place, start_offset)).producer_id
+        tp = TopicPartition(topic, partition)
+        return (await transactions.abort_hanging(client, tp, start_offset)).producer_id
 
     return with_client(bootstrap, work)

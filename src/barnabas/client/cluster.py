@@ -72,14 +72,16 @@ class Client(Closing):
         self._connections.clear()
         await asyncio.sleep(0)  # lets the transports close their sockets
 
-    async def send_to_any(self, message: Message, within: float | None = None) -> Any:
+    async def send_to_any(self, message: Message, timeout_seconds: float | None = None) -> Any:
         """Send to a connected broker, else to the first that answers."""
         connection = await self.any_connection()
-        return await connection.send(message, within=within or self.request_timeout)
+        return await connection.send(message, timeout_seconds=timeout_seconds or self.request_timeout)
 
-    async def send_to_broker(self, broker_id: int, message: Message, within: float | None = None) -> Any:
+    async def send_to_broker(
+        self, broker_id: int, message: Message, timeout_seconds: float | None = None
+    ) -> Any:
         connection = await self.connection_to(broker_id)
-        return await connection.send(message, within=within or self.request_timeout)
+        return await connection.send(message, timeout_seconds=timeout_seconds or self.request_timeout)
 
     async def send_to_controller(self, message: Message) -> Any:
         """Requests that change metadata; a Kafka broker that is not the controller forwards them."""

@@ -73,13 +73,13 @@ class BrokerConnection:
         host: str,
         port: int,
         client_id: str = "barnabas",
-        within: float = CONNECT_TIMEOUT,
+        timeout_seconds: float = CONNECT_TIMEOUT,
         guard: Guard = NO_GUARD,
     ) -> BrokerConnection:
         """Connect, negotiate API versions and authenticate."""
         connection = cls(Address(host, port), client_id, guard)
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_seconds):
                 await connection._open()
                 await connection.negotiate()
                 if guard.mechanism is not None:
@@ -90,7 +90,7 @@ class BrokerConnection:
         except TimeoutError:
             connection.close()
             raise CannotConnectError(
-                str(connection.address), f"no answer within {within:g} seconds"
+                str(connection.address), f"no answer within {timeout_seconds:g} seconds"
             ) from None
         except (OSError, ConnectionLostError, BrokenResponseError) as error:
             connection.close()
@@ -118,17 +118,17 @@ class BrokerConnection:
         return version
 
     async def send(
-        self, message: Message, version: int | None = None, within: float = REQUEST_TIMEOUT
+        self, message: Message, version: int | None = None, timeout_seconds: float = REQUEST_TIMEOUT
     ) -> Any:
         """The broker's answer to a request, in the newest version that both sides know."""
         answer = self.send_nowait(message, version)
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_seconds):
                 await self._receiver.drain()
                 return await answer
         except TimeoutError:
             late = RequestTimeoutError(
-                f"{self.address} did not answer {message.NAME} within {within:g} seconds"
+                f"{self.address} did not answer {message.NAME} within {timeout_seconds:g} seconds"
             )
             self._finish(late)
             raise late from None

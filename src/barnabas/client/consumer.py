@@ -45,7 +45,7 @@ class Consumer(Closing):
         self._fetches: dict[int, FetchTask] = {}
         self._asked: dict[TopicPartition, int] = {}  # partition -> broker of the fetch in flight
         self._next_refresh = Deadline(0)  # of metadata, while a partition has no leader
-        self._patience = RetryPolicy(client.total_timeout)
+        self._retry_policy = RetryPolicy(client.total_timeout)
 
     async def close(self) -> None:
         tasks = list(self._fetches.values())
@@ -69,15 +69,17 @@ class Consumer(Closing):
         """Stop fetching this partition."""
         self._positions.pop(partition, None)
 
-    async def poll(self, within: float = 1.0) -> list[ConsumedRecord]:
+    async def poll(self, timeout_seconds: float = 1.0) -> list[ConsumedRecord]:
         """Records of the first leaders that respond; empty on timeout."""
-        deadline = Deadline(within)
+        deadline = Deadline(timeout_seconds)
         while self._positions:
             await self._ask_leaders()
             if not self._fetches:
                 return []
             done, _ = await asyncio.wait(
-                self._fetches.values(), timeout=deadline.remaining, return_when=asyncio.FIRST_COMPLETED
+                self._fetches.values(),
+                timeout=deadline.remaining,
+                return_when=asyncio.FIRST_COMPLETED,
             )
             records = await self._collect(done)
             if records or deadline.passed:
@@ -135,7 +137,7 @@ class Consumer(Closing):
         if answer.error:
             await self._recover(answer)
             return []
-        self._patience.reset()
+        self._retry_policy.reset()
         self.high_watermarks[partition] = answer.high_watermark
         opened = open_batches(answer, committed_only=self.settings.isolation == READ_COMMITTED)
         self._positions[partition] = opened.next_offset
@@ -155,7 +157,7 @@ class Consumer(Closing):
 
     async def _wait_or_raise(self, error: Exception, *topics: str) -> None:
         """Wait before the next attempt; refresh metadata if the leader may have changed."""
-        await self._patience.wait(error)
+        await self._retry_policy.wait(error)
         if not isinstance(error, KafkaError) or error.code in STALE_METADATA:
             wanted = topics or {partition.topic for partition in self._positions}
             await self.client.refresh_quietly(wanted)

@@ -59,8 +59,8 @@ async def fetch(
         session_epoch=NO_SESSION_EPOCH,
         topics=_topics(client, positions, settings),
     )
-    within = client.request_timeout + settings.max_wait
-    response: FetchResponse = await client.send_to_broker(broker_id, request, within)
+    timeout = client.request_timeout + settings.max_wait
+    response: FetchResponse = await client.send_to_broker(broker_id, request, timeout)
     raise_for(response.error_code)
     return [
         _fetched(TopicPartition(name, data.partition_index), data, positions)

@@ -53,15 +53,15 @@ async def rebalance_history(client: Client, name: str, hours: float) -> list[Reb
     topics = await client.all_topics()
     if CONSUMER_OFFSETS not in topics:
         return []
-    place = TopicPartition(CONSUMER_OFFSETS, partition_for(name, len(topics[CONSUMER_OFFSETS].partitions)))
+    tp = TopicPartition(CONSUMER_OFFSETS, partition_for(name, len(topics[CONSUMER_OFFSETS].partitions)))
     since = int((time.time() - hours * 3600) * 1000)
-    first = (await list_offsets(client, {place: since}))[place].offset
-    end = (await end_offsets(client, [place]))[place]
+    first = (await list_offsets(client, {tp: since}))[tp].offset
+    end = (await end_offsets(client, [tp]))[tp]
     found: list[Rebalance] = []
     if first < 0:
         return found
-    async with Consumer(client, {place: first}) as consumer:
-        while consumer.position(place) < end:
+    async with Consumer(client, {tp: first}) as consumer:
+        while consumer.position(tp) < end:
             for record in await consumer.poll():
                 found += _rebalances(record, name)
     return found
@@ -140,10 +140,10 @@ class OffsetReset(NamedTuple):
 
 async def describe_group(client: Client, name: str) -> GroupDetails:
     found = await _find(client, name)
-    owners = {place: member for member in found.members for place in member.partitions}
+    owners = {tp: member for member in found.members for tp in member.partitions}
     commits = await groups.committed_offsets(client, name)
     ends = await end_offsets(client, {*commits, *owners})
-    offsets = [_offset(place, commits.get(place), ends[place], owners.get(place)) for place in sorted(ends)]
+    offsets = [_offset(tp, commits.get(tp), ends[tp], owners.get(tp)) for tp in sorted(ends)]
     return found._replace(offsets=offsets, lag=sum(row.lag or 0 for row in offsets))
 
 
@@ -152,14 +152,11 @@ async def reset_group(
 ) -> list[OffsetReset]:
     """Set the committed offsets of an empty group to `start`, for these topics or all committed ones."""
     before = await groups.committed_offsets(client, name)
-    places = await client.partitions(topics) if topics else sorted(before)
-    after = await resolve_start(client, places, start)
+    partitions = await client.partitions(topics) if topics else sorted(before)
+    after = await resolve_start(client, partitions, start)
     if after and not dry_run:
         await _commit(client, name, after)
-    return [
-        OffsetReset(*place, before[place].offset if place in before else None, after[place])
-        for place in places
-    ]
+    return [OffsetReset(*tp, before[tp].offset if tp in before else None, after[tp]) for tp in partitions]
 
 
 async def _commit(client: Client, name: str, offsets: dict[TopicPartition, int]) -> None:
@@ -255,10 +252,10 @@ def assigned_partitions(member: DescribedGroupMember) -> Iterator[TopicPartition
 
 
 def _offset(
-    place: TopicPartition, commit: groups.Commit | None, end: int, owner: GroupMember | None
+    tp: TopicPartition, commit: groups.Commit | None, end: int, owner: GroupMember | None
 ) -> GroupOffset:
     return GroupOffset(
-        *place,
+        *tp,
         committed=commit.offset if commit else None,
         end=end,
         lag=max(end - commit.offset, 0) if commit else None,

@@ -106,7 +106,7 @@ async def send_commit(
     epoch: int = -1,
 ) -> None:
     """Commit as a member, with its epoch or generation."""
-    known = await client.topics({place.topic for place in offsets})
+    known = await client.topics({tp.topic for tp in offsets})
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, index), wanted in offsets.items():
         commit = wanted if isinstance(wanted, Commit) else Commit(wanted)

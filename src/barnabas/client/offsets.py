@@ -39,7 +39,7 @@ class OffsetAndTimestamp(NamedTuple):
 class OffsetRange(NamedTuple):
     """Offsets [first, until) of one partition. Compaction may have left fewer records."""
 
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     until: int
 
@@ -89,7 +89,7 @@ async def _ask(
     client: Client, leader: int, moments: Mapping[TopicPartition, int], isolation: int
 ) -> list[tuple[TopicPartition, OffsetAndTimestamp]]:
     response = await client.send_to_broker(leader, offsets_request(client, moments, isolation))
-    return [(place, _checked(place.topic, answer)) for place, answer in answers_in(response)]
+    return [(tp, _checked(tp.topic, answer)) for tp, answer in answers_in(response)]
 
 
 def offsets_request(

@@ -22,7 +22,7 @@ class ConsumedRecord(NamedTuple):
     headers: tuple[Header, ...] = ()
 
     @property
-    def place(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 

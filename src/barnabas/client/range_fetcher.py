@@ -28,7 +28,7 @@ from barnabas.records.columnar.plan import DecodePlan, plan_batches
 class FetchedRange(NamedTuple):
     """Batches of a partition that cover the offsets [first, until)."""
 
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     until: int
     planned: DecodePlan
@@ -86,10 +86,10 @@ class RangeFetcher:
         self._on_loss = on_loss
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
-        for place, first, until in ranges:
-            self._positions[place], self._ends[place] = first, until
+        for tp, first, until in ranges:
+            self._positions[tp], self._ends[tp] = first, until
         self._under_way: dict[int, FetchTask] = {}
-        self._patience = RetryPolicy(timeout)
+        self._retry_policy = RetryPolicy(timeout)
         self._unknown_since: Deadline | None = None
 
     @property
@@ -132,8 +132,8 @@ class RangeFetcher:
         """Send a request to every leader without one in flight."""
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         try:
-            for place, position in self._positions.items():
-                by_leader[await self._client.leader(place)][place] = position
+            for tp, position in self._positions.items():
+                by_leader[await self._client.leader(tp)][tp] = position
         except (ClientError, KafkaError) as error:
             await self._wait_or_raise(error)
             return
@@ -144,20 +144,20 @@ class RangeFetcher:
         await asyncio.sleep(0)  # lets the requests be written before the caller is busy
 
     def _take(self, answer: FetchedPartition) -> FetchedRange | None:
-        place, first = answer.partition, answer.fetch_offset
-        if answer.error or self._positions.get(place) != first:
+        tp, first = answer.partition, answer.fetch_offset
+        if answer.error or self._positions.get(tp) != first:
             return None
-        until = self._ends[place]
+        until = self._ends[tp]
         planned = plan_batches(answer.records, first, until, answer.aborted)
         if planned.next_offset == first:
             self._nothing_new(answer)
             return None
-        self._patience.reset()
+        self._retry_policy.reset()
         self._unknown_since = None
-        self._positions[place] = planned.next_offset
+        self._positions[tp] = planned.next_offset
         if planned.next_offset >= until:
-            del self._positions[place]
-        return FetchedRange(place, first, until, planned) if planned.batches else None
+            del self._positions[tp]
+        return FetchedRange(tp, first, until, planned) if planned.batches else None
 
     def _nothing_new(self, answer: FetchedPartition) -> None:
         if len(answer.records):
@@ -167,41 +167,39 @@ class RangeFetcher:
             self._settings = replace(
                 settings, partition_bytes=larger, max_bytes=max(larger, settings.max_bytes)
             )
-        elif self._patience.deadline.passed:
+        elif self._retry_policy.deadline.passed:
             self._stalled(answer)
 
     def _stalled(self, answer: FetchedPartition) -> None:
-        place, until = answer.partition, self._ends[answer.partition]
+        tp, until = answer.partition, self._ends[answer.partition]
         if answer.high_watermark < until:
-            self._lose(
-                place, f"{place} ends at {answer.high_watermark}, and {until} was its end before", None
-            )
+            self._lose(tp, f"{tp} ends at {answer.high_watermark}, and {until} was its end before", None)
             return
         raise StalledError(
-            f"{place} gave no records from offset {answer.fetch_offset} on for {self._timeout:g} s, and there "
+            f"{tp} gave no records from offset {answer.fetch_offset} on for {self._timeout:g} s, and there "
             f"must be some up to {until}"
         )
 
     async def _recover(self, answer: FetchedPartition) -> None:
-        place, position = answer.partition, answer.fetch_offset
-        if self._positions.get(place) != position:
+        tp, position = answer.partition, answer.fetch_offset
+        if self._positions.get(tp) != position:
             return
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            earliest = (await list_offsets(self._client, {place: EARLIEST}))[place].offset
-            what = f"offset {position} of {place} is not there any more: its first record is {earliest}"
-            self._lose(place, what, earliest if earliest > position else None)
+            earliest = (await list_offsets(self._client, {tp: EARLIEST}))[tp].offset
+            what = f"offset {position} of {tp} is not there any more: its first record is {earliest}"
+            self._lose(tp, what, earliest if earliest > position else None)
         elif answer.error in UNKNOWN and self._is_gone():
-            self._lose(place, f"{place} is not there any more", None)
+            self._lose(tp, f"{tp} is not there any more", None)
         else:
-            await self._wait_or_raise(KafkaError(answer.error, f"cannot read {place}"))
+            await self._wait_or_raise(KafkaError(answer.error, f"cannot read {tp}"))
 
-    def _lose(self, place: TopicPartition, what: str, go_on_at: int | None) -> None:
+    def _lose(self, tp: TopicPartition, what: str, go_on_at: int | None) -> None:
         """Continue at an offset, or drop the range."""
         self._on_loss(what)
-        if go_on_at is not None and go_on_at < self._ends[place]:
-            self._positions[place] = go_on_at
+        if go_on_at is not None and go_on_at < self._ends[tp]:
+            self._positions[tp] = go_on_at
         else:
-            del self._positions[place]
+            del self._positions[tp]
 
     def _is_gone(self) -> bool:
         if self._unknown_since is None:
@@ -209,5 +207,5 @@ class RangeFetcher:
         return self._unknown_since.passed
 
     async def _wait_or_raise(self, error: Exception) -> None:
-        await self._patience.wait(error)
-        await self._client.refresh_quietly({place.topic for place in self._positions})
+        await self._retry_policy.wait(error)
+        await self._client.refresh_quietly({tp.topic for tp in self._positions})

@@ -41,7 +41,7 @@ class RetryPolicy:
 
 async def retry(
     attempt: Callable[[], Awaitable[T]],
-    patience: RetryPolicy,
+    policy: RetryPolicy,
     recover: Callable[[Exception], Awaitable[object]] | None = None,
 ) -> T:
     """Result of the first successful attempt. `recover` runs before each further attempt and may raise."""
@@ -49,6 +49,6 @@ async def retry(
         try:
             return await attempt()
         except (ClientError, KafkaError) as error:
-            await patience.wait(error)
+            await policy.wait(error)
             if recover is not None:
                 await recover(error)

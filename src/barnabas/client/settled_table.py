@@ -40,7 +40,7 @@ class CompactedTable:
     def __init__(
         self,
         client: Client,
-        place: TopicPartition,
+        tp: TopicPartition,
         wanted: Callable[[bytes], bool],
         *,
         partitions: int = 1,
@@ -49,7 +49,7 @@ class CompactedTable:
     ) -> None:
         self._creates = creates
         self._client = client
-        self._place = place
+        self._tp = tp
         self._wanted = wanted
         self._partitions = partitions
         self._configs = configs
@@ -78,8 +78,8 @@ class CompactedTable:
         async def recover(error: Exception) -> None:
             is_missing = isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_missing and self._creates:
-                await create_if_missing(self._client, self._place.topic, self._partitions, self._configs)
-            await self._client.refresh_quietly([self._place.topic])
+                await create_if_missing(self._client, self._tp.topic, self._partitions, self._configs)
+            await self._client.refresh_quietly([self._tp.topic])
 
         await retry(self._read_to_end, RetryPolicy(self._client.total_timeout), recover)
 
@@ -89,27 +89,27 @@ class CompactedTable:
         The high watermark of a fetch is not enough: that of a new leader may be below records that were
         acknowledged. ListOffsets refuses to answer until it has caught up (KIP-207).
         """
-        place = self._place
-        end = (await list_offsets_once(self._client, {place: LATEST}))[place].offset
+        tp = self._tp
+        end = (await list_offsets_once(self._client, {tp: LATEST}))[tp].offset
         if self._position > end:
             await self._start_over()
         while self._position < end:
-            leader = await self._client.leader(place)
-            (answer,) = await fetch(self._client, leader, {place: self._position}, _WHAT_IS_THERE)
+            leader = await self._client.leader(tp)
+            (answer,) = await fetch(self._client, leader, {tp: self._position}, _WHAT_IS_THERE)
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._start_over()
                 continue
             if answer.error:
-                raise KafkaError(answer.error, f"cannot read {place}")
+                raise KafkaError(answer.error, f"cannot read {tp}")
             before = self._position
             self._take(answer)
             if self._position == before:
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{place} cannot be read to its end, {end}")
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{tp} cannot be read to its end, {end}")
 
     async def _start_over(self) -> None:
         """The topic was deleted and created again."""
-        found = await list_offsets(self._client, {self._place: EARLIEST})
-        self._position, self._settled, self._unsettled = found[self._place].offset, {}, {}
+        found = await list_offsets(self._client, {self._tp: EARLIEST})
+        self._position, self._settled, self._unsettled = found[self._tp].offset, {}, {}
 
     def _take(self, answer: FetchedPartition) -> None:
         for start, header in iterate_headers(answer.records):

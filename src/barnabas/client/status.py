@@ -161,10 +161,10 @@ class StatusTable:
         return sorted(found, key=lambda status: (status.kind, status.name))
 
     def _empty(self) -> CompactedTable:
-        place = TopicPartition(STATUS_TOPIC, 0)
+        tp = TopicPartition(STATUS_TOPIC, 0)
         return CompactedTable(
             self._client,
-            place,
+            tp,
             lambda key: key.startswith(self._prefix),
             configs=TOPIC_SETTINGS,
             creates=False,

@@ -38,7 +38,7 @@ KNOWS_TIERED_END = 9  # the version of ListOffsets that brought LATEST_TIERED (K
 class PartitionTiers:
     """Local and remote part of a partition. None: unknown (no leader, or not reported)."""
 
-    place: TopicPartition
+    tp: TopicPartition
     leader: int
     log_start: int | None = None
     local_start: int | None = None
@@ -78,14 +78,14 @@ async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
 
 async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str]:
     """Tiered topics as leaders report them, for users without DescribeConfigs."""
-    places = [
+    partitions = [
         TopicPartition(topic.name, index)
         for topic in topics
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     ]
-    told = await ask_leaders(client, places)
-    return sorted({place.topic for place, tier in told.items() if tier.pending_bytes >= 0})
+    told = await ask_leaders(client, partitions)
+    return sorted({tp.topic for tp, tier in told.items() if tier.pending_bytes >= 0})
 
 
 async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
@@ -105,37 +105,37 @@ async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[Partit
         for topic in topics
         for index, partition in sorted(topic.partitions.items())
     }
-    served = [place for place, partition in partitions.items() if partition.leader >= 0]
+    served = [tp for tp, partition in partitions.items() if partition.leader >= 0]
     # In this order: each offset only grows, and none may appear to be below the next one.
     offsets = {moment: await _offsets(client, served, moment) for moment in _MOMENTS}
-    sizes = await replica_sizes(client, {partitions[place].leader for place in served})
+    sizes = await replica_sizes(client, {partitions[tp].leader for tp in served})
     told = await ask_leaders(client, served)
-    return [_tiers(place, partition, offsets, sizes, told) for place, partition in partitions.items()]
+    return [_tiers(tp, partition, offsets, sizes, told) for tp, partition in partitions.items()]
 
 
 async def ask_leaders(
-    client: Client, places: Iterable[TopicPartition]
+    client: Client, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionTier]:
     """Remote log status by partition, as leaders report it; others are left out."""
-    wanted = list(places)
-    topics = {place.topic for place in wanted}
+    wanted = list(partitions)
+    topics = {tp.topic for tp in wanted}
     found: dict[TopicPartition, PartitionTier] = await client.retry(lambda: _ask_once(client, wanted), topics)
     return found
 
 
-async def _ask_once(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, PartitionTier]:
+async def _ask_once(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, PartitionTier]:
     by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for place in places:
-        by_leader[await client.leader(place)][place] = EARLIEST
+    for tp in partitions:
+        by_leader[await client.leader(tp)][tp] = EARLIEST
     told: dict[TopicPartition, PartitionTier] = {}
     for leader, moments in by_leader.items():
         request = offsets_request(client, moments)
         request.barnabas_tiers = True
         response: ListOffsetsResponse = await client.send_to_broker(leader, request)
-        for place, answer in answers_in(response):
-            raise_for(answer.error_code, f"the remote part of {place}")
+        for tp, answer in answers_in(response):
+            raise_for(answer.error_code, f"the remote part of {tp}")
             if answer.barnabas_tier.replica_bytes >= 0:
-                told[place] = answer.barnabas_tier
+                told[tp] = answer.barnabas_tier
     return told
 
 
@@ -169,13 +169,15 @@ async def ask_brokers_if_allowed(client: Client) -> dict[int, BrokerTiers | str]
 _MOMENTS = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, LATEST)
 
 
-async def _offsets(client: Client, places: list[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-    if not places:
+async def _offsets(
+    client: Client, partitions: list[TopicPartition], moment: int
+) -> dict[TopicPartition, int]:
+    if not partitions:
         return {}
     if moment == LATEST_TIERED:
         await _check_version(client)
-    answers = await list_offsets(client, dict.fromkeys(places, moment))
-    return {place: answer.offset for place, answer in answers.items()}
+    answers = await list_offsets(client, dict.fromkeys(partitions, moment))
+    return {tp: answer.offset for tp, answer in answers.items()}
 
 
 async def _check_version(client: Client) -> None:
@@ -187,26 +189,26 @@ async def _check_version(client: Client) -> None:
 
 
 def _tiers(
-    place: TopicPartition,
+    tp: TopicPartition,
     partition: Partition,
     offsets: Mapping[int, Mapping[TopicPartition, int]],
     sizes: Mapping[int, Mapping[TopicPartition, int]],
     told: Mapping[TopicPartition, PartitionTier],
 ) -> PartitionTiers:
-    if place not in offsets[LATEST]:
-        return PartitionTiers(place, partition.leader)
-    log_start = offsets[EARLIEST][place]
-    copying = told.get(place)
-    tiered_end = offsets[LATEST_TIERED][place] + 1
+    if tp not in offsets[LATEST]:
+        return PartitionTiers(tp, partition.leader)
+    log_start = offsets[EARLIEST][tp]
+    copying = told.get(tp)
+    tiered_end = offsets[LATEST_TIERED][tp] + 1
     if not tiered_end and copying is not None:  # of a compacted topic ListOffsets says nothing
-        tiered_end = min(copying.tiered_end, offsets[LATEST][place])
+        tiered_end = min(copying.tiered_end, offsets[LATEST][tp])
     return PartitionTiers(
-        place,
+        tp,
         partition.leader,
         log_start,
-        offsets[EARLIEST_LOCAL][place],
+        offsets[EARLIEST_LOCAL][tp],
         max(tiered_end, log_start),
-        offsets[LATEST][place],
-        sizes.get(partition.leader, {}).get(place),
+        offsets[LATEST][tp],
+        sizes.get(partition.leader, {}).get(tp),
         copying,
     )

@@ -124,12 +124,12 @@ async def describe_producers(client: Client, partition: TopicPartition) -> list[
 
 
 async def producers_of(
-    client: Client, places: Iterable[TopicPartition]
+    client: Client, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
     """Active producers of many partitions, batched by leader. Failed partitions are left out."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for place in places:
-        by_leader[await client.leader(place)].append(place)
+    for tp in partitions:
+        by_leader[await client.leader(tp)].append(tp)
     found: dict[TopicPartition, list[ProducerState]] = {}
     for leader, led in by_leader.items():
         for start in range(0, len(led), DESCRIBED_AT_ONCE):
@@ -144,9 +144,9 @@ async def producers_of(
     return found
 
 
-def _producers_request(places: Sequence[TopicPartition]) -> DescribeProducersRequest:
+def _producers_request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
     topics: dict[str, list[int]] = defaultdict(list)
-    for topic, index in places:
+    for topic, index in partitions:
         topics[topic].append(index)
     return DescribeProducersRequest(
         topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
@@ -154,13 +154,13 @@ def _producers_request(places: Sequence[TopicPartition]) -> DescribeProducersReq
 
 
 async def find_hanging(
-    client: Client, places: Iterable[TopicPartition], older_than_ms: int, now_ms: int
+    client: Client, partitions: Iterable[TopicPartition], older_than_ms: int, now_ms: int
 ) -> list[tuple[TopicPartition, ProducerState]]:
     """Hanging transactions: open in a partition and unknown to their coordinator, so no timeout ends them.
 
     They block read_committed consumers. Same as `kafka-transactions find-hanging`.
     """
-    candidates = open_longer_than(await producers_of(client, places), older_than_ms, now_ms)
+    candidates = open_longer_than(await producers_of(client, partitions), older_than_ms, now_ms)
     if not candidates:
         return []
     ids = sorted({producer.producer_id for _, producer in candidates})
@@ -171,7 +171,7 @@ async def find_hanging(
         for topic in state.topics
         for index in topic.partitions
     }
-    return [(place, producer) for place, producer in candidates if (producer.producer_id, place) not in known]
+    return [(tp, producer) for tp, producer in candidates if (producer.producer_id, tp) not in known]
 
 
 def open_longer_than(
@@ -179,8 +179,8 @@ def open_longer_than(
 ) -> list[tuple[TopicPartition, ProducerState]]:
     """Producers with an open transaction and no write for this long."""
     return [
-        (place, producer)
-        for place, found in sorted(producers.items())
+        (tp, producer)
+        for tp, found in sorted(producers.items())
         for producer in found
         if producer.current_txn_start_offset >= 0 and now_ms - producer.last_timestamp >= older_than_ms
     ]

@@ -96,7 +96,7 @@ def adopt(files: FileSystem, log_dirs: Iterable[str], broker_id: int) -> list[De
         return []
     configs = _configs(files, log_dirs)
     deltas: list[Delta] = []
-    for name in sorted({place.topic for place in found}):
+    for name in sorted({tp.topic for tp in found}):
         deltas.append(TopicCreated(_topic(files, name, found, broker_id)))
         if name in configs:
             deltas.append(ConfigsChanged(ResourceType.TOPIC, name, dict(configs[name])))
@@ -110,9 +110,9 @@ def _partition_folders(files: FileSystem, log_dirs: Iterable[str]) -> Iterator[t
         if not files.exists(log_dir):
             continue
         for name in files.list(log_dir):
-            place = names.partition_of_folder(name)
-            if place is not None and name != KRAFT_METADATA and files.is_folder(f"{log_dir}/{name}"):
-                yield place, f"{log_dir}/{name}"
+            tp = names.partition_of_folder(name)
+            if tp is not None and name != KRAFT_METADATA and files.is_folder(f"{log_dir}/{name}"):
+                yield tp, f"{log_dir}/{name}"
 
 
 def _configs(files: FileSystem, log_dirs: Iterable[str]) -> TopicConfigs:
@@ -129,7 +129,7 @@ def _configs(files: FileSystem, log_dirs: Iterable[str]) -> TopicConfigs:
 
 
 def _topic(files: FileSystem, name: str, found: dict[TopicPartition, str], broker_id: int) -> TopicState:
-    folders = {place.partition: folder for place, folder in found.items() if place.topic == name}
+    folders = {tp.partition: folder for tp, folder in found.items() if tp.topic == name}
     partitions = []
     for index in range(max(folders) + 1):
         if index not in folders:

@@ -100,7 +100,7 @@ class MetadataFollower:
             raise ValueError(f"entry {offset} came after entry {self.image.offset} of the metadata log")
         self.image = apply(self.image, deltas)
         failures = [error for callback in self.on_commit if (error := await self._act(callback, deltas))]
-        self._tell_waiting()  # what is committed stays committed
+        self._notify_waiting()  # what is committed stays committed
         if failures:
             raise failures[0]
 
@@ -124,7 +124,7 @@ class MetadataFollower:
                 await asyncio.sleep(RETRY_SECONDS)
         return failure
 
-    def _tell_waiting(self) -> None:
+    def _notify_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for predicate, future in waiting:
             if future.done():

@@ -90,14 +90,14 @@ class LocalMembership:
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image
-        self._tell_brokers: Callable[[Brokers], None] | None = None
+        self._on_brokers: Callable[[Brokers], None] | None = None
         self._on_elected: Elected | None = None
 
     async def join(self, info: BrokerInfo) -> int:
         # Greater than every epoch before: the entry that registers the broker has this offset or a later one.
         epoch = self._image().offset + 1
-        if self._tell_brokers is not None:
-            self._tell_brokers({info.id: msgspec.structs.replace(info, epoch=epoch)})
+        if self._on_brokers is not None:
+            self._on_brokers({info.id: msgspec.structs.replace(info, epoch=epoch)})
         return epoch
 
     async def leave(self) -> None:
@@ -113,7 +113,7 @@ class LocalMembership:
             self._on_elected(self._image().controller_epoch + 1)
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
-        self._tell_brokers = callback
+        self._on_brokers = callback
 
     def on_fenced(self, callback: Told) -> None:
         """A node alone cannot lose its session."""

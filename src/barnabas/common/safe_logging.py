@@ -42,7 +42,7 @@ def rate_limited_logger(name: str) -> logging.Logger:
     return logger
 
 
-def tell_left_out() -> None:
+def log_suppressed() -> None:
     """Write down now how many lines were left out; for when a broker stops."""
     line_limit.tell(at_once=True)
 

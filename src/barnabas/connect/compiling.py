@@ -69,13 +69,13 @@ class ConnectorPlan:
     def plan(self) -> Plan:
         rows = self._transformed()
         if not rows.isStreaming:
-            raise PipelineError(f"{self.connector.source.place()} is no stream.")
+            raise PipelineError(f"{self.connector.source.location()} is no stream.")
         if self.connector.errors is None:
             rows = rows.filter(F.when(F.col(ERROR).isNotNull(), _stop(self.connector.name)).otherwise(True))
         else:
             counted = F.count(F.when(F.col(ERROR).isNotNull(), 1)).alias(REJECTED)
             rows = rows.observe(OBSERVATION + FLOW, F.count(F.lit(1)).alias("rows"), counted)
-        target = ToBatches(self.connector.sink.place(), self._writer)
+        target = ToBatches(self.connector.sink.location(), self._writer)
         self._columns = dict(rows.dtypes)
         return Plan([Planned(FLOW, rows, target, lambda: rows)])
 
@@ -178,7 +178,7 @@ class ConnectorWriter:
         first = None if refused is None else refused.select(ERROR).first()
         if first is not None:
             raise PipelineError(
-                f"{self._connector.sink.place()} refuses rows ({first[0]}), and the connector has no "
+                f"{self._connector.sink.location()} refuses rows ({first[0]}), and the connector has no "
                 "`errors: {topic: ...}` for them: give it one, and it goes on from here."
             )
 

@@ -138,7 +138,7 @@ class RunningConnector:
             "rejected": self._rejected_before + self._rejected(),
             "restarts": life.restarts,
         }
-        name = f"{self.connector.source.place()} to {self.connector.sink.place()}"
+        name = f"{self.connector.source.location()} to {self.connector.sink.location()}"
         part = Part(
             name, life.state, life.error, flow.lag, {"batch": flow.batch, "rate": flow.processed_rate}
         )

@@ -130,11 +130,11 @@ class _LinedDocument:
     value: Any
     lines: Mapping[DocumentPath, int]
 
-    def error(self, place: DocumentPath, text: str) -> PipelineError:
+    def error(self, path: DocumentPath, text: str) -> PipelineError:
         """`text` with the file and the line of a part, or of the nearest part around it."""
-        while place not in self.lines:
-            place = place[:-1]
-        return PipelineError(f"{self.path}, line {self.lines[place]}: {text}")
+        while path not in self.lines:
+            path = path[:-1]
+        return PipelineError(f"{self.path}, line {self.lines[path]}: {text}")
 
 
 def _read(path: Path) -> _LinedDocument:
@@ -175,12 +175,12 @@ def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Co
 
 
 def _check(document: _LinedDocument, connector: Connector) -> None:
-    for place, text in (
+    for path, text in (
         (("trigger",), connector.trigger),
         (("restart", "first"), connector.restart.first),
         (("restart", "longest"), connector.restart.longest),
     ):
-        _seconds(document, text, place)
+        _seconds(document, text, path)
     try:
         if connector.errors is not None:
             connector.errors.allowed()
@@ -204,14 +204,14 @@ def _end(
     kind, settings = next(iter(said.items()))
     if kind not in known:
         raise document.error((section, kind), _unknown(kind, known, f"`{section}`"))
-    place = (section, kind)
+    path = (section, kind)
     try:
-        end = _convert(document, with_secrets(settings or {}, known[kind]), known[kind], place)
+        end = _convert(document, with_secrets(settings or {}, known[kind]), known[kind], path)
     except SecuritySettingError as error:
-        raise document.error((*place, error.setting.strip("`")), f"{error}.") from None
+        raise document.error((*path, error.setting.strip("`")), f"{error}.") from None
     for reference in references_in(end):
         raise document.error(
-            _line_of(document, reference, place),
+            _line_of(document, reference, path),
             f"{reference} stands in a field that is shown in logs and in the status; secrets go into fields such as "
             "`password` and `url`.",
         )
@@ -219,37 +219,37 @@ def _end(
 
 
 def _transform(document: _LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
-    place: DocumentPath = ("transforms", number)
+    path: DocumentPath = ("transforms", number)
     if len(said) != 1:
-        raise document.error(place, f"a transform is one of {_listed(TRANSFORMS)}.")
+        raise document.error(path, f"a transform is one of {_listed(TRANSFORMS)}.")
     kind, value = next(iter(said.items()))
     if kind not in TRANSFORMS:
-        raise document.error((*place, kind), _unknown(kind, TRANSFORMS, "`transforms`"))
+        raise document.error((*path, kind), _unknown(kind, TRANSFORMS, "`transforms`"))
     wanted, make = TRANSFORMS[kind]
-    made: Transform = make(_convert(document, value, wanted, (*place, kind)))
+    made: Transform = make(_convert(document, value, wanted, (*path, kind)))
     problem = made.problem()
     if problem is not None:
-        raise document.error((*place, kind), f"{problem}.")
+        raise document.error((*path, kind), f"{problem}.")
     return made
 
 
-def _convert(document: _LinedDocument, value: Any, kind: Any, place: DocumentPath) -> Any:
+def _convert(document: _LinedDocument, value: Any, kind: Any, path: DocumentPath) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _told(document, str(error), kind, place) from None
+        raise _told(document, str(error), kind, path) from None
 
 
-def _told(document: _LinedDocument, text: str, kind: Any, place: DocumentPath) -> PipelineError:
+def _told(document: _LinedDocument, text: str, kind: Any, path: DocumentPath) -> PipelineError:
     at = _AT.search(text)
     inner = _path_in(at[2]) if at else ()
     text = _AT.sub("", text)
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
         known = list(_known_fields(kind))
-        return document.error((*place, *inner, unknown[1]), _unknown(unknown[1], known, "this section"))
-    name = inner[-1] if inner else place[-1] if place else None
-    return document.error((*place, *inner), f"{f'`{name}`: ' if name is not None else ''}{text}.")
+        return document.error((*path, *inner, unknown[1]), _unknown(unknown[1], known, "this section"))
+    name = inner[-1] if inner else path[-1] if path else None
+    return document.error((*path, *inner), f"{f'`{name}`: ' if name is not None else ''}{text}.")
 
 
 def _unknown(word: str, known: Iterable[str], where: str) -> str:
@@ -270,14 +270,14 @@ def _listed(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _seconds(document: _LinedDocument, text: str, place: DocumentPath) -> float:
+def _seconds(document: _LinedDocument, text: str, path: DocumentPath) -> float:
     try:
         return seconds_of(text)
     except ValueError as error:
-        raise document.error(place, f"`{place[-1]}`: {error}.") from None
+        raise document.error(path, f"`{path[-1]}`: {error}.") from None
 
 
-def _line_of(document: _LinedDocument, text: str, place: DocumentPath) -> DocumentPath:
+def _line_of(document: _LinedDocument, text: str, path: DocumentPath) -> DocumentPath:
     """Where a text stands below a place."""
 
     def found(value: Any, at: DocumentPath) -> DocumentPath | None:
@@ -289,6 +289,6 @@ def _line_of(document: _LinedDocument, text: str, place: DocumentPath) -> Docume
         return next((one for key, part in parts if (one := found(part, (*at, key))) is not None), None)
 
     value = document.value
-    for step in place:
+    for step in path:
         value = value[step]
-    return found(value, place) or place
+    return found(value, path) or path

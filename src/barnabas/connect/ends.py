@@ -74,7 +74,7 @@ class Context:
 
 
 class Source(Protocol):
-    def place(self) -> str:
+    def location(self) -> str:
         """For people: what is read, without secrets."""
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:
@@ -95,7 +95,7 @@ class Sink(Protocol):
     is_routed: ClassVar[bool]
     """Whether `_route` says where a row goes; the transform `route` is refused for other sinks."""
 
-    def place(self) -> str: ...
+    def location(self) -> str: ...
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> SinkWriter:
         """Before the first batch: tables are made or checked here, PipelineError if they do not fit. `columns` are

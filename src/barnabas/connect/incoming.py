@@ -54,7 +54,7 @@ class Incoming:
         number = self._decided.latest_number()
         return number, None if number < 0 else self._ends.read(number)
 
-    def bring(self, number: int, end: Any, rows: DataFrame) -> None:
+    def stage_rows(self, number: int, end: Any, rows: DataFrame) -> None:
         assert self._writer is not None, "open first"
         self._ends.write(number, end)
         self.passed("noted")

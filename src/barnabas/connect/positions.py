@@ -53,8 +53,8 @@ class Positions:
             )
         lines = self._entry(last)
         sources = [json.loads(line) for line in lines[HEADER:]]
-        for place, offset in wanted.items():
-            _move(sources, place, offset)
+        for tp, offset in wanted.items():
+            _move(sources, tp, offset)
         text = "\n".join([*lines[:HEADER], *(json.dumps(one, separators=(",", ":")) for one in sources)])
         self._checkpoint.below("offsets").write_text(str(last), text)
 
@@ -75,23 +75,23 @@ def rows_of(sources: list[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def place_and_offset(text: str) -> tuple[TopicPartition, int]:
+def partition_and_offset(text: str) -> tuple[TopicPartition, int]:
     """`orders:0=1200`; ValueError for what is no such thing."""
-    place, equals, offset = text.rpartition("=")
-    topic, colon, partition = place.rpartition(":")
+    tp, equals, offset = text.rpartition("=")
+    topic, colon, partition = tp.rpartition(":")
     if not equals or not colon or not topic or not partition.isdecimal() or not offset.isdecimal():
         raise ValueError(f"{text!r} is no TOPIC:PARTITION=OFFSET, as in orders:0=1200")
     return TopicPartition(topic, int(partition)), int(offset)
 
 
-def _move(sources: list[Any], place: TopicPartition, offset: int) -> None:
+def _move(sources: list[Any], tp: TopicPartition, offset: int) -> None:
     for source in sources:
-        parts = source.get(place.topic)
-        if _is_topic(place.topic, parts) and str(place.partition) in parts:
-            parts[str(place.partition)] = offset
+        parts = source.get(tp.topic)
+        if _is_topic(tp.topic, parts) and str(tp.partition) in parts:
+            parts[str(tp.partition)] = offset
             return
     raise PipelineError(
-        f"The connector does not read {place.topic}-{place.partition}; `connect offsets` shows what it does."
+        f"The connector does not read {tp.topic}-{tp.partition}; `connect offsets` shows what it does."
     )
 
 

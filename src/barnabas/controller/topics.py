@@ -144,7 +144,7 @@ class _Creation:
             )
         count = _partitions_asked_for(topic, self._policy)
         factor = self._policy.default_replication_factor if factor == DEFAULT else factor
-        return _place(self._image, 0, count, factor, self._load)
+        return _assign_replicas(self._image, 0, count, factor, self._load)
 
     def _remember(self, created: CreatedTopic) -> None:
         name = created.state.name
@@ -201,7 +201,7 @@ def grow(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
     factor = len(topic.partitions[0].replicas)
     if request.assignments is None:
         return PartitionsAdded(
-            topic.topic_id, tuple(_place(image, first, additional, factor, replica_load(image)))
+            topic.topic_id, tuple(_assign_replicas(image, first, additional, factor, replica_load(image)))
         )
     for replicas in request.assignments:
         check_assignment(image, replicas, factor)
@@ -233,7 +233,7 @@ def _additional_partitions(topic: TopicState, request: MorePartitions) -> int:
     return additional
 
 
-def _place(
+def _assign_replicas(
     image: MetadataImage, first: int, count: int, factor: int, load: Mapping[int, int]
 ) -> list[PartitionState]:
     try:

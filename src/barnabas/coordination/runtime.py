@@ -40,8 +40,8 @@ from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
 from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.durability import Durability
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Durability
 
 logger = rate_limited_logger(__name__)
 
@@ -66,7 +66,7 @@ class RuntimeEnvironment(Loop, Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def safety(self) -> Durability: ...
+    def durability(self) -> Durability: ...
 
 
 class _DelayedResult(DelayedOperation):
@@ -290,7 +290,7 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             done(error)
             return
-        self.when_safe(active, lambda error: done(KafkaError(error) if error else result))
+        self.when_durable(active, lambda error: done(KafkaError(error) if error else result))
 
     def write_batched(
         self, index: int, handle: Callable[[S], list[CoordinatorRecord]], done: Done[None]
@@ -319,7 +319,7 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             batch.finish(error)
             return
-        self.when_safe(active, lambda error: batch.finish(KafkaError(error) if error else None))
+        self.when_durable(active, lambda error: batch.finish(KafkaError(error) if error else None))
 
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
         """Handle a request that changes no replayed state."""
@@ -329,7 +329,7 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             done(error)
             return
-        self.when_safe(active, lambda error: done(KafkaError(error) if error else result))
+        self.when_durable(active, lambda error: done(KafkaError(error) if error else result))
 
     def complete_transaction(
         self, index: int, producer: ProducerIdAndEpoch, marker: EndTransactionMarker, done: Done[None]
@@ -344,7 +344,7 @@ class CoordinatorRuntime(Generic[S]):
             done(error)
             return
         active.shard.complete_transaction(producer, committed=marker.committed)
-        self.when_safe(active, lambda error: done(KafkaError(error) if error else None))
+        self.when_durable(active, lambda error: done(KafkaError(error) if error else None))
 
     def active(self, index: int) -> ActiveShard[S]:
         """The shard, after appending all records that were handled before."""
@@ -386,13 +386,13 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- waiting ------------------------------------------------------------------------------------
 
-    def when_safe(self, active: ActiveShard[S], finish: Finish) -> None:
+    def when_durable(self, active: ActiveShard[S], finish: Finish) -> None:
         """Call `finish` once the log is durable up to its current end."""
-        partition, safety = active.partition, self._machine.safety
+        partition, durability = active.partition, self._machine.durability
         end = partition.log.log_end_offset
-        if safety.is_safe(partition, end):
+        if durability.is_durable(partition, end):
             finish(ErrorCode.NONE)
             return
         delayed = _DelayedResult(self._machine, finish, active.waiting)
-        safety.when_safe(partition, end, delayed.end)
+        durability.when_durable(partition, end, delayed.end)
         delayed.wait(self._write_timeout)

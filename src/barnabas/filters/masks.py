@@ -37,17 +37,17 @@ class ColumnFilter:
         rest = tuple(part for part in parts if not is_vector(part))
         self._vectors = usable
         self._failures = failures
-        self._rest = _joined(rest) if rest else None
-        if self._rest is not None:
-            self._layout = Layout(self._rest, decode_value)
-            self._evaluate = compile_node(self._rest, self._layout)
-            self._needles = needles_of(self._rest) if decode_value is None else None
+        self._residual = _joined(rest) if rest else None
+        if self._residual is not None:
+            self._layout = Layout(self._residual, decode_value)
+            self._evaluate = compile_node(self._residual, self._layout)
+            self._needles = needles_of(self._residual) if decode_value is None else None
 
     def mask(self, columns: Columns, rows: int) -> npt.NDArray[np.bool_]:
         states = np.full(rows, TRUE, np.int8)
         if self._vectors and rows:
             states = all_of([states_of(part, columns, rows) for part in self._vectors])
-        if self._rest is not None and rows:
+        if self._residual is not None and rows:
             states = self._with_rest(states, columns)
         failed = int((states == FAILED).sum())
         if failed:

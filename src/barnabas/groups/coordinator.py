@@ -158,7 +158,7 @@ class GroupCoordinator:
                 step.undo()
             step.end(error.code)
         else:
-            self.runtime.when_safe(active, step.end)
+            self.runtime.when_durable(active, step.end)
 
     def perform_simple(
         self,

@@ -95,7 +95,7 @@ Age = Callable[[Committed], int]
 """Start of an offset's retention."""
 
 
-def any_partition(place: TopicPartition, topic_id: Uuid) -> None:
+def any_partition(tp: TopicPartition, topic_id: Uuid) -> None:
     """Allow all partitions: the check of the group is sufficient."""
 
 

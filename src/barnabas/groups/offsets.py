@@ -44,12 +44,12 @@ class OffsetStore:
     def of_group(self, group_id: str) -> Offsets:
         return self._by_group.get(group_id, {})
 
-    def pending_places(self, group_id: str) -> set[TopicPartition]:
+    def pending_partitions(self, group_id: str) -> set[TopicPartition]:
         """Partitions whose offset an open transaction may change."""
-        return {place for groups in self._pending.values() for place in groups.get(group_id, ())}
+        return {tp for groups in self._pending.values() for tp in groups.get(group_id, ())}
 
-    def is_pending(self, group_id: str, place: TopicPartition) -> bool:
-        return any(place in groups.get(group_id, ()) for groups in self._pending.values())
+    def is_pending(self, group_id: str, tp: TopicPartition) -> bool:
+        return any(tp in groups.get(group_id, ()) for groups in self._pending.values())
 
     def groups(self) -> Iterator[str]:
         return iter(list(self._by_group))
@@ -65,18 +65,18 @@ class OffsetStore:
     # -- replaying ----------------------------------------------------------------------------------
 
     def store(
-        self, group_id: str, place: TopicPartition, committed: Committed, producer: ProducerIdAndEpoch | None
+        self, group_id: str, tp: TopicPartition, committed: Committed, producer: ProducerIdAndEpoch | None
     ) -> None:
         groups = self._by_group if producer is None else self._pending.setdefault(producer.producer_id, {})
         offsets = groups.setdefault(group_id, {})
-        self._weigh(offsets.get(place), committed)
-        offsets[place] = committed
+        self._weigh(offsets.get(tp), committed)
+        offsets[tp] = committed
 
-    def remove(self, group_id: str, place: TopicPartition) -> None:
+    def remove(self, group_id: str, tp: TopicPartition) -> None:
         """Apply a tombstone: delete the offset and its pending commits."""
-        self._weigh(_take_out(self._by_group, group_id, place), None)
+        self._weigh(_take_out(self._by_group, group_id, tp), None)
         for producer_id, groups in list(self._pending.items()):
-            self._weigh(_take_out(groups, group_id, place), None)
+            self._weigh(_take_out(groups, group_id, tp), None)
             if not groups:
                 del self._pending[producer_id]
 
@@ -89,11 +89,11 @@ class OffsetStore:
             return
         for group_id, offsets in groups.items():
             known = self._by_group.setdefault(group_id, {})
-            for place, offset in offsets.items():
+            for tp, offset in offsets.items():
                 # A later non-transactional commit wins.
-                if place not in known or known[place].log_offset < offset.log_offset:
-                    self._weigh(known.get(place), offset)
-                    known[place] = offset
+                if tp not in known or known[tp].log_offset < offset.log_offset:
+                    self._weigh(known.get(tp), offset)
+                    known[tp] = offset
 
     # -- memory -------------------------------------------------------------------------------------
 
@@ -112,11 +112,11 @@ def weight_of(committed: Committed | None) -> int:
     return 0 if committed is None else OFFSET_BYTES + len(committed.metadata)
 
 
-def _take_out(groups: dict[str, Offsets], group_id: str, place: TopicPartition) -> Committed | None:
+def _take_out(groups: dict[str, Offsets], group_id: str, tp: TopicPartition) -> Committed | None:
     offsets = groups.get(group_id)
     if offsets is None:
         return None
-    taken = offsets.pop(place, None)
+    taken = offsets.pop(tp, None)
     if not offsets:
         del groups[group_id]
     return taken

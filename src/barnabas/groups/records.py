@@ -31,7 +31,7 @@ def reason_headers(text: str) -> tuple[Header, ...]:
 
 
 def offset_record(
-    group_id: str, place: TopicPartition, committed: Committed, effect: Effect
+    group_id: str, tp: TopicPartition, committed: Committed, effect: Effect
 ) -> CoordinatorRecord:
     value = OffsetCommitValue(
         offset=committed.offset,
@@ -42,16 +42,16 @@ def offset_record(
         topic_id=committed.topic_id,
     )
     version = OFFSET_VERSION if committed.expire_ms < 0 else OFFSET_VERSION_WITH_EXPIRY
-    return CoordinatorRecord(_offset_key(group_id, place), encode_versioned(value, version), effect=effect)
+    return CoordinatorRecord(_offset_key(group_id, tp), encode_versioned(value, version), effect=effect)
 
 
-def offset_tombstone(group_id: str, place: TopicPartition) -> CoordinatorRecord:
-    return CoordinatorRecord(_offset_key(group_id, place), None)
+def offset_tombstone(group_id: str, tp: TopicPartition) -> CoordinatorRecord:
+    return CoordinatorRecord(_offset_key(group_id, tp), None)
 
 
 @lru_cache(REMEMBERED_KEYS)
-def _offset_key(group_id: str, place: TopicPartition) -> bytes:
-    return encode_key(OffsetCommitKey(group=group_id, topic=place.topic, partition=place.partition))
+def _offset_key(group_id: str, tp: TopicPartition) -> bytes:
+    return encode_key(OffsetCommitKey(group=group_id, topic=tp.topic, partition=tp.partition))
 
 
 # -- Records of consumer, share and streams groups; the fields are equal, the keys differ -----------------

@@ -147,7 +147,7 @@ class GroupShard:
     def delete_group(self, group_id: str, step: CoordinatorResult) -> None:
         group = self.find(group_id)
         group.check_deletion()
-        self._bury(group_id, self._all_places(group_id), step)
+        self._add_tombstones(group_id, self._all_partitions(group_id), step)
         step.records += group.tombstones()
 
     # -- offsets ------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ class GroupShard:
         offsets = list(offsets)
         self._check_room(group_id, offsets)
         return [
-            offset_record(group_id, place, committed, partial(self._store, group_id, place, committed))
-            for place, committed in offsets
+            offset_record(group_id, tp, committed, partial(self._store, group_id, tp, committed))
+            for tp, committed in offsets
         ]
 
     def _check_room(self, group_id: str, offsets: list[tuple[TopicPartition, Committed]]) -> None:
@@ -179,7 +179,7 @@ class GroupShard:
         longest = OFFSET_BYTES + self.settings.offset_metadata_max_bytes
         if ledger.offset_bytes + len(offsets) * longest > ledger.bounds.size:
             known = self.offsets.of_group(group_id)
-            more = (weight_of(committed) - weight_of(known.get(place)) for place, committed in offsets)
+            more = (weight_of(committed) - weight_of(known.get(tp)) for tp, committed in offsets)
             ledger.check_offsets(sum(each for each in more if each > 0))
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
@@ -190,18 +190,20 @@ class GroupShard:
     def committed(self, group_id: str) -> Offsets:
         return self.offsets.of_group(group_id)
 
-    def delete_offset(self, group: Group, place: TopicPartition, step: CoordinatorResult) -> ErrorCode:
-        if group.consumes(place.topic):
+    def delete_offset(self, group: Group, tp: TopicPartition, step: CoordinatorResult) -> ErrorCode:
+        if group.consumes(tp.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        if place in self.offsets.of_group(group.group_id):
-            step.records.append(offset_tombstone(group.group_id, place))
+        if tp in self.offsets.of_group(group.group_id):
+            step.records.append(offset_tombstone(group.group_id, tp))
         return ErrorCode.NONE
 
-    def _all_places(self, group_id: str) -> set[TopicPartition]:
-        return self.offsets.pending_places(group_id) | self.offsets.of_group(group_id).keys()
+    def _all_partitions(self, group_id: str) -> set[TopicPartition]:
+        return self.offsets.pending_partitions(group_id) | self.offsets.of_group(group_id).keys()
 
-    def _bury(self, group_id: str, places: Iterable[TopicPartition], step: CoordinatorResult) -> None:
-        step.records += [offset_tombstone(group_id, place) for place in sorted(places)]
+    def _add_tombstones(
+        self, group_id: str, partitions: Iterable[TopicPartition], step: CoordinatorResult
+    ) -> None:
+        step.records += [offset_tombstone(group_id, tp) for tp in sorted(partitions)]
 
     def expire_offsets(self, group_id: str, step: CoordinatorResult) -> None:
         """Expire offsets, and the group itself once it is empty."""
@@ -209,18 +211,18 @@ class GroupShard:
         if group is None or not group.expires:
             return
         offsets = self.offsets.of_group(group_id)
-        pending = self.offsets.pending_places(group_id)
+        pending = self.offsets.pending_partitions(group_id)
         now_ms = self.context.clock.expiry_ms()
         expired = _expired_offsets(group, offsets, pending, now_ms, self.settings.offsets_retention_ms)
-        self._bury(group_id, expired, step)
+        self._add_tombstones(group_id, expired, step)
         all_gone = len(expired) == len(offsets) and not pending
         if all_gone and group.is_empty and not group.is_awaited:
             step.records += group.tombstones()
 
     def forget_topics(self, group_id: str, topics: set[str], step: CoordinatorResult) -> None:
         """Drop the offsets of deleted topics."""
-        gone = [place for place in self._all_places(group_id) if place.topic in topics]
-        self._bury(group_id, gone, step)
+        gone = [tp for tp in self._all_partitions(group_id) if tp.topic in topics]
+        self._add_tombstones(group_id, gone, step)
 
     # -- replaying ----------------------------------------------------------------------------------
 
@@ -239,9 +241,9 @@ class GroupShard:
     def _replay_offset(
         self, key: OffsetCommitKey, value: object, log_offset: int, producer: ProducerIdAndEpoch | None
     ) -> None:
-        place = TopicPartition(key.topic, key.partition)
+        tp = TopicPartition(key.topic, key.partition)
         if not isinstance(value, OffsetCommitValue):
-            self.offsets.remove(key.group, place)
+            self.offsets.remove(key.group, tp)
             return
         committed = Committed(
             value.offset,
@@ -251,12 +253,12 @@ class GroupShard:
             value.expire_timestamp,
             value.topic_id,
         )
-        self._store(key.group, place, committed, log_offset, producer)
+        self._store(key.group, tp, committed, log_offset, producer)
 
     def _store(
         self,
         group_id: str,
-        place: TopicPartition,
+        tp: TopicPartition,
         committed: Committed,
         log_offset: int,
         producer: ProducerIdAndEpoch | None,
@@ -264,7 +266,7 @@ class GroupShard:
         if group_id not in self.groups:
             self.groups[group_id] = self.classic.new_group(group_id)
             self.context.ledger.changed(self.groups, group_id)
-        self.offsets.store(group_id, place, committed.at(log_offset), producer)
+        self.offsets.store(group_id, tp, committed.at(log_offset), producer)
 
     def complete_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         self.offsets.complete(producer, committed=committed)
@@ -292,11 +294,11 @@ def _expired_offsets(
     if since is None:
         return []
     return [
-        place
-        for place, committed in offsets.items()
-        if place not in pending
+        tp
+        for tp, committed in offsets.items()
+        if tp not in pending
         and _is_over(committed, since(committed), now_ms, retention_ms)
-        and not group.consumes(place.topic)  # last: it compares the names of all members
+        and not group.consumes(tp.topic)  # last: it compares the names of all members
     ]
 
 

@@ -108,9 +108,9 @@ def _describe(
             topics.setdefault(log.topic_partition.topic, []).append(_partition(log))
         if not number % STEP:
             yield
-    for place, row in _futures(broker, folder):
-        if wanted is None or place in wanted:
-            topics.setdefault(place.topic, []).append(row)
+    for tp, row in _futures(broker, folder):
+        if wanted is None or tp in wanted:
+            topics.setdefault(tp.topic, []).append(row)
     return DescribeLogDirsResult(
         log_dir=os.path.abspath(folder),
         topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],

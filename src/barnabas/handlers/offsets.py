@@ -145,12 +145,12 @@ async def _find(
     if timestamp == LATEST:
         return Found(upper, UNKNOWN, log.epochs.latest)
     if timestamp == EARLIEST:
-        return _place(log, log.log_start_offset)
+        return _at_offset(log, log.log_start_offset)
     if timestamp == EARLIEST_LOCAL:
-        return _place(log, log.local_start_offset)
+        return _at_offset(log, log.local_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        place = _last_tiered(log) if timestamp == LATEST_TIERED else _first_pending(log)
-        return Found() if is_consumer and place.offset >= upper else place  # a follower's end may be visible
+        match = _last_tiered(log) if timestamp == LATEST_TIERED else _first_pending(log)
+        return Found() if is_consumer and match.offset >= upper else match  # a follower's end may be visible
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp}")
     # Searching a batch may read from the disk and decompress: not on the loop.
@@ -173,8 +173,8 @@ async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> R
             except KafkaError:
                 continue  # reported with its partition
             if wanted.timestamp >= 0 and log.remote_part is not None:
-                place = topic.name, wanted.partition_index
-                searches[place] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
+                tp = topic.name, wanted.partition_index
+                searches[tp] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
     return dict(zip(searches, await asyncio.gather(*searches.values()), strict=True))
 
 
@@ -195,21 +195,21 @@ def _tier(broker: OffsetsNeeds, topic: str, wanted: ListOffsetsPartition) -> Par
         return PartitionTier()  # leadership has just changed
 
 
-def _place(log: Log, offset: int) -> Found:
+def _at_offset(log: Log, offset: int) -> Found:
     return Found(offset, UNKNOWN, log.epochs.at(offset))
 
 
 def _last_tiered(log: Log) -> Found:
     """KIP-1005."""
     is_known = log.config.remote_storage_enable and log.is_tiered
-    return _place(log, log.offsets.tiered_end - 1) if is_known else Found()
+    return _at_offset(log, log.offsets.tiered_end - 1) if is_known else Found()
 
 
 def _first_pending(log: Log) -> Found:
     """KIP-1023: unknown while a leader does not know yet which segments are remote."""
     if not log.config.remote_storage_enable or (not log.is_tiered and log.remote_part is not None):
         return Found()
-    return _place(log, max(log.offsets.tiered_end, log.log_start_offset))
+    return _at_offset(log, max(log.offsets.tiered_end, log.log_start_offset))
 
 
 def _may_come(timestamp: int, found: Found) -> bool:

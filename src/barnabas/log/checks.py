@@ -19,15 +19,15 @@ from barnabas.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
+    MIN_LENGTH,
     NO_TIMESTAMP,
-    SMALLEST_LENGTH,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
 from barnabas.records.compression import HIGHEST_RATIO, Codec, begins_like
 from barnabas.records.record import InvalidRecords
-from barnabas.records.walking import SMALLEST_RECORD
+from barnabas.records.walking import MIN_RECORD
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
@@ -62,14 +62,14 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
     if codec := header.attributes & COMPRESSION_MASK:
         if not is_plain_compressed(batch, codec, count, largest_data):
             _check_compressed(batch, header, largest_data)
-    elif count * SMALLEST_RECORD > size - HEADER_SIZE:
+    elif count * MIN_RECORD > size - HEADER_SIZE:
         raise _too_many_records(header, size - HEADER_SIZE)
     return header
 
 
 def is_plain_compressed(batch: memoryview, attributes: int, count: int, largest_data: int) -> bool:
     """Do the attributes name a codec and nothing else, and can its data, by how they begin, hold so many records?"""
-    least = count * SMALLEST_RECORD
+    least = count * MIN_RECORD
     return (
         0 < attributes <= COMPRESSION_MASK
         and least <= (len(batch) - HEADER_SIZE) * _RATIOS[attributes]
@@ -86,14 +86,14 @@ def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int)
         name = Codec(codec).name.lower() if codec in HIGHEST_RATIO else f"codec {codec}, which there is not"
         raise _invalid(f"the records of the batch are not compressed with {name}, as its attributes say")
     most = min(len(data) * HIGHEST_RATIO[codec], largest_data)
-    if header.record_count * SMALLEST_RECORD > most:
+    if header.record_count * MIN_RECORD > most:
         raise _too_many_records(header, most)
 
 
 def _too_many_records(header: BatchHeader, data_bytes: int) -> KafkaError:
     return _invalid(
         f"the batch says it has {header.record_count} records, and its data can hold "
-        f"{data_bytes // SMALLEST_RECORD} at most"
+        f"{data_bytes // MIN_RECORD} at most"
     )
 
 
@@ -192,7 +192,7 @@ def _wrong_size_or_magic(batch: memoryview, header: BatchHeader, size: int) -> K
         return _old_format(header.magic)
     if header.magic != MAGIC:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {header.magic}")
-    if header.length < SMALLEST_LENGTH:
+    if header.length < MIN_LENGTH:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {header.length}")
     if header.length + LOG_OVERHEAD > size:
         return _invalid(f"a batch of {header.size} bytes, of which {size} were sent")

@@ -25,7 +25,7 @@ from barnabas.log.reading import (
     first_at_or_after,
     latest,
     out_of_range,
-    place_in,
+    position_in,
     read_committed,
     read_slice,
 )
@@ -160,11 +160,11 @@ class LocalLog:
         """
         return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
 
-    def place_on_disk(self, offset: int) -> tuple[File, int] | None:
+    def disk_position(self, offset: int) -> tuple[File, int] | None:
         """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
         if offset >= self.segments.tail.start:
             return None
-        return self._look_up(lambda segments: place_in(segments, offset))
+        return self._look_up(lambda segments: position_in(segments, offset))
 
     def index_is_loaded(self, offset: int) -> bool:
         """Would a read at `offset` find its index in memory?"""

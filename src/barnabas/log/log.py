@@ -53,7 +53,7 @@ from barnabas.records.batch import (
     write_stamp,
 )
 from barnabas.records.control import EndTransactionMarker
-from barnabas.records.walking import SMALLEST_RECORD
+from barnabas.records.walking import MIN_RECORD
 
 NO_APPEND_TIME: Final = -1
 
@@ -150,7 +150,7 @@ class Log(DurableLog):
             or base_offset
             or count != last_offset_delta + 1
             or (
-                count * SMALLEST_RECORD > size - HEADER_SIZE
+                count * MIN_RECORD > size - HEADER_SIZE
                 if attributes == 0
                 else not is_plain_compressed(batch, attributes, count, self._largest_data)
             )

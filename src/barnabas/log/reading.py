@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # -- Finding places by offset, records by time, and aborted transactions by offset ---------------------
 
 RECORDS_BETWEEN_BREATHS = 500
-BREATH_SECONDS = 0.0001
+YIELD_SECONDS = 0.0001
 
 
 class FoundRecord(NamedTuple):
@@ -34,7 +34,7 @@ class FoundRecord(NamedTuple):
     leader_epoch: int
 
 
-def place_in(segments: list[Segment], offset: int) -> tuple[File, int]:
+def position_in(segments: list[Segment], offset: int) -> tuple[File, int]:
     """Where a search for `offset` starts to walk."""
     segment = segments[number_in(segments, offset)]
     return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
@@ -62,10 +62,10 @@ def first_in_file(
     file: ReadableFile, position: int, end: int, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     """The same among the batches in [position, end) of a file."""
-    for place, header in walk_headers(file, position, end, SCAN_CHUNK):
+    for batch_position, header in walk_headers(file, position, end, SCAN_CHUNK):
         if header.max_timestamp < timestamp:
             continue
-        found = _first_in_batch(file, place, header, timestamp, log_start)
+        found = _first_in_batch(file, batch_position, header, timestamp, log_start)
         if found is not None:
             return found
     return None
@@ -100,7 +100,7 @@ def _times(file: ReadableFile, position: int, header: BatchHeader) -> Iterator[t
     for number, found in enumerate(iterate_times(file.read(header.size, position), header), 1):
         yield found
         if not number % RECORDS_BETWEEN_BREATHS:
-            time.sleep(BREATH_SECONDS)
+            time.sleep(YIELD_SECONDS)
 
 
 def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterator[tuple[int, int]]:

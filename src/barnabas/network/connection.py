@@ -329,7 +329,7 @@ class Connection:
     @property
     def is_quiet(self) -> bool:
         """Return whether nothing is in flight: no pending output, no unanswered request except long polls."""
-        return not self.output and all(request.patience for request in self.unanswered)
+        return not self.output and all(request.client_wait for request in self.unanswered)
 
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Register a callback for state that a client holds while it is connected."""

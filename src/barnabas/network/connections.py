@@ -43,7 +43,7 @@ class Connections:
         self._open: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
-        self._in_reserved_places: set[Connection] = set()
+        self._in_reserved_slots: set[Connection] = set()
         self._unchecked: list[Connection] = []  # by the current run of close_overdue
         # Since the start, by name of the listener.
         self.opened: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Connections:
     def refusal(self, address: str, listener_name: str) -> str | None:
         """Return why a connection from this address exceeds a limit, or None."""
         reason = self._limit_reached(address, listener_name)
-        return None if reason is not None and self._has_reserved_place(address) else reason
+        return None if reason is not None and self._has_reserved_slot(address) else reason
 
     def _limit_reached(self, address: str, listener_name: str) -> str | None:
         limits = self.limits
@@ -86,14 +86,14 @@ class Connections:
         counted = of_brokers if listener_name == self._brokers_listener else len(self._open) - of_brokers
         return counted >= limits.connections
 
-    def _has_reserved_place(self, address: str) -> bool:
-        taken = sum(each.peer[0] == address for each in self._in_reserved_places)
+    def _has_reserved_slot(self, address: str) -> bool:
+        taken = sum(each.peer[0] == address for each in self._in_reserved_slots)
         return taken < self.limits.connections_per_broker and address in self._brokers
 
     def add(self, connection: Connection) -> None:
         address, name = connection.peer[0], connection.listener.name
         if self._limit_reached(address, name) is not None:
-            self._in_reserved_places.add(connection)
+            self._in_reserved_slots.add(connection)
         self._open.add(connection)
         self._by_address[address] += 1
         self._by_listener[name] += 1
@@ -101,16 +101,16 @@ class Connections:
 
     def remove(self, connection: Connection) -> None:
         self._open.discard(connection)
-        self._in_reserved_places.discard(connection)
+        self._in_reserved_slots.discard(connection)
         self._by_listener[connection.listener.name] -= 1
         address = connection.peer[0]
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
 
-    def close_clients_in_reserved_places(self, now: float) -> None:
+    def close_reserved_clients(self, now: float) -> None:
         """Close clients that run on a broker's host and use a slot reserved for that broker."""
-        for connection in tuple(self._in_reserved_places):
+        for connection in tuple(self._in_reserved_slots):
             # Where brokers share a listener with clients, the client id distinguishes them.
             if not connection.context.is_peer and (
                 connection.requests or now > connection.opened + SILENT_BROKER_SECONDS
@@ -188,7 +188,7 @@ def _unanswered(connection: Connection, limits: Limits, now: float) -> str | Non
     if not connection.unanswered or connection.output:
         return None
     oldest = connection.unanswered[0]
-    allowed = max(oldest.patience, oldest.within) + limits.answer_seconds
+    allowed = max(oldest.client_wait, oldest.time_budget) + limits.answer_seconds
     if oldest.answer is not None or now <= oldest.received + allowed:
         return None
     return f"{oldest.route.name} version {oldest.version} was not answered for {now - oldest.received:.0f} s"

@@ -226,19 +226,19 @@ class Listener:
         for rate in self._rates:
             if delay := rate.delay():
                 self.throttled[rate.limit] += 1
-                self._rest(delay)
+                self._pause(delay)
                 return True
         if delay := self._pace():
-            self._rest(delay)
+            self._pause(delay)
         return delay > 0
 
     def _accept_failed(self, error: OSError) -> None:
         if error.errno not in _OUT_OF_RESOURCES:
             return  # the client has disconnected already
         log.error("%r cannot accept: %s; retrying in %s s", self, error.strerror, RETRY_ACCEPT_SECONDS)
-        self._rest(RETRY_ACCEPT_SECONDS)
+        self._pause(RETRY_ACCEPT_SECONDS)
 
-    def _rest(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         """Stop accepting for a while; clients wait in the kernel's queue."""
         if self._socket is not None and self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())

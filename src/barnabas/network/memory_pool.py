@@ -32,7 +32,7 @@ from barnabas.network.limits import MEBIBYTE, UNLIMITED
 # Frames up to this size use a recycled buffer: a fresh one of 128 KB costs more in page faults than receiving
 # it.
 MAX_SPARE = MEBIBYTE
-SMALLEST_SPARE = 16 * 1024
+MIN_SPARE = 16 * 1024
 SPARES_OF_ONE_SIZE = 8
 
 SMALL_FRAME = 64 * 1024  # limit of the small class: the requests of consumers, heartbeats, batches of 16 KB
@@ -298,7 +298,7 @@ def _step(length: int, arrived: int) -> int:
 
 def spare_size(length: int) -> int:
     """Return the buffer size for a frame: a power of two, so that a few sizes serve all."""
-    return 1 << (length - 1).bit_length() if length > SMALLEST_SPARE else SMALLEST_SPARE
+    return 1 << (length - 1).bit_length() if length > MIN_SPARE else MIN_SPARE
 
 
-_SPARE_SIZES = [1 << power for power in range(SMALLEST_SPARE.bit_length() - 1, MAX_SPARE.bit_length())]
+_SPARE_SIZES = [1 << power for power in range(MIN_SPARE.bit_length() - 1, MAX_SPARE.bit_length())]

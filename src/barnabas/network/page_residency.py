@@ -44,8 +44,8 @@ def is_cached(fd: int, position: int, count: int, file_size: int = 0) -> bool:
         return fd != NO_DESCRIPTOR and _is_tail(position, file_size)
     try:
         last = position + count - 1
-        for place in (*range(position, last, PROBE_DISTANCE), last):
-            os.preadv(fd, _probe, place, _NOWAIT)
+        for offset in (*range(position, last, PROBE_DISTANCE), last):
+            os.preadv(fd, _probe, offset, _NOWAIT)
     except BlockingIOError:
         return False
     except OSError:  # EOPNOTSUPP: not supported by this file system

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.common.safe_logging import rate_limited_logger, tell_left_out
+from barnabas.common.safe_logging import log_suppressed, rate_limited_logger
 from barnabas.network.connection import Connection
 from barnabas.network.connections import Brokers, Connections
 from barnabas.network.exposure import warn_if_exposed
@@ -103,8 +103,8 @@ class SocketServer:
     def _own_limit(self, listener: Listener) -> float:
         return self.limits.listener_connections_per_second.get(listener.name, UNLIMITED)
 
-    async def turn_away(self, patience: float) -> None:
-        """Stop accepting, and answer until no request arrives for SILENT_SECONDS, or `patience` is over.
+    async def turn_away(self, timeout_seconds: float) -> None:
+        """Stop accepting, and answer until no request arrives for SILENT_SECONDS, or `timeout_seconds` are over.
 
         For a broker whose partitions have moved to other leaders: its responses make clients refresh their
         metadata on the same connection. A connection that is closed with a request on its way is reset, and
@@ -114,16 +114,16 @@ class SocketServer:
         began = self.monotonic()
         while len(self.connections):
             last = max(began, *(connection.received for connection in self.connections))
-            if self.monotonic() >= min(last + SILENT_SECONDS, began + patience):
+            if self.monotonic() >= min(last + SILENT_SECONDS, began + timeout_seconds):
                 break
             await asyncio.sleep(SILENT_SECONDS / 5)
 
-    async def stop(self, patience: float = 10.0) -> None:
+    async def stop(self, timeout_seconds: float = 10.0) -> None:
         """Stop accepting and reading, complete the requests in flight, then close everything."""
         self._close_listeners()
         self.connections.stop_reading()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_seconds):
                 await self._wait_until_quiet()
         except TimeoutError:
             log.warning("%d connections still have requests in flight; closing them", len(self.connections))
@@ -137,7 +137,7 @@ class SocketServer:
             self._let_go(held)
         self.warmer.close()
         self.tls.close()
-        tell_left_out()
+        log_suppressed()
 
     async def _wait_until_quiet(self) -> None:
         self.connections.close_quiet()
@@ -213,7 +213,7 @@ class SocketServer:
     def _sweep(self) -> None:
         """Check timeouts, a few hundred connections at a time: thousands would block the loop for too long."""
         now = self.monotonic()
-        self.connections.close_clients_in_reserved_places(now)
+        self.connections.close_reserved_clients(now)
         complete = self.connections.close_overdue(now, SWEPT_AT_ONCE)
         self._sweeper = self.loop.call_later(SWEEP_SECONDS if complete else SWEEP_PAUSE, self._sweep)
 

@@ -27,7 +27,7 @@ from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 
 # How many bytes an array's element takes at least: (in flexible versions, in others).
-_SMALLEST_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
+_MIN_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
 
 # What reads a length of more than 7 bits, for kinds that have a bound.
 _READERS = {"string": "read_string_length", "array": "read_array_count"}
@@ -37,8 +37,8 @@ def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -
     """Return the least number of bytes a value of a type takes on the wire."""
     if field_type in FIXED_WIDTH:
         return FIXED_WIDTH[field_type][1]
-    if field_type in _SMALLEST_VARIABLE:
-        return _SMALLEST_VARIABLE[field_type][0 if flexible else 1]
+    if field_type in _MIN_VARIABLE:
+        return _MIN_VARIABLE[field_type][0 if flexible else 1]
     size = 1 if flexible else 0
     for field in element.FIELDS:
         if field.present_in(version) and not field.tagged_in(version):

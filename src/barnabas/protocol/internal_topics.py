@@ -25,7 +25,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 NO_OFFSET = -1
 """The start offset of a share partition that was never read: `share.auto.offset.reset` decides where it starts."""
 REMEMBERED_KEYS = 10_000  # most commits come from the same groups
-_SMALLEST_INT = -(1 << 31)
+_MIN_INT = -(1 << 31)
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"
 _CHUNK = 256  # characters hashed at once; longer keys are not cached
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(2 * _CHUNK + 1)]  # a character may be two units
@@ -65,7 +65,7 @@ def partition_for(key: str, partitions: int) -> int:
 def _partition_for(key: str, partitions: int) -> int:
     """Return the partition; the smallest int has no absolute value, and Kafka maps it to partition 0."""
     value = java_hash(key)
-    return 0 if value == _SMALLEST_INT else abs(value) % partitions
+    return 0 if value == _MIN_INT else abs(value) % partitions
 
 
 _remembered_partition = lru_cache(REMEMBERED_KEYS)(_partition_for)

@@ -21,7 +21,7 @@ LOG_OVERHEAD: Final = 12  # base offset and length, which `length` does not coun
 MAGIC: Final = 2
 MAGIC_POSITION: Final = 16
 CRC_START: Final = 21  # the CRC covers everything from the attributes to the end
-SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
+MIN_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08  # set: LogAppendTime
@@ -148,7 +148,7 @@ def iterate_headers(buffer: Bytes) -> Iterator[tuple[int, BatchHeader]]:
     while position + HEADER_SIZE <= end:
         header = new(unpack_header(buffer, position))
         behind = position + header[1] + LOG_OVERHEAD
-        if header[1] < SMALLEST_LENGTH or behind > end:
+        if header[1] < MIN_LENGTH or behind > end:
             return
         yield position, header
         position = behind

@@ -34,7 +34,7 @@ class Block:
     max_timestamp: int
 
     @property
-    def place(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     def seal(

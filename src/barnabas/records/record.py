@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
-from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader
+from barnabas.records.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader
 from barnabas.records.compression import DECOMPRESSED_LIMIT, MAX_BLOCKS, CompressionError, unpack
 from barnabas.records.varints import read_varint
 
@@ -22,7 +22,7 @@ Buffer = bytes | bytearray
 MAX_HEADERS = 100_000
 """Maximum headers per decoded record: a header takes two bytes in a batch, and a hundred as an object."""
 
-_SMALLEST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+_MIN_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 
 
 class Record(NamedTuple):
@@ -128,7 +128,7 @@ def unpacked_data(
     batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MAX_BLOCKS
 ) -> Buffer:
     """`record_data` without the final copy, for read-only use."""
-    if header.length < SMALLEST_LENGTH or header.size > len(batch):
+    if header.length < MIN_LENGTH or header.size > len(batch):
         raise InvalidRecords(f"the batch header declares {header.size} bytes, but {len(batch)} were read")
     if header.record_count < 0:
         raise InvalidRecords(f"the batch header declares {header.record_count} records")
@@ -160,7 +160,7 @@ def _read_record(
     if position != end:
         raise ValueError(f"its fields take {position - end + length} bytes, its length is {length}")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-    if not _SMALLEST_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
+    if not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
         raise ValueError(f"its timestamp {timestamp} does not fit into 64 bits")
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 

@@ -28,7 +28,7 @@ from barnabas.records.record import (
 from barnabas.records.walking import RecordRules, ScanState, walk
 
 _MAX_INT64 = (1 << 63) - 1
-_SMALLEST_INT64 = -(1 << 63)
+_MIN_INT64 = -(1 << 63)
 _STEP = 500  # records between two calls of `breathe`
 _ERRORS_KEPT = 1000  # a small compressed batch can hold millions of invalid records: stop after these
 _ERRORS_IN_TEXT = 3  # as in Kafka
@@ -110,8 +110,8 @@ def _rules(
 ) -> RecordRules:
     if timestamps is None:
         timestamps = TimestampBounds(0)
-    earliest = min(max(timestamps.earliest, _SMALLEST_INT64), _MAX_INT64)
-    latest = min(max(timestamps.latest, _SMALLEST_INT64), _MAX_INT64)
+    earliest = min(max(timestamps.earliest, _MIN_INT64), _MAX_INT64)
+    latest = min(max(timestamps.latest, _MIN_INT64), _MAX_INT64)
     return RecordRules(header.base_timestamp, earliest, latest, require_keys, most_headers)
 
 

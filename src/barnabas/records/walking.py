@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from barnabas.records.varints import read_varint
 
-SMALLEST_RECORD = 7
+MIN_RECORD = 7
 """One byte each: length, attributes, two deltas, two lengths, the header count."""
-SMALLEST_HEADER = 2
+MIN_HEADER = 2
 UNLIMITED = (1 << 63) - 1
 _NO_TIMESTAMP = -1
 
@@ -119,7 +119,7 @@ def _read_folded(data: bytes | bytearray, position: int) -> tuple[int, int]:
 def _skip_headers(data: bytes | bytearray, at: int, end: int, most: int) -> int:
     """The position after the headers of a record; ValueError if there are too many, or one has no key."""
     count, at = read_varint(data, at)
-    if not 0 <= count <= min(most, (end - at) // SMALLEST_HEADER):
+    if not 0 <= count <= min(most, (end - at) // MIN_HEADER):
         raise ValueError(count)
     for _ in range(count):
         byte = data[at]

@@ -34,7 +34,7 @@ class InSyncReplicas(PartitionWatchers):
 
     __slots__ = (
         "_can_commit", "_cluster", "_commits_alone", "_epoch_start", "_flushing_to", "_followers", "_is_writable",
-        "_maximal_isr", "_shows_flushed_only", "broker_id", "has_enough_in_sync", "is_leader", "is_only_here", "log",
+        "_maximal_isr", "_shows_flushed_only", "broker_id", "has_enough_in_sync", "is_leader", "is_single_host", "log",
         "mirror", "proposal", "state",
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ class InSyncReplicas(PartitionWatchers):
         self.log = log
         self.broker_id = broker_id
         self.is_leader = False
-        self.is_only_here = True
+        self.is_single_host = True
         """True if only this host holds the records that are acknowledged now."""
         self.has_enough_in_sync = True
         self.state: PartitionState | None = None
@@ -68,7 +68,7 @@ class InSyncReplicas(PartitionWatchers):
         it may be behind what an earlier leader exposed to consumers (KIP-207)."""
         return self.log.high_watermark >= self._epoch_start
 
-    def _measure(self) -> None:
+    def _recompute_flags(self) -> None:
         """Recompute the flags that every append reads, from state, proposal and settings."""
         state = self.state
         if state is None:
@@ -85,10 +85,10 @@ class InSyncReplicas(PartitionWatchers):
             and self.has_enough_in_sync
             and not self._shows_flushed_only
         )
-        self._measure_hosts(state)
+        self._recompute_hosts(state)
 
-    def _measure_hosts(self, state: PartitionState) -> None:
-        self.is_only_here = len(state.isr) <= 1 or self._cluster.on_one_host(state.isr)
+    def _recompute_hosts(self, state: PartitionState) -> None:
+        self.is_single_host = len(state.isr) <= 1 or self._cluster.on_one_host(state.isr)
 
     # -- followers ----------------------------------------------------------------------------------
 
@@ -117,15 +117,15 @@ class InSyncReplicas(PartitionWatchers):
             and follower.broker_epoch == self._cluster.eligible_epoch(replica)
         )
 
-    def review_isr(self, patience: float, most_behind: int = NO_LIMIT) -> None:
-        """Propose an ISR without followers that were not caught up for more than `patience` seconds, or lack more
+    def review_isr(self, max_lag: float, most_behind: int = NO_LIMIT) -> None:
+        """Propose an ISR without followers that were not caught up for more than `max_lag` seconds, or lack more
         than `most_behind` records in two reviews, and with those that have caught up: one that was not eligible at
         that time does not report again."""
         if not self.is_leader or not self._followers or self.proposal is not None:
             return
         now, written = self._cluster.monotonic(), self.log.offsets.written
         isr = self._committed_isr()
-        behind = self._followers.behind(isr, written, now, patience)
+        behind = self._followers.behind(isr, written, now, max_lag)
         behind |= self._followers.far_behind(isr, written, most_behind)
         staying = [member for member in isr if member == self.broker_id or member not in behind]
         coming = [
@@ -134,7 +134,7 @@ class InSyncReplicas(PartitionWatchers):
             if replica not in isr
             and self.is_assigned(replica)
             and self._has_caught_up(replica, follower)
-            and follower.keeps_up(written, now, patience)
+            and follower.keeps_up(written, now, max_lag)
         ]
         if coming or len(staying) < len(isr):
             self._propose((*staying, *coming))
@@ -150,7 +150,7 @@ class InSyncReplicas(PartitionWatchers):
         """Drop a proposal that the controller has rejected for good."""
         if self.proposal is proposal:
             self.proposal = None
-            self._measure()
+            self._recompute_flags()
             self._commit()
 
     def _forget_lost(self, gone: set[int]) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = safe_logger(__name__)
 
 WORK_SECONDS = 0.0005
-BREATH_SECONDS = 0.0001
+YIELD_SECONDS = 0.0001
 """Maximum time between two releases of the GIL. The interpreter alone would switch after 5 ms."""
 
 
@@ -102,5 +102,5 @@ class Breath:
 
     def __call__(self) -> None:
         if time.perf_counter() > self._due:
-            time.sleep(BREATH_SECONDS)
+            time.sleep(YIELD_SECONDS)
             self._due = time.perf_counter() + WORK_SECONDS

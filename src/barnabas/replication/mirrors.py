@@ -29,9 +29,9 @@ from barnabas.protocol.messages.mirror import (
     SettleMirrorsRequest,
     SettleMirrorsResponse,
 )
+from barnabas.replication.durability import Durability
 from barnabas.replication.fetcher import BrokerIdentity
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Durability
 
 logger = safe_logger(__name__)
 
@@ -50,7 +50,7 @@ class Settling:
     promoted_epoch: int
     end: int
     aborted: list[Aborted]
-    is_safe: bool = False
+    is_durable: bool = False
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -60,12 +60,12 @@ class Mirrors:
         ask_controller: Callable[[SettleMirrorsRequest], Awaitable[Any]],
         identity: Callable[[], BrokerIdentity],
         clock: Clock,
-        safety: Durability,
+        durability: Durability,
     ) -> None:
         self._ask_controller = ask_controller
         self._identity = identity
         self._clock = clock
-        self._safety = safety
+        self._durability = durability
         self.source_ends: dict[Partition, int] = {}
         """High watermarks of sources, as last reported by mirrors to this leader."""
         self._waiting: dict[Partition, Settling | None] = {}
@@ -134,10 +134,10 @@ class Mirrors:
             return None
 
         def safe(error: ErrorCode) -> None:
-            settling.error, settling.is_safe = error, not error
+            settling.error, settling.is_durable = error, not error
             self._changed.set()
 
-        self._safety.when_safe(partition, settling.end, safe)
+        self._durability.when_durable(partition, settling.end, safe)
         return settling
 
     async def _report_settled(self, ready: dict[Partition, Settling]) -> None:
@@ -163,7 +163,7 @@ def _must_settle(partition: Partition) -> bool:
 
 def _is_ready(partition: Partition, done: Settling) -> bool:
     is_current = done.leader_epoch == partition.leader_epoch and partition.can_commit
-    return done.is_safe and is_current and partition.all_have(done.end)
+    return done.is_durable and is_current and partition.all_have(done.end)
 
 
 def prepare(partition: Partition, now_ms: int) -> Settling:

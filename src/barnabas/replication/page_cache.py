@@ -30,7 +30,7 @@ class ColdReads:
     def is_cold(self, log: Log, offset: int) -> bool:
         if not log.index_is_loaded(offset):
             return True
-        segment_position = log.place_on_disk(offset)
+        segment_position = log.disk_position(offset)
         if segment_position is None:
             return False
         file, position = segment_position
@@ -40,7 +40,7 @@ class ColdReads:
     def warm(self, reads: list[tuple[Log, int, int]], done: Callable[[], None]) -> None:
         def read() -> None:
             for log, offset, count in reads:
-                if (segment_position := log.place_on_disk(offset)) is not None:
+                if (segment_position := log.disk_position(offset)) is not None:
                     file, position = segment_position
                     file.read(min(count + HEADER_WALK_BYTES, WARMED_AT_MOST), position)
                     log.load_aborted(offset)

@@ -96,7 +96,7 @@ class Partition(InSyncReplicas):
 
     def _lead_or_follow(self, leads: bool) -> None:
         self.is_leader = leads
-        self._measure()
+        self._recompute_flags()
         if not leads:
             self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
@@ -176,18 +176,18 @@ class Partition(InSyncReplicas):
         if self.state is not None:
             if self.is_leader and mirror is not None and mirror.is_own:
                 self._start_epoch(self.leader_epoch)
-            self._measure()
+            self._recompute_flags()
 
     def broker_changed(self, broker_id: int) -> None:
         """Handle the registration of a broker, perhaps on another host, which our state does not show."""
         if self.state is not None and broker_id in self.state.isr:
-            self._measure_hosts(self.state)
+            self._recompute_hosts(self.state)
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
         if self.is_recovering and self.state is not None and not self._must_recover(self.state):
             self.recover()
-        self._measure()
+        self._recompute_flags()
         if self.is_leader:
             self._commit()
 
@@ -197,7 +197,7 @@ class Partition(InSyncReplicas):
         self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def unfence(self) -> None:
-        self._measure()
+        self._recompute_flags()
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """Fail all waiters, because the partition leaves this broker (topic deleted, disk failed)."""
@@ -319,7 +319,7 @@ class Partition(InSyncReplicas):
         assert state is not None
         members = self._followers.with_epochs(isr)
         self.proposal = IsrProposal(state.leader_epoch, state.partition_epoch, members)
-        self._measure()
+        self._recompute_flags()
         self._cluster.isr_wanted(self, self.proposal)
 
     # -- following ----------------------------------------------------------------------------------

@@ -41,11 +41,11 @@ class Follower:
         self.fetched_at = now
         self.leader_end = leader_end
 
-    def keeps_up(self, leader_end: int, now: float, patience: float) -> bool:
-        """Return True if it had everything within the last `patience` seconds."""
+    def keeps_up(self, leader_end: int, now: float, max_lag: float) -> bool:
+        """Return True if it had everything within the last `max_lag` seconds."""
         if self.end_offset >= leader_end:
             self.caught_up_at = now
-        return now - self.caught_up_at <= patience
+        return now - self.caught_up_at <= max_lag
 
     def stays_far_behind(self, leader_end: int, most: int) -> bool:
         """Return True if it lacks more than `most` records in two consecutive reviews."""
@@ -56,12 +56,12 @@ class Follower:
 class Followers(dict[int, Follower]):
     """Follower progress by broker id."""
 
-    def behind(self, members: Iterable[int], leader_end: int, now: float, patience: float) -> set[int]:
-        """Members that were not caught up for more than `patience` seconds, or are unknown."""
+    def behind(self, members: Iterable[int], leader_end: int, now: float, max_lag: float) -> set[int]:
+        """Members that were not caught up for more than `max_lag` seconds, or are unknown."""
         return {
             member
             for member in members
-            if (follower := self.get(member)) is None or not follower.keeps_up(leader_end, now, patience)
+            if (follower := self.get(member)) is None or not follower.keeps_up(leader_end, now, max_lag)
         }
 
     def far_behind(self, members: Iterable[int], leader_end: int, most: int) -> set[int]:

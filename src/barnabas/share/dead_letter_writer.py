@@ -31,9 +31,9 @@ from barnabas.protocol.messages.produce import (
 from barnabas.records.builder import build_batch
 from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
 from barnabas.records.record import Record
+from barnabas.replication.durability import Durability
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS
-from barnabas.replication.safety import Durability
 from barnabas.share.led_partition import LedSharePartition
 from barnabas.share.needs import ShareGroupConfigs
 from barnabas.share.record_reader import RecordReaderNeeds, read_records
@@ -67,7 +67,7 @@ class DeadLetterNeeds(RecordReaderNeeds, Protocol):
     def replicas(self) -> ReplicaManager: ...
 
     @property
-    def safety(self) -> Durability: ...
+    def durability(self) -> Durability: ...
 
 
 class DeadLetterWriter:
@@ -206,7 +206,7 @@ class _Append(CoordinatorRequest[None]):
         def safe(error: ErrorCode) -> None:
             done(KafkaError(error, f"dead letters in {tp} are not durable") if error else None)
 
-        host.safety.when_safe(partition, result.last_offset + 1, safe)
+        host.durability.when_durable(partition, result.last_offset + 1, safe)
 
     def request(self) -> ProduceRequest:
         data = PartitionProduceData(self._tp.partition, self._batch)

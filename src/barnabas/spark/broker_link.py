@@ -54,10 +54,10 @@ class BrokerLink:
         """Run a coroutine to its result. Background tasks continue at the next call."""
         return self.loop.run_until_complete(work)
 
-    def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], patience: float) -> T:
-        """Retry for `patience` seconds while brokers are unavailable or leaders change."""
+    def persist(self, attempt: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
+        """Retry for `timeout` seconds while brokers are unavailable or leaders change."""
 
-        waiting = RetryPolicy(patience, may_pass)
+        waiting = RetryPolicy(timeout, may_pass)
 
         async def tell(error: Exception) -> None:
             log.warning("retrying for %.0f s: %s", waiting.deadline.remaining, error)

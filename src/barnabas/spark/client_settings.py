@@ -112,7 +112,7 @@ class ClientSettings:
     group_id: str | None = None
     committed_only: bool = False
     request_timeout: float = 30.0
-    patience: float = 60.0
+    total_timeout: float = 60.0
     fetch: FetchSettings = FETCH
     security: Security = PLAINTEXT
 
@@ -152,7 +152,7 @@ class ClientSettings:
             "bootstrap": self.bootstrap,
             "client_id": self.client_id,
             "request_timeout": self.request_timeout,
-            "total_timeout": self.patience,
+            "total_timeout": self.total_timeout,
             "security": self.security,
         }
 

@@ -21,7 +21,7 @@ def jvm_of(session: SparkSession) -> Any:
     return session._jvm
 
 
-def end_jvm(patience: float) -> None:
+def end_jvm(timeout: float) -> None:
     """Stop the JVM that PySpark has started here, and wait for it. Python workers exit with it."""
     gateway = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
@@ -30,7 +30,7 @@ def end_jvm(patience: float) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # the next session of this process gets a new one
     process.stdin.close()  # the signal that Spark's driver has exited
     try:
-        process.wait(patience)
+        process.wait(timeout)
     except subprocess.TimeoutExpired:
         process.kill()
 

@@ -18,17 +18,17 @@ from barnabas.client.range_fetcher import RangeFetcher
 from barnabas.client.security.settings import PLAINTEXT, Security
 from barnabas.common.types import TopicPartition
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
+from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 
 FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
 STALLED_SECONDS = 60.0
 
 
-def open_brokers(bootstrap: str, security: Security = PLAINTEXT) -> OpenPlace:
-    async def open_place() -> TableSource:
+def open_brokers(bootstrap: str, security: Security = PLAINTEXT) -> OpenSource:
+    async def open_source() -> TableSource:
         return Brokers(Client(bootstrap, client_id="barnabas-table", security=security))
 
-    return open_place
+    return open_source
 
 
 class Brokers:
@@ -39,22 +39,21 @@ class Brokers:
         return sorted(await self._client.all_topics())
 
     async def snapshot(self, topic: str) -> Snapshot:
-        places = await self._client.partitions([topic])
-        first = await beginning_offsets(self._client, places)
-        until = await end_offsets(self._client, places, READ_COMMITTED)
-        return {place: Bounds(first[place], max(first[place], until[place])) for place in places}
+        partitions = await self._client.partitions([topic])
+        first = await beginning_offsets(self._client, partitions)
+        until = await end_offsets(self._client, partitions, READ_COMMITTED)
+        return {tp: Bounds(first[tp], max(first[tp], until[tp])) for tp in partitions}
 
     async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
         found = await list_offsets(self._client, dict.fromkeys(snapshot, timestamp))
         return {
-            place: answer.offset if answer.offset >= 0 else snapshot[place].until
-            for place, answer in found.items()
+            tp: answer.offset if answer.offset >= 0 else snapshot[tp].until for tp, answer in found.items()
         }
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
         """ListOffsets returns the first record that is not older, in any order of timestamps."""
-        found: dict[TopicPartition, list[TimeBound]] = {place: [] for place in snapshot}
-        filled = [place for place, bounds in snapshot.items() if bounds.until > bounds.first]
+        found: dict[TopicPartition, list[TimeBound]] = {tp: [] for tp in snapshot}
+        filled = [tp for tp, bounds in snapshot.items() if bounds.until > bounds.first]
         if not filled:
             return found
         newest = await list_offsets(self._client, dict.fromkeys(filled, MAX_TIMESTAMP))
@@ -63,10 +62,8 @@ class Brokers:
         first = min((answer.timestamp for answer in oldest.values() if answer.offset >= 0), default=last)
         step = max(1, (last - first) // most)
         for moment in range(first + step, last + step, step):
-            for place, offset in (
-                await self.since({place: snapshot[place] for place in filled}, moment)
-            ).items():
-                found[place].append(TimeBound(offset, moment))
+            for tp, offset in (await self.since({tp: snapshot[tp] for tp in filled}, moment)).items():
+                found[tp].append(TimeBound(offset, moment))
         return found
 
     def read(self, ranges: Iterable[OffsetRange]) -> RangeFetcher:

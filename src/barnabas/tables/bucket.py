@@ -11,7 +11,7 @@ from barnabas.common.clock import SystemClock
 from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
+from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 from barnabas.tiering.reading.bucket_topics import (
     BucketPartition,
     by_name,
@@ -32,8 +32,8 @@ from barnabas.tiering.stores.opening import URL, open_store
 from barnabas.tiering.stores.store import BrowsableStore
 
 
-def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenPlace:
-    async def open_place() -> TableSource:
+def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenSource:
+    async def open_source() -> TableSource:
         try:
             return Bucket(open_store(url, options), cluster_id)
         except ConfigError as error:
@@ -41,7 +41,7 @@ def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = N
                 str(error).replace(URL, "remote").replace("rsm.config.", "remote options ")
             ) from None
 
-    return open_place
+    return open_source
 
 
 class Bucket:
@@ -65,34 +65,34 @@ class Bucket:
             for partition in partitions:
                 self._partitions[TopicPartition(name, partition.folder.partition)] = partition
         return {
-            place: Bounds(
+            tp: Bounds(
                 partition.manifest.log_start, max(partition.manifest.log_start, partition.manifest.tiered_end)
             )
-            for place, partition in sorted(self._partitions.items())
+            for tp, partition in sorted(self._partitions.items())
         }
 
     async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
         found = await asyncio.gather(
-            *(offset_for_timestamp(self._reader, self._partitions[place], timestamp) for place in snapshot)
+            *(offset_for_timestamp(self._reader, self._partitions[tp], timestamp) for tp in snapshot)
         )
         return {
-            place: snapshot[place].until if offset is None else offset
-            for place, offset in zip(snapshot, found, strict=True)
+            tp: snapshot[tp].until if offset is None else offset
+            for tp, offset in zip(snapshot, found, strict=True)
         }
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
         """Bounds at segments: manifests record the largest timestamp of each segment."""
-        return {place: await self._bounds(place, bounds) for place, bounds in snapshot.items()}
+        return {tp: await self._bounds(tp, bounds) for tp, bounds in snapshot.items()}
 
-    async def _bounds(self, place: TopicPartition, bounds: Bounds) -> list[TimeBound]:
+    async def _bounds(self, tp: TopicPartition, bounds: Bounds) -> list[TimeBound]:
         found, newest = [], -1
-        for entry in await entries_between(self._reader, self._partitions[place], *bounds):
+        for entry in await entries_between(self._reader, self._partitions[tp], *bounds):
             newest = max(newest, entry.largest_timestamp)
             found.append(TimeBound(entry.end, newest + 1))
         return found
 
     def read(self, ranges: Iterable[OffsetRange]) -> BucketSource:
-        return BucketSource(self._reader, [(wanted, self._partitions[wanted.place]) for wanted in ranges])
+        return BucketSource(self._reader, [(wanted, self._partitions[wanted.tp]) for wanted in ranges])
 
     async def close(self) -> None:
         await self._store.close()

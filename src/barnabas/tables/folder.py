@@ -20,10 +20,10 @@ from barnabas.common.types import TopicPartition
 from barnabas.log import names
 from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets
 from barnabas.log.recovery.replay import transaction_marker
-from barnabas.records.batch import HEADER_SIZE, SMALLEST_LENGTH, BatchHeader, read_header
+from barnabas.records.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header
 from barnabas.records.columnar.plan import DecodePlan, PlannedBatch, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError
-from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource, TimeBound
+from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 
 CHUNK = 4 * 1024 * 1024
 
@@ -58,7 +58,7 @@ class SegmentFile:
                 header = read_header(self.read(position, HEADER_SIZE))
             except struct_error:
                 return  # the file was truncated during the read
-            if header.length < SMALLEST_LENGTH:
+            if header.length < MIN_LENGTH:
                 raise DamagedFileError(f"{self.path} is damaged at byte {position}: not a record batch")
             if position + header.size > self.size:
                 return
@@ -73,11 +73,11 @@ class Walked(NamedTuple):
     batches: list[Stored]
 
 
-def open_folder(data: str) -> OpenPlace:
-    async def open_place() -> TableSource:
+def open_folder(data: str) -> OpenSource:
+    async def open_source() -> TableSource:
         return Folder(Path(data))
 
-    return open_place
+    return open_source
 
 
 class Folder:
@@ -89,26 +89,26 @@ class Folder:
         self._files: list[SegmentFile] = []
 
     async def topics(self) -> list[str]:
-        return sorted({place.topic for place, _ in self._partitions()})
+        return sorted({tp.topic for tp, _ in self._partitions()})
 
     async def snapshot(self, topic: str) -> Snapshot:
-        found = {place: folder for place, folder in self._partitions() if place.topic == topic}
+        found = {tp: folder for tp, folder in self._partitions() if tp.topic == topic}
         if not found:
             known = ", ".join(await self.topics()) or "none"
             raise TableError(f"unknown topic {topic} in {self._data}; topics: {known}")
-        for place, folder in sorted(found.items()):
+        for tp, folder in sorted(found.items()):
             starts, ends = self._checkpoint(folder, LOG_STARTS), self._checkpoint(folder, HIGH_WATERMARKS)
-            self._walked[place] = self._walk(folder, starts.get(place, 0), ends.get(place, 0))
-        return {place: self._walked[place].bounds for place in sorted(found)}
+            self._walked[tp] = self._walk(folder, starts.get(tp, 0), ends.get(tp, 0))
+        return {tp: self._walked[tp].bounds for tp in sorted(found)}
 
     async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
-        return {place: self._since(place, timestamp) for place in snapshot}
+        return {tp: self._since(tp, timestamp) for tp in snapshot}
 
     async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        return {place: self._time_bounds(place, most) for place in snapshot}
+        return {tp: self._time_bounds(tp, most) for tp in snapshot}
 
     def read(self, ranges: Iterable[OffsetRange]) -> FolderSource:
-        return FolderSource([(wanted, self._walked[wanted.place].batches) for wanted in ranges])
+        return FolderSource([(wanted, self._walked[wanted.tp].batches) for wanted in ranges])
 
     async def close(self) -> None:
         for file in self._files:
@@ -117,9 +117,9 @@ class Folder:
 
     def _partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self._data.iterdir()):
-            place = names.partition_of_folder(folder.name)
-            if place is not None and folder.is_dir():
-                yield place, folder
+            tp = names.partition_of_folder(folder.name)
+            if tp is not None and folder.is_dir():
+                yield tp, folder
 
     def _checkpoint(self, folder: Path, name: str) -> dict[TopicPartition, int]:
         path = folder.parent / name
@@ -143,15 +143,15 @@ class Folder:
         self._files += files
         return walk(files, first, max(first, until))
 
-    def _since(self, place: TopicPartition, timestamp: int) -> int:
-        bounds, batches = self._walked[place]
+    def _since(self, tp: TopicPartition, timestamp: int) -> int:
+        bounds, batches = self._walked[tp]
         for stored in batches:
             if stored.header.max_timestamp >= timestamp:
                 return max(bounds.first, stored.header.base_offset)
         return bounds.until
 
-    def _time_bounds(self, place: TopicPartition, most: int) -> list[TimeBound]:
-        _, batches = self._walked[place]
+    def _time_bounds(self, tp: TopicPartition, most: int) -> list[TimeBound]:
+        _, batches = self._walked[tp]
         step = max(1, len(batches) // most)
         found, newest = [], -1
         for number, stored in enumerate(batches, 1):
@@ -214,7 +214,7 @@ class FolderSource:
         for batch in batches:
             _check(file, start, data, batch)
         planned = DecodePlan(data, batches, chunk[-1].header.next_offset)
-        return [FetchedRange(wanted.place, wanted.first, wanted.until, planned)]
+        return [FetchedRange(wanted.tp, wanted.first, wanted.until, planned)]
 
     async def close(self) -> None:
         self._at = len(self._chunks)

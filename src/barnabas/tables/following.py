@@ -50,13 +50,13 @@ async def _news(table: Table, columns: list[str], known: Positions, once: bool) 
     schema = table.shape.select(columns).schema
     positions = dict(known)
     while True:
-        place = await table.open_place()  # open again each time, to see new segments and offsets
+        source = await table.open_source()  # open again each time, to see new segments and offsets
         try:
-            ranges = new_ranges(await table.snapshot(place), positions)
-            rows = [batch async for batch in table.rows(place, ranges, columns, Statistics())]
+            ranges = new_ranges(await table.snapshot(source), positions)
+            rows = [batch async for batch in table.rows(source, ranges, columns, Statistics())]
         finally:
-            await place.close()
-        positions |= {wanted.place: wanted.until for wanted in ranges}
+            await source.close()
+        positions |= {wanted.tp: wanted.until for wanted in ranges}
         if ranges:
             yield News(pa.Table.from_batches(rows, schema), dict(positions))
         elif not once:
@@ -68,15 +68,15 @@ async def _news(table: Table, columns: list[str], known: Positions, once: bool) 
 def new_ranges(snapshot: Snapshot, positions: Positions) -> list[OffsetRange]:
     """Raises TableError if unread records were deleted, or the topic was recreated."""
     found = []
-    for place, (first, until) in snapshot.items():
-        position = positions.get(place, first)
-        if place in positions and not first <= position <= until:
+    for tp, (first, until) in snapshot.items():
+        position = positions.get(tp, first)
+        if tp in positions and not first <= position <= until:
             raise TableError(
-                f"{place} holds offsets {first} to {until}, but the next offset is {position}: records were deleted, "
+                f"{tp} holds offsets {first} to {until}, but the next offset is {position}: records were deleted, "
                 "or the topic was recreated. Delete the checkpoint to start over"
             )
         if until > position:
-            found.append(OffsetRange(place, position, until))
+            found.append(OffsetRange(tp, position, until))
     return found
 
 
@@ -99,7 +99,7 @@ def read_checkpoint(path: Path, topic: str) -> Positions:
 
 def write_checkpoint(path: Path, topic: str, positions: Positions) -> None:
     """Replace the file atomically."""
-    offsets = {str(place.partition): offset for place, offset in sorted(positions.items())}
+    offsets = {str(tp.partition): offset for tp, offset in sorted(positions.items())}
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w") as file:
         json.dump({"topic": topic, "offsets": offsets}, file)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.tables.places import OpenPlace
+    from barnabas.tables.places import OpenSource
     from barnabas.tables.table import Table
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -36,19 +36,19 @@ def open_table(
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
-    place = place_of(bootstrap, data, remote, config or {})
+    location = source_of(bootstrap, data, remote, config or {})
     wanted = ReadSchema(schema, format, registry, delimiter)
-    return Table(topic, place, find_shape(topic, place, wanted, notify or _say))
+    return Table(topic, location, find_shape(topic, location, wanted, notify or _say))
 
 
-def place_of(
+def source_of(
     bootstrap: str | None,
     data: str | None,
     remote: str | None,
     config: Mapping[str, str],
     *,
     trusted: bool = False,
-) -> OpenPlace:
+) -> OpenSource:
     """Return a function that opens the location; default: a broker on this host. `trusted` allows `${env:...}`."""
     from barnabas.tables.errors import TableError
 

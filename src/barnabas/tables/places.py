@@ -51,4 +51,4 @@ class TableSource(Protocol):
     async def close(self) -> None: ...
 
 
-OpenPlace = Callable[[], Awaitable[TableSource]]
+OpenSource = Callable[[], Awaitable[TableSource]]

@@ -35,7 +35,7 @@ class Statistics:
 
 
 async def read_rows(
-    place: TableSource,
+    source: TableSource,
     ranges: Iterable[OffsetRange],
     shape: RowShape,
     statistics: Statistics,
@@ -48,7 +48,7 @@ async def read_rows(
     bad = statistics.bad_values
     for round_ in rounds(ranges):
         statistics.ranges += round_
-        async with aclosing(_columns(place, round_, wanted, statistics)) as pieces:
+        async with aclosing(_columns(source, round_, wanted, statistics)) as pieces:
             async for partition, columns in pieces:
                 kept = columns if where is None else _kept(columns, partition, where)
                 if kept.rows:
@@ -57,16 +57,16 @@ async def read_rows(
 
 
 async def _columns(
-    place: TableSource, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
+    table_source: TableSource, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
 ) -> AsyncGenerator[tuple[TopicPartition, RecordColumns], None]:
-    source = place.read(ranges)
+    source = table_source.read(ranges)
     try:
         while not source.is_done:
             for found in await source.next():
                 statistics.bytes += sum(batch.header.size for batch in found.planned.batches)
                 for columns in decode(found.planned, set(wanted), found.first, found.until):
                     statistics.records += columns.rows
-                    yield found.place, columns
+                    yield found.tp, columns
     finally:
         await source.close()
 
@@ -76,7 +76,7 @@ def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
     found: list[list[OffsetRange]] = []
     for wanted in ranges:
         for held in found:
-            if all(other.place != wanted.place for other in held):
+            if all(other.tp != wanted.tp for other in held):
                 held.append(wanted)
                 break
         else:
@@ -84,8 +84,8 @@ def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
     return found
 
 
-def _kept(columns: RecordColumns, place: TopicPartition, where: Filter) -> RecordColumns:
-    arrays = {**columns.arrays, "partition": constant(place.partition, pa.int32(), columns.rows)}
+def _kept(columns: RecordColumns, tp: TopicPartition, where: Filter) -> RecordColumns:
+    arrays = {**columns.arrays, "partition": constant(tp.partition, pa.int32(), columns.rows)}
     mask = where.mask(arrays, columns.rows)
     chosen = pa.array(mask)
     kept = {name: array.filter(chosen) for name, array in columns.arrays.items()}

@@ -40,8 +40,8 @@ class RowBuilder:
         if form.mode == FAIL_FAST:
             self.wanted |= {"offset"}
 
-    def batch(self, columns: RecordColumns, place: TopicPartition) -> pa.RecordBatch:
-        made = self._record_columns(columns, place)
+    def batch(self, columns: RecordColumns, tp: TopicPartition) -> pa.RecordBatch:
+        made = self._record_columns(columns, tp)
         if self._value is None or self._parse is None:
             return self._assemble(made)
         values = columns.arrays["value"]
@@ -54,16 +54,16 @@ class RowBuilder:
             return batch
         self.bad += int(parsed.bad.sum())
         if self._value.mode == FAIL_FAST:
-            raise self._failure(columns, parsed, place)
+            raise self._failure(columns, parsed, tp)
         return batch.filter(pa.array(~parsed.bad)) if self._value.mode == DROP_MALFORMED else batch
 
-    def _record_columns(self, columns: RecordColumns, place: TopicPartition) -> dict[str, pa.Array]:
+    def _record_columns(self, columns: RecordColumns, tp: TopicPartition) -> dict[str, pa.Array]:
         made = {}
         for name, column in self._sources.items():
             if column == "topic":
-                made[name] = constant(place.topic, pa.string(), columns.rows)
+                made[name] = constant(tp.topic, pa.string(), columns.rows)
             elif column == "partition":
-                made[name] = constant(place.partition, pa.int32(), columns.rows)
+                made[name] = constant(tp.partition, pa.int32(), columns.rows)
             elif column is not None:
                 made[name] = columns.arrays[column]
         return made
@@ -103,13 +103,13 @@ class RowBuilder:
     def _assemble(self, made: dict[str, pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)
 
-    def _failure(self, columns: RecordColumns, parsed: Parsed, place: TopicPartition) -> BadValueError:
+    def _failure(self, columns: RecordColumns, parsed: Parsed, tp: TopicPartition) -> BadValueError:
         assert self._value is not None
         row = int(parsed.bad.argmax())
         value = columns.arrays["value"][row].as_py()
         shown = value[:80].decode("utf-8", "replace")
         return BadValueError(
-            f"the value at offset {columns.arrays['offset'][row].as_py()} of {place} is not valid "
+            f"the value at offset {columns.arrays['offset'][row].as_py()} of {tp} is not valid "
             f"{self._value.kind} for the schema: {shown!r} "
             f"(mode FAILFAST; PERMISSIVE gives nulls and the column {self._value.corrupt_column!r})"
         )

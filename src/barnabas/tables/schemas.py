@@ -11,7 +11,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.tables.ddl import arrow_schema, ddl_of
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.inference import SAMPLE, infer_fields
-from barnabas.tables.places import OpenPlace, TableSource
+from barnabas.tables.places import OpenSource, TableSource
 from barnabas.tables.reading import Statistics, read_rows
 from barnabas.tables.scan import run
 from barnabas.tables.shapes import REASON, RowShape, ValueFormat, shape_of
@@ -30,7 +30,7 @@ class ReadSchema:
     delimiter: str = ","
 
 
-def find_shape(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Notify) -> RowShape:
+def find_shape(topic: str, open_source: OpenSource, wanted: ReadSchema, notify: Notify) -> RowShape:
     """Return the columns of the topic."""
     if wanted.format is not None and wanted.format not in FORMATS:
         raise SchemaError(f"unknown format {wanted.format!r}; formats: {', '.join(FORMATS)}")
@@ -42,11 +42,11 @@ def find_shape(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: No
     if wanted.registry is not None:
         from barnabas.tables.registered import registered_format
 
-        found = registered_format(wanted.registry, topic, lambda: run(lambda: sample(topic, open_place)))
+        found = registered_format(wanted.registry, topic, lambda: run(lambda: sample(topic, open_source)))
         if found is not None:
             return shape_of(found)
         notify(f"{topic}: the registry has no schema for {topic}-value.")
-    return _inferred(topic, open_place, wanted, notify)
+    return _inferred(topic, open_source, wanted, notify)
 
 
 def _given(wanted: ReadSchema) -> ValueFormat | None:
@@ -70,8 +70,8 @@ def _avro(schema: str | pa.Schema) -> ValueFormat:
     return ValueFormat("avro", avro_fields(schema), avro_schema=schema, reason_column=REASON)
 
 
-def _inferred(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Notify) -> RowShape:
-    values = run(lambda: sample(topic, open_place))
+def _inferred(topic: str, open_source: OpenSource, wanted: ReadSchema, notify: Notify) -> RowShape:
+    values = run(lambda: sample(topic, open_source))
     fields = infer_fields(values)
     if fields is None:
         if wanted.format == "json":
@@ -85,25 +85,25 @@ def _inferred(topic: str, open_place: OpenPlace, wanted: ReadSchema, notify: Not
     return shape_of(ValueFormat("json", fields, reason_column=REASON))
 
 
-async def sample(topic: str, open_place: OpenPlace) -> list[bytes | None]:
+async def sample(topic: str, open_source: OpenSource) -> list[bytes | None]:
     """Sample values of the first and last records, evenly across partitions."""
-    place = await open_place()
+    source = await open_source()
     try:
-        snapshot = await place.snapshot(topic)
+        snapshot = await source.snapshot(topic)
         filled = {at: bounds for at, bounds in snapshot.items() if bounds.until > bounds.first}
         share = -(-SAMPLE // max(1, len(filled)))
         found: list[bytes | None] = []
         for at, (first, until) in filled.items():
             middle = min(first + share, until)
-            found += await _values(place, OffsetRange(at, first, middle))
+            found += await _values(source, OffsetRange(at, first, middle))
             if until > middle:
-                found += await _values(place, OffsetRange(at, max(middle, until - share), until))
+                found += await _values(source, OffsetRange(at, max(middle, until - share), until))
         return found
     finally:
-        await place.close()
+        await source.close()
 
 
-async def _values(place: TableSource, wanted: OffsetRange) -> list[bytes | None]:
+async def _values(source: TableSource, wanted: OffsetRange) -> list[bytes | None]:
     shape = shape_of(None).select(["value"])
-    rows = read_rows(place, [wanted], shape, Statistics())
+    rows = read_rows(source, [wanted], shape, Statistics())
     return [value async for batch in rows for value in batch.column("value").to_pylist()]

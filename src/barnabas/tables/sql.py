@@ -99,6 +99,6 @@ def describe(topic: str, read: Statistics) -> str:
 
 
 def _ranges(ranges: list[OffsetRange], most: int = 8) -> str:
-    shown = ", ".join(f"{wanted.place}[{wanted.first}, {wanted.until})" for wanted in ranges[:most])
+    shown = ", ".join(f"{wanted.tp}[{wanted.first}, {wanted.until})" for wanted in ranges[:most])
     more = f" and {len(ranges) - most} more" if len(ranges) > most else ""
     return f"{shown}{more}" if ranges else "no range"

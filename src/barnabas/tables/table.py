@@ -24,7 +24,7 @@ from barnabas.filters import Filter
 from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenPlace, Snapshot, TableSource
+from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource
 from barnabas.tables.reading import Statistics, read_rows
 from barnabas.tables.scan import Scan
 from barnabas.tables.shapes import REASON, RowShape
@@ -41,7 +41,7 @@ class Table:
     """A topic and how to read it; no data is read until a method requests rows."""
 
     topic: str
-    open_place: OpenPlace
+    open_source: OpenSource
     shape: RowShape
     from_timestamp: int | None = None  # milliseconds
     filter: Filter | None = None
@@ -113,29 +113,29 @@ class Table:
         self, columns: list[str], wanted: pc.Expression | None, statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         """Runs on the event loop of a scan."""
-        place = await self.open_place()
+        source = await self.open_source()
         try:
-            snapshot = await self.snapshot(place)
-            ranges = await self.ranges(place, snapshot, wanted)
-            rows = self.rows(place, ranges, columns, statistics)
+            snapshot = await self.snapshot(source)
+            ranges = await self.ranges(source, snapshot, wanted)
+            rows = self.rows(source, ranges, columns, statistics)
             async with aclosing(rows) as found:
                 async for batch in found:
                     yield batch
         finally:
-            await place.close()
+            await source.close()
 
-    async def snapshot(self, place: TableSource) -> Snapshot:
-        found = await place.snapshot(self.topic)
+    async def snapshot(self, source: TableSource) -> Snapshot:
+        found = await source.snapshot(self.topic)
         if self.from_timestamp is None:
             return found
-        since = await place.since(found, self.from_timestamp)
+        since = await source.since(found, self.from_timestamp)
         return {
             partition: Bounds(min(max(bounds.first, since[partition]), bounds.until), bounds.until)
             for partition, bounds in found.items()
         }
 
     async def ranges(
-        self, place: TableSource, snapshot: Snapshot, wanted: pc.Expression | None
+        self, source: TableSource, snapshot: Snapshot, wanted: pc.Expression | None
     ) -> list[OffsetRange]:
         whole = [OffsetRange(at, *bounds) for at, bounds in snapshot.items() if bounds.until > bounds.first]
         text = str(wanted)
@@ -143,11 +143,11 @@ class Table:
             return whole
         times = None
         if self.names.timestamp in text:
-            times = await place.time_bounds(snapshot, TIME_BOUNDS)
+            times = await source.time_bounds(snapshot, TIME_BOUNDS)
         return prune(windows_of(snapshot, times), wanted, self.names)
 
     async def rows(
-        self, place: TableSource, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
+        self, source: TableSource, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         """Rows are filtered: a record between two offsets may be older than the timestamp of the lookup."""
         if self.from_timestamp is None:
@@ -155,7 +155,7 @@ class Table:
         else:
             extra = self.names.timestamp not in columns
             read = self.shape.select([*columns, *([self.names.timestamp] if extra else [])])
-        async with aclosing(read_rows(place, ranges, read, statistics, self.filter)) as found:
+        async with aclosing(read_rows(source, ranges, read, statistics, self.filter)) as found:
             async for batch in found:
                 if self.from_timestamp is not None:
                     moment = pa.scalar(self.from_timestamp * 1000, TIMESTAMP)

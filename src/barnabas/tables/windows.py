@@ -45,14 +45,14 @@ def windows_of(
     """Windows of equal size, split at each time bound."""
     each = max(1, MAX_WINDOWS // 2 // max(1, len(snapshot)))
     found = []
-    for place, (first, until) in snapshot.items():
-        bounds = [bound for bound in (time_bounds or {}).get(place, ()) if first < bound.offset]
+    for tp, (first, until) in snapshot.items():
+        bounds = [bound for bound in (time_bounds or {}).get(tp, ()) if first < bound.offset]
         step = max(1, -(-(until - first) // each))
         borders = {*range(first, until, step), until, *(min(bound.offset, until) for bound in bounds)}
         ordered = sorted(borders)
         for start, end in pairwise(ordered):
             older = min((bound.timestamp for bound in bounds if bound.offset >= end), default=None)
-            found.append(Window(OffsetRange(place, start, end), older))
+            found.append(Window(OffsetRange(tp, start, end), older))
     return found
 
 
@@ -74,16 +74,16 @@ def prune(windows: list[Window], wanted: pc.Expression, names: Names) -> list[Of
 def joined(ranges: list[OffsetRange]) -> list[OffsetRange]:
     found: list[OffsetRange] = []
     for wanted in ranges:
-        if found and found[-1].place == wanted.place and found[-1].until == wanted.first:
-            wanted = OffsetRange(wanted.place, found.pop().first, wanted.until)
+        if found and found[-1].tp == wanted.tp and found[-1].until == wanted.first:
+            wanted = OffsetRange(wanted.tp, found.pop().first, wanted.until)
         found.append(wanted)
     return found
 
 
 def _expression(window: Window, names: Names) -> pc.Expression:
-    place, first, until = window.wanted
+    tp, first, until = window.wanted
     found = (
-        (pc.field(names.partition) == pa.scalar(place.partition, pa.int32()))
+        (pc.field(names.partition) == pa.scalar(tp.partition, pa.int32()))
         & (pc.field(names.offset) >= pa.scalar(first, pa.int64()))
         & (pc.field(names.offset) < pa.scalar(until, pa.int64()))
     )

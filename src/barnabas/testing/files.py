@@ -176,7 +176,7 @@ class FaultyFileSystem:
     # -- the interface of FileSystem ------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> File:
-        folder, name = self._place(path)
+        folder, name = self._parent_and_name(path)
         node = folder.entries.get(name)
         if node is None:
             if not create:
@@ -239,8 +239,8 @@ class FaultyFileSystem:
             self.sync_folder(_split(path)[0])
 
     def rename(self, source: str, target: str) -> None:
-        source_folder, source_name = self._place(source)
-        target_folder, target_name = self._place(target)
+        source_folder, source_name = self._parent_and_name(source)
+        target_folder, target_name = self._parent_and_name(target)
         node = source_folder.entries.get(source_name)
         if node is None:
             raise _error(errno.ENOENT, source)
@@ -249,7 +249,7 @@ class FaultyFileSystem:
         self._change(node, (source_folder, source_name), (target_folder, target_name))
 
     def remove(self, path: str) -> None:
-        folder, name = self._place(path)
+        folder, name = self._parent_and_name(path)
         node = self._file(path)
         self.before("remove")
         self._forget_space(node)
@@ -262,7 +262,7 @@ class FaultyFileSystem:
                 self.remove_tree(child)
             else:
                 self.remove(child)
-        folder, name = self._place(path)
+        folder, name = self._parent_and_name(path)
         self.before("remove")
         self._change(folder.entries[name], (folder, name), None)
 
@@ -331,7 +331,7 @@ class FaultyFileSystem:
         self._known[path] = node
         return node
 
-    def _place(self, path: str) -> tuple[FolderNode, str]:
+    def _parent_and_name(self, path: str) -> tuple[FolderNode, str]:
         folder, name = _split(path)
         return self._folder(folder), name
 

@@ -68,7 +68,7 @@ class MemoryCluster:
         info = self.brokers.get(session.broker_id)
         if info is not None and info.epoch == session.epoch:
             del self.brokers[session.broker_id]
-            self.tell_brokers()
+            self.notify_brokers()
         if session.is_controller:
             session.is_controller = False
             self.controller_id = NO_CONTROLLER
@@ -91,15 +91,15 @@ class MemoryCluster:
             self._sessions.append(session)
             self.elect()
 
-    def tell_brokers(self) -> None:
+    def notify_brokers(self) -> None:
         for session in list(self._sessions):
-            session.tell_brokers()
+            session.notify_brokers()
 
     def renew(self, session: MemorySession) -> None:
         """After an expiry the same client begins a new session."""
         if session not in self._sessions:
             self._sessions.append(session)
-            session.tell_brokers()
+            session.notify_brokers()
             self.elect()
 
 
@@ -152,7 +152,7 @@ class MemorySession:
         self._cluster.renew(self)
         self._healed.set()
         self.catch_up()
-        self.tell_brokers()
+        self.notify_brokers()
         self._cluster.elect()
 
     def expire(self) -> None:
@@ -180,7 +180,7 @@ class MemorySession:
     def _wake_up(self) -> None:
         self._was_lost = False
         if not self._is_closed:
-            self._tell_loss()
+            self._notify_loss()
             self.heal()
 
     def _lose(self) -> None:
@@ -191,16 +191,16 @@ class MemorySession:
         if self._is_frozen:
             self._was_lost = True
         else:
-            self._tell_loss()
+            self._notify_loss()
 
-    def _tell_loss(self) -> None:
+    def _notify_loss(self) -> None:
         self.is_fenced = True
         if self._was_controller and self._on_resigned is not None:
-            self._tell(self._on_resigned)
+            self._run_callback(self._on_resigned)
         for callback in self._on_fenced:
-            self._tell(callback)
+            self._run_callback(callback)
 
-    def _tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def _run_callback(self, callback: Callable[..., object], *arguments: Any) -> None:
         self._context.copy().run(callback, *arguments)
 
     def _later(self, callback: Callable[[], None]) -> None:
@@ -237,9 +237,9 @@ class MemorySession:
     def catch_up(self) -> None:
         """Tell what is new, in order; nothing while the link is cut."""
         if self._on_entry is not None and self.is_connected and not self._is_closed:
-            self._later(self._tell_entries)
+            self._later(self._notify_entries)
 
-    def _tell_entries(self) -> None:
+    def _notify_entries(self) -> None:
         while self._on_entry is not None and self.is_connected and self._read < len(self._cluster.entries):
             entry = self._cluster.entries[self._read]
             self._read += 1
@@ -264,7 +264,7 @@ class MemorySession:
         self.epoch = self._cluster.next_epoch()
         self._cluster.brokers[info.id] = msgspec.structs.replace(info, epoch=self.epoch)
         self.is_fenced = False
-        self._cluster.tell_brokers()
+        self._cluster.notify_brokers()
         return self.epoch
 
     async def leave(self) -> None:
@@ -278,23 +278,23 @@ class MemorySession:
 
     def step_down(self) -> None:
         if self._on_resigned is not None:
-            self._tell(self._on_resigned)
+            self._run_callback(self._on_resigned)
         self._cluster.step_down(self)
 
     def elected(self, epoch: int) -> None:
         self.is_controller = True
         if self._on_elected is not None:
-            self._tell(self._on_elected, epoch)
+            self._run_callback(self._on_elected, epoch)
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
         self._on_brokers = callback
-        self.tell_brokers()
+        self.notify_brokers()
 
-    def tell_brokers(self) -> None:
+    def notify_brokers(self) -> None:
         if self._on_brokers is not None and self.is_connected and not self._is_closed:
-            self._later(self._tell_brokers_now)
+            self._later(self._notify_brokers_now)
 
-    def _tell_brokers_now(self) -> None:
+    def _notify_brokers_now(self) -> None:
         if self._on_brokers is not None and self.is_connected and not self._is_closed:
             self._on_brokers(dict(self._cluster.brokers))
 

@@ -12,9 +12,9 @@ from barnabas.coordination.shard import ProducerIdAndEpoch
 from barnabas.log.log import Origin
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
+from barnabas.replication.durability import Durability
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
-from barnabas.replication.safety import Durability
 from barnabas.transactions.transaction import V2
 
 _NOT_HERE = frozenset(
@@ -67,7 +67,7 @@ class MarkerWriterNeeds(Protocol):
     def replicas(self) -> ReplicaManager: ...
 
     @property
-    def safety(self) -> Durability: ...
+    def durability(self) -> Durability: ...
 
 
 class MarkerWriter:
@@ -96,7 +96,7 @@ class MarkerWriter:
             answer(error.code)
             return
         if is_repeated:
-            self._host.safety.when_safe(partition, partition.log.log_end_offset, answer)
+            self._host.durability.when_durable(partition, partition.log.log_end_offset, answer)
         else:
             with partition.log.producers.ending(marker.ended_epoch):
                 self._write_next(partition, marker, answer)
@@ -122,7 +122,7 @@ class MarkerWriter:
         except KafkaError as error:
             answer(error.code)
             return
-        self._host.safety.when_safe(partition, result.last_offset + 1, answer)
+        self._host.durability.when_durable(partition, result.last_offset + 1, answer)
 
     def refusal_of_client(self, tp: TopicPartition, marker: Marker) -> ErrorCode:
         """The error for a marker from a client instead of a broker; NONE if it may be written.

@@ -24,7 +24,7 @@ from tests.pipelines.library.workbench import Workbench, stored_in
 from tests.support.waiting import still_running, until
 
 PROGRAMS = Path(sys.executable).parent
-PATIENCE = 240  # seconds for one run, on a busy machine
+TIMEOUT = 240  # seconds for one run, on a busy machine
 RECORDS = 500
 OTHER_TEMPLATES = {
     "enrich": (enrich.ORDERS, enrich.CUSTOMERS),
@@ -35,7 +35,7 @@ OTHER_TEMPLATES = {
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(2 * PATIENCE + 60),
+    pytest.mark.timeout(2 * TIMEOUT + 60),
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark wants a Java"),
 ]
 
@@ -46,7 +46,7 @@ def environment() -> dict[str, str]:
     Its workers wait 15 s for an answer of the JVM otherwise, which a busy machine exceeds.
     """
     path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-    options = {"SPARK_AUTH_SOCKET_TIMEOUT": str(PATIENCE), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+    options = {"SPARK_AUTH_SOCKET_TIMEOUT": str(TIMEOUT), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
     return {**os.environ, "PATH": path, **options}
 
 
@@ -58,7 +58,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
 
@@ -101,7 +101,7 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
     folders = [str(tmp_path / name) for name in benches]
     command = [sys.executable, "-m", "tests.pipelines.library.run_with_spark", *folders]
     ended = subprocess.run(
-        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False
     )
     said = ended.stdout + ended.stderr
     assert (ended.returncode, said.count("Run is COMPLETED")) == (0, len(folders)), said[-6000:]
@@ -141,7 +141,7 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
             until(
                 lambda: rows_of_traffic(cli, folder) >= RECORDS,
                 "the run has not read all records",
-                PATIENCE,
+                TIMEOUT,
                 every=0.5,
                 meanwhile=still_running(running, "the run has ended by itself"),
             )
@@ -151,7 +151,7 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
             assert "Starting Spark" not in second.stderr
             assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["process"] == running.pid
             running.send_signal(signal.SIGTERM)
-            _, said = running.communicate(timeout=PATIENCE)
+            _, said = running.communicate(timeout=TIMEOUT)
         finally:
             running.kill()
     assert (running.returncode, "flows are done" in said) == (0, True), said

@@ -14,7 +14,7 @@ from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import RECORDS, Tiered
 from tests.support.waiting import until
 
-PLACE = TopicPartition("t", 0)
+TP = TopicPartition("t", 0)
 
 
 def test_where_the_records_of_tiered_topics_lie_is_shown(cli: Cli, tiered: Tiered) -> None:
@@ -64,12 +64,12 @@ def test_a_topic_that_is_not_tiered_or_not_there_is_said_to_be_so(cli: Cli, tier
 def test_bytes_to_be_copied_are_told_only_where_they_are_known(
     local_start: int, tiered_end: int, records: int, size: int | None
 ) -> None:
-    tiers = PartitionTiers(PLACE, 1, 0, local_start, tiered_end, 10, 700)
+    tiers = PartitionTiers(TP, 1, 0, local_start, tiered_end, 10, 700)
     assert (tiers.pending_records, tiers.pending_bytes) == (records, size)
 
 
 def test_a_partition_without_a_leader_is_counted_as_offline() -> None:
-    totals = totals_of([PartitionTiers(PLACE, -1), PartitionTiers(PLACE, 1, 0, 0, 4, 10, 700)])
+    totals = totals_of([PartitionTiers(TP, -1), PartitionTiers(TP, 1, 0, 0, 4, 10, 700)])
     assert totals == {
         "topics": 1,
         "partitions": 2,

@@ -87,14 +87,14 @@ class Running:
     """A member in a task of its own: each must go on while the others wait for it."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self._place = (bootstrap, group, topic)
+        self._arguments = (bootstrap, group, topic)
         self._stop = asyncio.Event()
         self.seen: list[bytes | None] = []
         self.partitions: set[TopicPartition] = set()
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        bootstrap, group, topic = self._place
+        bootstrap, group, topic = self._arguments
         async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
             while not self._stop.is_set():
                 self.seen += [record.value for record in await consumer.poll(0.1)]
@@ -182,7 +182,7 @@ def test_a_partition_without_a_commit_begins_where_it_is_told(embedded: Any, new
         topic, group = new_name(), new_name()
         async with Client(embedded.bootstrap_servers) as client:
             await filled(client, topic, 4, partitions=1)
-            place = TopicPartition(topic, 0)
+            tp = TopicPartition(topic, 0)
             consumer = GroupConsumer(client, group, [topic], Start("last", 1), FetchSettings(max_wait=0.1))
             async with consumer:
                 records: list[Any] = []
@@ -193,6 +193,6 @@ def test_a_partition_without_a_commit_begins_where_it_is_told(embedded: Any, new
 
                 await async_until(has_one)
             assert [record.offset for record in records] == [3]
-            assert (await committed_offsets(client, group))[place].offset == 4
+            assert (await committed_offsets(client, group))[tp].offset == 4
 
     asyncio.run(main())

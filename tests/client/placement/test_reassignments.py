@@ -24,20 +24,20 @@ def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(
             name = new_name()
             await admin.create_topic(client, name, partitions=2, replication_factor=1)
             await client.topics([name])
-            place = TopicPartition(name, 1)
+            tp = TopicPartition(name, 1)
             layout = await describe_layout(client)
             async with asyncio.timeout(
                 10
             ):  # Apache Kafka tells of a new topic a moment after it has answered
-                while place not in layout.assignment or not layout.sizes:
+                while tp not in layout.assignment or not layout.sizes:
                     layout = await describe_layout(client)
             (broker,) = layout.brokers
-            assert layout.assignment[place] == (broker,)
+            assert layout.assignment[tp] == (broker,)
             assert (dict(layout.fenced), dict(layout.moving)) == ({}, {})
             assert layout.sizes.keys() == {broker}
-            assert layout.partition_sizes.get(place, 0) == 0
-            await reassignments.carry_out(client, [Move(place, (broker,), (broker,))], at_once=1)
-            assert await reassignments.elect_preferred(client, [place]) == {}
+            assert layout.partition_sizes.get(tp, 0) == 0
+            await reassignments.carry_out(client, [Move(tp, (broker,), (broker,))], at_once=1)
+            assert await reassignments.elect_preferred(client, [tp]) == {}
 
     asyncio.run(work())
 
@@ -47,13 +47,13 @@ def test_what_cannot_be_moved_or_called_off_is_refused_with_the_partition(
 ) -> None:
     async def work() -> None:
         async with Client(bootstrap) as client:
-            place = TopicPartition(new_name(), 0)
-            await admin.create_topic(client, place.topic, partitions=1, replication_factor=1)
-            with pytest.raises(KafkaError, match=str(place)) as refused:
-                await reassignments.alter(client, {place: [77]})
+            tp = TopicPartition(new_name(), 0)
+            await admin.create_topic(client, tp.topic, partitions=1, replication_factor=1)
+            with pytest.raises(KafkaError, match=str(tp)) as refused:
+                await reassignments.alter(client, {tp: [77]})
             assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-            with pytest.raises(KafkaError, match=str(place)) as refused:
-                await reassignments.alter(client, {place: None})
+            with pytest.raises(KafkaError, match=str(tp)) as refused:
+                await reassignments.alter(client, {tp: None})
             assert refused.value.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     asyncio.run(work())

@@ -7,7 +7,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
 
-PLACE = TopicPartition("jobs", 0)
+TP = TopicPartition("jobs", 0)
 
 
 def batch(first: int, count: int) -> bytes:
@@ -21,7 +21,7 @@ def acquired(first: int, last: int, deliveries: int = 1) -> AcquiredRecords:
 
 
 def test_only_acquired_records_are_given_out_with_how_often_they_were_delivered() -> None:
-    taken, gaps = open_acquired(PLACE, memoryview(batch(10, 5)), [acquired(11, 12), acquired(14, 14, 3)])
+    taken, gaps = open_acquired(TP, memoryview(batch(10, 5)), [acquired(11, 12), acquired(14, 14, 3)])
     assert [(one.offset, one.delivery_count) for one in taken] == [(11, 1), (12, 1), (14, 3)]
     assert not gaps
 
@@ -29,7 +29,7 @@ def test_only_acquired_records_are_given_out_with_how_often_they_were_delivered(
 def test_an_acquired_offset_without_a_record_is_answered_for_as_a_gap() -> None:
     marker = bytearray(end_transaction_marker(1, 0, EndTransactionMarker(True, 0), timestamp=0))
     marker[:8] = (12).to_bytes(8, "big")
-    taken, gaps = open_acquired(PLACE, memoryview(batch(10, 2) + bytes(marker)), [acquired(10, 12)])
+    taken, gaps = open_acquired(TP, memoryview(batch(10, 2) + bytes(marker)), [acquired(10, 12)])
     assert [one.offset for one in taken] == [10, 11]
     assert gaps == {12: AcknowledgeType.GAP}
 

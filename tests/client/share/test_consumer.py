@@ -11,7 +11,7 @@ from barnabas.client.producer import Producer
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord
 from barnabas.client.share.consumer import ShareConsumer
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 async def prepare(client: Client, topic: str, group: str, jobs: int) -> None:
@@ -24,7 +24,7 @@ async def prepare(client: Client, topic: str, group: str, jobs: int) -> None:
 
 
 async def take_until(consumer: ShareConsumer, enough: Callable[[AcquiredRecord], bool]) -> AcquiredRecord:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             for taken in await consumer.take(50):
                 if enough(taken):

@@ -27,7 +27,7 @@ from tests.cluster.proxy import Proxy
 from tests.support.waiting import until
 
 SESSION_MS = 5000
-PATIENCE = 60.0
+TIMEOUT = 60.0
 TOPIC = "orders"
 ALL, LEADER = -1, 1
 _roots = itertools.count(1)
@@ -111,7 +111,7 @@ def high_watermark(connection: RawConnection) -> int:
 
 @contextmanager
 def connected(broker: EmbeddedBroker) -> Iterator[RawConnection]:
-    with RawConnection(broker.port, timeout=PATIENCE) as connection:
+    with RawConnection(broker.port, timeout=TIMEOUT) as connection:
         yield connection
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 LARGEST = 900_000  # of a schema; the registry takes a megabyte
-LARGEST_RECORDS = 4_000_000  # of a body, decompressed: what the gateway takes by default
+MAX_RECORDS = 4_000_000  # of a body, decompressed: what the gateway takes by default
 TYPES = ("AVRO", "JSON", "PROTOBUF")
 
 
@@ -42,7 +42,7 @@ class Bodies:
         return self._source.choice(_FORMS)(self.size(2_000_000))
 
     def records(self) -> bytes:
-        return self._source.choice(_RECORDS)(self.size(LARGEST_RECORDS))
+        return self._source.choice(_RECORDS)(self.size(MAX_RECORDS))
 
     def any_json(self) -> bytes:
         return self._source.choice(_RECORDS)(self.size(1_000_000))

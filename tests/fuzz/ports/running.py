@@ -57,7 +57,7 @@ class PortRun:
     def __init__(self, port: str, seed: int, tell: Callable[[str], None] = lambda text: None) -> None:
         self.findings = PortFindings(port)
         self._source = Random(seed)
-        self._tell = tell
+        self._print = tell
         self._case = Case("nothing yet", [])
 
     def run(self, cases: int, seconds: float = float("inf")) -> PortFindings:
@@ -116,7 +116,7 @@ class PortRun:
     def _report(self, failure: Failure) -> None:
         key = (failure.kind, failure.case.name)
         if key not in self.findings.failures:
-            self._tell(f"FAILURE: {failure}")
+            self._print(f"FAILURE: {failure}")
         self.findings.failures.setdefault(key, failure)
 
 

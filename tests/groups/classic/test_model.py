@@ -21,8 +21,8 @@ from tests.groups.simulation import GROUP, Answer, Simulation
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
-PLACE = TopicPartition("orders", 0)
-MOST_CLIENTS = 6
+TP = TopicPartition("orders", 0)
+MAX_CLIENTS = 6
 DISK_FULL = (ErrorCode.NOT_COORDINATOR, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -67,7 +67,7 @@ class GroupOfClients(RuleBasedStateMachine):
         protocols=st.sampled_from([{"a": b"1", "b": b"2"}, {"b": b"3"}, {"b": b"4", "a": b"5"}]),
     )
     def somebody_starts(self, instance: str | None, protocols: dict[str, bytes]) -> None:
-        if sum(not client.is_dead for client in self.clients) >= MOST_CLIENTS:
+        if sum(not client.is_dead for client in self.clients) >= MAX_CLIENTS:
             return
         client = Consumer(instance, protocols)
         for other in self.clients:  # a process that takes over an instance id
@@ -260,7 +260,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @invariant()
     def the_last_successful_commit_counts(self) -> None:
-        committed = self.simulation.offsets().get(PLACE)
+        committed = self.simulation.offsets().get(TP)
         assert (committed.offset if committed else None) == self.last_commit
 
     def teardown(self) -> None:

@@ -97,11 +97,11 @@ class ConsumerSimulation(Simulation):
     ) -> ConsumerGroupHeartbeatResponse:
         return self.say(beat(GROUP, member, epoch, topic_partitions=reported(held), **fields))
 
-    def commits(self, member: str, epoch: int, place: TopicPartition, version: int = 9) -> ErrorCode:
+    def commits(self, member: str, epoch: int, tp: TopicPartition, version: int = 9) -> ErrorCode:
         """What a commit would be answered with."""
         try:
             check = self.shard.check_commit(GROUP, Committer(member, None, epoch, version))
-            check(place, topic_id(place.topic))
+            check(tp, topic_id(tp.topic))
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE

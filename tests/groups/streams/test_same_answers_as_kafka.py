@@ -460,11 +460,11 @@ async def records_of(address: str, scenario: Scenario, group: str) -> list[str]:
     await listen(StreamsTalk(address), scenario)
     async with Client(address) as client:
         topic = (await client.topics([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
-        place = TopicPartition(CONSUMER_OFFSETS, partition_for(group, len(topic.partitions)))
-        end = (await end_offsets(client, [place]))[place]
+        tp = TopicPartition(CONSUMER_OFFSETS, partition_for(group, len(topic.partitions)))
+        end = (await end_offsets(client, [tp]))[tp]
         found: list[str] = []
-        async with Consumer(client, await beginning_offsets(client, [place])) as consumer:
-            while consumer.position(place) < end:
+        async with Consumer(client, await beginning_offsets(client, [tp])) as consumer:
+            while consumer.position(tp) < end:
                 found += [shown(record) for record in await consumer.poll()]
     return [record for record in found if f"'{group}'" in record]
 

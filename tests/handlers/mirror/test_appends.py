@@ -17,7 +17,7 @@ from tests.broker_process import BrokerProcess
 from tests.handlers.mirror.target import SOURCE_CLUSTER, SOURCE_ID, TOPIC, Target, batch
 from tests.network.pings import Pings
 
-LONGEST_PING = 0.1
+MAX_PING = 0.1
 MEMORY = 64 << 20
 
 
@@ -239,5 +239,5 @@ def test_millions_of_tiny_batches_do_not_hold_up_others(process: BrokerProcess, 
         with Pings(process) as pings:
             answer: Any = target.connection.ask(mirror.AppendMirroredRequest(topics=[topic]), 0)
         assert answer.topics[0].partitions[0].error_code
-        assert pings.longest < LONGEST_PING
+        assert pings.longest < MAX_PING
         assert process.memory_peak - before < 2 * len(data) + MEMORY, "what is received, and a copy"

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from barnabas.common.cooperative import finish
 from barnabas.handlers.telemetry.otlp import MalformedError, Point, TooLargeError, read_points
 from tests.handlers.telemetry.pushes import counter, field, gauge, metrics_data, point
-from tests.longest_step import LONGEST_STEP, longest_step
+from tests.longest_step import MAX_STEP, longest_step
 
-MOST_POINTS = 1000
+MAX_POINTS = 1000
 
 
-def read(data: bytes, most_points: int = MOST_POINTS) -> list[Point]:
+def read(data: bytes, most_points: int = MAX_POINTS) -> list[Point]:
     found: list[Point] = []
     finish(read_points(memoryview(data), most_points, found.append))
     return found
@@ -86,18 +86,18 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_million_fields_of_any_kind_are_refused_and_read_in_short_steps(case: str) -> None:
     found: list[Point] = []
-    longest, error = longest_step(read_points(memoryview(HOSTILE[case]), MOST_POINTS, found.append))
+    longest, error = longest_step(read_points(memoryview(HOSTILE[case]), MAX_POINTS, found.append))
     assert isinstance(error, TooLargeError)
-    assert longest < LONGEST_STEP
-    assert len(found) <= MOST_POINTS
+    assert longest < MAX_STEP
+    assert len(found) <= MAX_POINTS
 
 
 def test_as_many_points_as_allowed_are_read_with_the_attributes_that_java_clients_give() -> None:
     tags = {"client_id": "till", "topic": "orders", "partition": "1", "node_id": "2"}
-    data = metrics_data(counter("lag", *(point(n, **tags) for n in range(MOST_POINTS))))
-    assert len(read(data)) == MOST_POINTS
+    data = metrics_data(counter("lag", *(point(n, **tags) for n in range(MAX_POINTS))))
+    assert len(read(data)) == MAX_POINTS
     with pytest.raises(TooLargeError, match=r"more than 999 points \(barnabas.telemetry.max.points\)"):
-        read(data, MOST_POINTS - 1)
+        read(data, MAX_POINTS - 1)
 
 
 def test_a_long_name_is_cut() -> None:

@@ -62,7 +62,7 @@ def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
     logs = manager(tmp_path)
     logs.load(expect_all)
     append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
-    logs.loss_is_told()
+    logs.loss_is_reported()
     logs.close(clean=False)
 
     again = manager(tmp_path, boot=boot)
@@ -79,7 +79,7 @@ def test_a_crash_is_found_out_again_until_others_have_been_told_of_it(tmp_path: 
     """Killed before it could tell that power was lost, a broker must not start as if it had only been killed."""
     first = manager(tmp_path, boot="boot-1")
     first.load(expect_all)
-    first.loss_is_told()
+    first.loss_is_reported()
     first.close(clean=False)
     for _ in range(2):
         again = manager(tmp_path, boot="boot-2")
@@ -87,7 +87,7 @@ def test_a_crash_is_found_out_again_until_others_have_been_told_of_it(tmp_path: 
         again.close(clean=False)
     again = manager(tmp_path, boot="boot-2")
     again.load(expect_all)
-    again.loss_is_told()
+    again.loss_is_reported()
     again.close(clean=False)
     assert manager(tmp_path, boot="boot-2").load(expect_all).stops == {str(tmp_path): Stop.KILLED}
 
@@ -252,12 +252,12 @@ def test_housekeeping_applies_retention_and_notes_offsets_when_it_is_time(tmp_pa
 def test_deleting_many_partitions_does_not_wait_for_the_disk() -> None:
     disk = FaultyFileSystem()
     logs = managed(disk)
-    places = [TopicPartition("orders", index) for index in range(50)]
-    for place in places:
-        append(logs.create(place, TOPIC_ID, LogConfig()), batch(b"a"))
+    partitions = [TopicPartition("orders", index) for index in range(50)]
+    for tp in partitions:
+        append(logs.create(tp, TOPIC_ID, LogConfig()), batch(b"a"))
     disk.fail_at(1, OSError(errno.EIO, "a sync on the event loop"), "sync", "sync_folder")
-    for place in places:
-        logs.delete(place)
+    for tp in partitions:
+        logs.delete(tp)
     assert len(logs) == 0
 
 

@@ -29,7 +29,7 @@ def started(tmp_path: Path, dirs: int = 1, expected: bool = True, boot: str = "b
     logs.lock()
     logs.claim("cluster-0123456789abcd", 1)
     logs.load(lambda partition, topic_id: LogConfig(file_delete_delay_ms=0) if expected else None)
-    logs.loss_is_told()
+    logs.loss_is_reported()
     return logs
 
 

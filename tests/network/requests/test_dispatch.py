@@ -142,7 +142,7 @@ def test_slow_requests_are_logged_unless_the_client_asked_to_wait(caplog: pytest
     waiting: list[Request] = []
 
     def defer(broker: Any, request: Request, message: HeartbeatRequest) -> None:
-        request.patience = float(message.generation_id)
+        request.client_wait = float(message.generation_id)
         waiting.append(request)
 
     @scenario

@@ -30,7 +30,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(400)
 
-PATIENCE = 240
+TIMEOUT = 240
 MINUTE = 60_000
 Step = Callable[[], None]
 
@@ -67,7 +67,7 @@ def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
             helper.start()
         ended = CliRunner().invoke(make_app(), command)
         if helper is not None:
-            helper.join(PATIENCE)
+            helper.join(TIMEOUT)
     finally:
         signal.signal(signal.SIGTERM, before)
     if problems:
@@ -152,18 +152,18 @@ def test_a_continuous_run_serves_metrics_and_calls_the_webhook(
         until(
             lambda: webhook.statuses("failing requests", "checkout") == ["fired"],
             "the alarm",
-            seconds=PATIENCE,
+            seconds=TIMEOUT,
         )
         bench.send(made[alarmed:])
         until(
             lambda: webhook.statuses("failing requests", "checkout")[1:] == ["resolved"],
             "its end",
-            seconds=PATIENCE,
+            seconds=TIMEOUT,
         )
         until(
             lambda: metric(port, "barnabas_pipeline_rows_total", "services") == len(made),
             "all rows",
-            seconds=PATIENCE,
+            seconds=TIMEOUT,
         )
         for name in ("state_rows", "batch_seconds", "processed_rows_per_second"):
             seen[name] = metric(port, f"barnabas_pipeline_{name}", "services")
@@ -200,7 +200,7 @@ def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
     def feed() -> None:
         for part in range(2):
             bench.send(made[part * 30 : (part + 1) * 30])
-            until(lambda part=part: len(keys()) == (part + 1) * 30, "the load", seconds=PATIENCE)  # type: ignore[misc]
+            until(lambda part=part: len(keys()) == (part + 1) * 30, "the load", seconds=TIMEOUT)  # type: ignore[misc]
 
     ended = run(bench, "--every", "1s", then=feed)
     assert ended.exit_code == 0, ended.stderr

@@ -28,7 +28,7 @@ from tests.pipelines.library.workbench import Workbench, stored_in
 from tests.spark.spark_jars import iceberg_jars
 from tests.support.waiting import still_running, until
 
-PATIENCE = 240
+TIMEOUT = 240
 COUNT = 800  # the first two hundred of `enrich` are its customers
 PER_SECOND = 5.0  # all within the watermark: however the batches fall, nothing is late
 INPUTS = {
@@ -51,7 +51,7 @@ FIRST_RESULTS = {
 Made = list[Generated]
 
 
-@pytest.mark.timeout(2 * PATIENCE + 60)
+@pytest.mark.timeout(2 * TIMEOUT + 60)
 @pytest.mark.parametrize(
     "names", [KEEPING_STATE, pytest.param((*INPUTS, ICEBERG), marks=pytest.mark.extended)]
 )
@@ -104,7 +104,7 @@ def _run_and_kill(servers: str, benches: dict[str, Workbench], made: dict[str, M
     try:
         for name, bench in benches.items():
             until(
-                _first_result(name, bench), tail, PATIENCE, meanwhile=still_running(running, tail), every=0.2
+                _first_result(name, bench), tail, TIMEOUT, meanwhile=still_running(running, tail), every=0.2
             )
         for name, bench in benches.items():
             bench.send(made[name][COUNT // 2 :])  # so that something is under way

@@ -16,7 +16,7 @@ from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.pipelines.library.workbench import HOUR, PATIENCE, START, Workbench
+from tests.pipelines.library.workbench import HOUR, START, TIMEOUT, Workbench
 from tests.spark.spark_jars import requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
@@ -46,14 +46,14 @@ def send(servers: str, topic: str, time: int) -> None:
     producer = Producer({"bootstrap.servers": servers})
     for number, (key, value, headers) in enumerate(ODD):
         producer.produce(topic, value, key, headers=[*headers], timestamp=time + number, partition=0)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def as_consumed(servers: str, topic: str, count: int) -> list[dict[str, Any]]:
     """The records as rows, read by a client that knows nothing of Spark."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "tests"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(count, PATIENCE)
+    messages = consumer.consume(count, TIMEOUT)
     consumer.close()
     assert len(messages) == count
     return [

@@ -22,7 +22,7 @@ HOUR = 3_600_000
 START = int(time.time() * 1000) // HOUR * HOUR - 12 * HOUR
 """The beginning of an hour in milliseconds: of today, because a broker removes what is older than a week."""
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Read(NamedTuple):
@@ -68,27 +68,27 @@ class Workbench:
             topic = self.files.configuration[record.topic]
             producer.produce(topic, record.value, record.key, timestamp=record.time)
             producer.poll(0)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT) == 0
 
     def send_aborted(self, records: Iterable[Generated]) -> None:
         """Nobody who reads what is committed may see them."""
         producer = Producer(
             {"bootstrap.servers": self.servers, "transactional.id": f"aborted-{self.template}"}
         )
-        producer.init_transactions(PATIENCE)
+        producer.init_transactions(TIMEOUT)
         producer.begin_transaction()
         for record in records:
             producer.produce(
                 self.files.configuration[record.topic], record.value, record.key, timestamp=record.time
             )
-        producer.flush(PATIENCE)
-        producer.abort_transaction(PATIENCE)
+        producer.flush(TIMEOUT)
+        producer.abort_transaction(TIMEOUT)
 
     def create_inputs(self, *settings: str, partitions: int = 2) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
         topics = [NewTopic(self.files.configuration[name], partitions) for name in settings]
         for future in admin.create_topics(topics).values():
-            future.result(PATIENCE)
+            future.result(TIMEOUT)
 
     def run(self, session: SparkSession) -> Runner:
         """Everything that is there now; the runner, to look at what it has done."""
@@ -123,12 +123,12 @@ def read_topic(servers: str, topic: str) -> list[Read]:
 def stored_in(servers: str, topic: str) -> list[Stored]:
     """All records of a topic that are committed, partition by partition, byte for byte."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "tests", "enable.partition.eof": True})
-    partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
+    partitions = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
     found: list[Stored] = []
     ended: set[int | None] = set()
     while len(ended) < len(partitions):
-        message = consumer.poll(PATIENCE)
+        message = consumer.poll(TIMEOUT)
         assert message is not None, f"{topic} could not be read to its end"
         if message.error() is not None:
             ended.add(message.partition())

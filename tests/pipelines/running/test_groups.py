@@ -27,7 +27,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
-PATIENCE = 120
+TIMEOUT = 120
 SPEC = """
 name: {name}
 storage: file://{folder}/storage
@@ -97,7 +97,7 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
     """What another client finds, partition by partition."""
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, index) for index in range(2)])
     admin = AdminClient({"bootstrap.servers": servers})
-    found = admin.list_consumer_group_offsets([wanted])[group].result(PATIENCE)
+    found = admin.list_consumer_group_offsets([wanted])[group].result(TIMEOUT)
     return [place.offset for place in found.topic_partitions]
 
 
@@ -105,7 +105,7 @@ def joined(servers: str, group: str, topic: str) -> Consumer:
     """A member of a group: nobody else may commit for the group while it is there."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "latest"})
     consumer.subscribe([topic])
-    until(consumer.assignment, "the member did not join", PATIENCE, meanwhile=lambda: consumer.poll(0.1))
+    until(consumer.assignment, "the member did not join", TIMEOUT, meanwhile=lambda: consumer.poll(0.1))
     return consumer
 
 
@@ -117,7 +117,7 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The broker shares a busy machine with Spark: a commit that is given up is repeated only after a pause.
-    monkeypatch.setattr("barnabas.pipelines.running.groups.TIMEOUT", PATIENCE)
+    monkeypatch.setattr("barnabas.pipelines.running.groups.TIMEOUT", TIMEOUT)
     servers = broker.bootstrap_servers
     first = runner()
     topic = topic_of(first)
@@ -129,20 +129,20 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     until(
         lambda: all(flow.rows == 20 for flow in rows.values()),
         "the first batch of all flows",
-        PATIENCE,
+        TIMEOUT,
         meanwhile=first.look,
     )
     produce(servers, topic, [b"order"] * 5, partition=1)
     until(
         lambda: rows["fast"].rows == rows["taken"].rows == 25,
         "the second of the fast ones",
-        PATIENCE,
+        TIMEOUT,
         meanwhile=first.look,
     )
     until(
         lambda: rows["slow"].lag == 5 and rows["fast"].lag == 0,
         "what lag they have",
-        PATIENCE,
+        TIMEOUT,
         meanwhile=first.look,
     )
 
@@ -166,14 +166,14 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     assert committed(servers, "shop.slow", topic) == [10, 10]
     # As if the last run had been killed before it could tell: `fast` has nothing to read, and tells it all the same.
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.delete_consumer_groups(["shop.fast"])["shop.fast"].result(PATIENCE)
+    admin.delete_consumer_groups(["shop.fast"])["shop.fast"].result(TIMEOUT)
     second = runner()
     second.run_once()
     assert {name: flow.lag for name, flow in second.flows.items()} == dict.fromkeys(rows, 0)
     for group in ("shop.fast", "shop.slow", "somebody's"):
         assert committed(servers, group, topic) == [10, 15]
     assert committed(servers, "of the author", topic) != [-1001, -1001]  # by the source itself, as everywhere
-    listed = admin.list_consumer_groups().result(PATIENCE).valid
+    listed = admin.list_consumer_groups().result(TIMEOUT).valid
     assert f"spark-barnabas-{topic}" not in {group.group_id for group in listed}
 
 

@@ -8,7 +8,7 @@ import hmac
 from barnabas.common.cooperative import finish
 from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
 from barnabas.security.authn.scram import (
-    FEWEST_ITERATIONS,
+    MIN_ITERATIONS,
     client_key,
     credential_from_salted,
     matches,
@@ -39,7 +39,7 @@ def test_the_keys_are_those_of_rfc_7677() -> None:
 def test_a_password_is_known_again_and_not_shown() -> None:
     for mechanism in ScramMechanism:
         one, other = (new_credential(mechanism, "ein Paßwort") for _ in range(2))
-        assert one.iterations == FEWEST_ITERATIONS
+        assert one.iterations == MIN_ITERATIONS
         assert one != other  # each has a salt of its own
         assert matches(one, mechanism, "ein Paßwort")
         assert not matches(one, mechanism, "ein Passwort")

@@ -37,7 +37,7 @@ BEHIND = 8
 LINES = 40
 """In each file, some of them longer than a page."""
 AGENT_SECONDS, BROKER_SECONDS = 1.0, 10.0
-PATIENCE = 300.0
+TIMEOUT = 300.0
 SHOWN = 3
 
 
@@ -56,7 +56,7 @@ class Seen(threading.Thread):
         self._consumer.subscribe([TOPIC])
         self._over = threading.Event()
         self.numbers: list[int] = []
-        self.places: dict[int, list[str]] = defaultdict(list)
+        self.locations: dict[int, list[str]] = defaultdict(list)
         self.start()
 
     def run(self) -> None:
@@ -65,7 +65,7 @@ class Seen(threading.Thread):
                 if message.error() is None:
                     number = int((message.value() or b"").split()[1])
                     self.numbers.append(number)
-                    self.places[number].append(
+                    self.locations[number].append(
                         f"{message.offset()}: {message.timestamp()[1]} {message.headers()}"
                     )
         self._consumer.close()
@@ -176,18 +176,18 @@ def prove(kind: str, rotations: int) -> bool:
         _wait(lambda: len(seen.numbers) >= log.written)
         time.sleep(2)  # what would come twice comes now
         seen.end()
-        for number in [number for number, places in seen.places.items() if len(places) > 1][:SHOWN]:
-            sys.stderr.write(f"{number} came twice: {seen.places[number]}\n")
-        return _tell(kind, rotations, log.written, seen.numbers, killers, time.monotonic() - began)
+        for number in [number for number, locations in seen.locations.items() if len(locations) > 1][:SHOWN]:
+            sys.stderr.write(f"{number} came twice: {seen.locations[number]}\n")
+        return _report(kind, rotations, log.written, seen.numbers, killers, time.monotonic() - began)
 
 
 def _wait(done: object) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not done() and time.monotonic() < deadline:  # type: ignore[operator]
         time.sleep(0.01)
 
 
-def _tell(
+def _report(
     kind: str, rotations: int, written: int, numbers: list[int], killers: list[Killer], seconds: float
 ) -> bool:
     counts = Counter(numbers)

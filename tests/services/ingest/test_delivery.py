@@ -19,8 +19,8 @@ from tests.spark.sink.reading import read_committed
 def lines(topic: str, start: int, end: int) -> Collected:
     """A batch for each line, so that each is a request of its own; and the position behind them."""
     found = Collected(positions={"file": str(end).encode()})
-    place = TopicPartition(topic, 0)
-    found.batches = [block_of(place, Record(0, 0, None, b"line %d" % line)) for line in range(start, end)]
+    tp = TopicPartition(topic, 0)
+    found.batches = [block_of(tp, Record(0, 0, None, b"line %d" % line)) for line in range(start, end)]
     return found
 
 

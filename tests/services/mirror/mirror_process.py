@@ -105,7 +105,7 @@ def ends(bootstrap: str, topic: str) -> list[int]:
 
     async def work(client: Client) -> list[int]:
         found = await end_offsets(client, await client.partitions([topic]))
-        return [found[place] for place in sorted(found)]
+        return [found[tp] for tp in sorted(found)]
 
     return ask(bootstrap, work)
 
@@ -113,23 +113,23 @@ def ends(bootstrap: str, topic: str) -> list[int]:
 def starts(bootstrap: str, topic: str) -> list[int]:
     async def work(client: Client) -> list[int]:
         found = await beginning_offsets(client, await client.partitions([topic]))
-        return [found[place] for place in sorted(found)]
+        return [found[tp] for tp in sorted(found)]
 
     return ask(bootstrap, work)
 
 
-def batches(bootstrap: str, place: TopicPartition) -> bytes:
+def batches(bootstrap: str, tp: TopicPartition) -> bytes:
     """Every batch of a partition, as a reader of everything gets them: concatenated."""
 
     async def work(client: Client) -> bytes:
         first, end = (
-            (await beginning_offsets(client, [place]))[place],
-            (await end_offsets(client, [place]))[place],
+            (await beginning_offsets(client, [tp]))[tp],
+            (await end_offsets(client, [tp]))[tp],
         )
         data = bytearray()
         while first < end:
-            leader = await client.leader(place)
-            (answer,) = await fetch(client, leader, {place: first}, FetchSettings(partition_bytes=8 << 20))
+            leader = await client.leader(tp)
+            (answer,) = await fetch(client, leader, {tp: first}, FetchSettings(partition_bytes=8 << 20))
             assert not answer.error
             for start, header in iterate_headers(answer.records):
                 data += answer.records[start : start + header.size]
@@ -140,8 +140,8 @@ def batches(bootstrap: str, place: TopicPartition) -> bytes:
 
 
 def all_batches(bootstrap: str, topic: str) -> list[bytes]:
-    places = ask(bootstrap, lambda client: client.partitions([topic]))
-    return [batches(bootstrap, place) for place in places]
+    partitions = ask(bootstrap, lambda client: client.partitions([topic]))
+    return [batches(bootstrap, tp) for tp in partitions]
 
 
 class MirrorThread:
@@ -174,7 +174,7 @@ class MirrorThread:
         if error is not None and self.links:
             for each in self.links[0].topics.book.partitions.values():
                 error.add_note(
-                    f"{each.place} {each.state} {each.reason} {each.position} {each.log_end} {each.high_watermark}"
+                    f"{each.tp} {each.state} {each.reason} {each.position} {each.log_end} {each.high_watermark}"
                 )
             error.add_note(f"the link says: {self.links[0].error}")
         try:

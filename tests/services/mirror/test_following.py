@@ -197,21 +197,21 @@ def test_groups_with_members_or_offsets_of_their_own_are_left_alone(
     name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
     produce(theirs, name, [str(n) for n in range(10)])
-    place = TopicPartition(name, 0)
+    tp = TopicPartition(name, 0)
     groups = {each: f"{each}-{name}" for each in ("follows", "busy", "own")}
     for group in groups.values():
-        ask(theirs, lambda client, group=group: commit_offsets(client, group, {place: 3}))  # type: ignore[misc]
+        ask(theirs, lambda client, group=group: commit_offsets(client, group, {tp: 3}))  # type: ignore[misc]
     with MirrorThread(theirs, ours, settings(name, groups=f".*-{name}")) as mirror:
 
         def commit_of(group: str) -> int:
-            return ask(ours, lambda client: committed_offsets(client, groups[group]))[place].offset
+            return ask(ours, lambda client: committed_offsets(client, groups[group]))[tp].offset
 
         wait_for(lambda: commit_of("follows") == commit_of("busy") == commit_of("own") == 3)
         reader = Reader(ours, name, groups["busy"])
         assert reader.read(7) == [str(n) for n in range(3, 10)]
-        ask(ours, lambda client: commit_offsets(client, groups["own"], {place: 5}))
+        ask(ours, lambda client: commit_offsets(client, groups["own"], {tp: 5}))
         for group in groups.values():
-            ask(theirs, lambda client, group=group: commit_offsets(client, group, {place: 8}))  # type: ignore[misc]
+            ask(theirs, lambda client, group=group: commit_offsets(client, group, {tp: 8}))  # type: ignore[misc]
         wait_for(lambda: commit_of("follows") == 8)
         wait_for(lambda: len(mirror.links[0].topics.notices.groups) == 2)
         assert "members" in mirror.links[0].topics.notices.groups[groups["busy"]]
@@ -219,7 +219,7 @@ def test_groups_with_members_or_offsets_of_their_own_are_left_alone(
         assert commit_of("own") == 5
         reader.close()
         # A commit beyond the end of the target waits there.
-        ask(theirs, lambda client: commit_offsets(client, groups["follows"], {place: 1000}))
+        ask(theirs, lambda client: commit_offsets(client, groups["follows"], {tp: 1000}))
         wait_for(lambda: commit_of("follows") == 10)
 
 

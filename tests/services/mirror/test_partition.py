@@ -11,7 +11,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.services.mirror.partition import Fetched, Following, MirrorPartition, Payload, TargetPosition
 
-PLACE = TopicPartition("orders", 0)
+TP = TopicPartition("orders", 0)
 
 
 def batch(base: int, count: int = 1, epoch: int = 0) -> bytes:
@@ -31,7 +31,7 @@ def answer(
 
 
 def partition(at: int = 0, epoch: int = -1, *, compacted: bool = False, **following: bool) -> MirrorPartition:
-    made = MirrorPartition(PLACE, compacted=compacted, following=Following(**following))
+    made = MirrorPartition(TP, compacted=compacted, following=Following(**following))
     made.begin(at, epoch, 1.0)
     return made
 

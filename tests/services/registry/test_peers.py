@@ -130,15 +130,15 @@ async def change(server: RegistryServer) -> Answer:
 async def forge(broker: EmbeddedBroker, leader: Identity, *, transactional: bool) -> None:
     """An announcement that Mallory writes."""
     value = f'{{"leader":"{leader.url}"}}'.encode()
-    place = TopicPartition("_schemas", 0)
+    tp = TopicPartition("_schemas", 0)
     async with client_of(broker, "mallory") as client:
         if not transactional:
             batch = build_batch([Record(0, 0, ANNOUNCEMENT_KEY, value, ())])
-            (await BatchSender(client).send({place: batch})).raise_first()
+            (await BatchSender(client).send({tp: batch})).raise_first()
             return
         transactions = Transactions(client)
         identity = await transactions.initialize("mallory", 30_000)
-        await transactions.add_partitions("mallory", identity, [place])
+        await transactions.add_partitions("mallory", identity, [tp])
         batch = build_batch(
             [Record(0, 0, ANNOUNCEMENT_KEY, value, ())],
             producer_id=identity.producer_id,
@@ -146,7 +146,7 @@ async def forge(broker: EmbeddedBroker, leader: Identity, *, transactional: bool
             base_sequence=0,
             transactional=True,
         )
-        (await BatchSender(client, transactional_id="mallory").send({place: batch})).raise_first()
+        (await BatchSender(client, transactional_id="mallory").send({tp: batch})).raise_first()
         await transactions.end("mallory", identity, committed=True)
 
 

@@ -18,7 +18,7 @@ from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import SinkDriver
 from barnabas.spark.sink.state import SinkState
 
-PATIENCE = 300.0  # for tests that fail: others wake it up, or kill it
+TIMEOUT = 300.0  # for tests that fail: others wake it up, or kill it
 
 _installed: list[str] = []
 
@@ -91,6 +91,6 @@ def _reach(place: str) -> None:
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not wake_up_file(flag).exists() and time.monotonic() < deadline:
         time.sleep(0.02)

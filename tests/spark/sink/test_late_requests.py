@@ -24,8 +24,8 @@ SINK, QUERY, START = "orders", "query", "start"
 
 def rows(topic: str, batch: int) -> tuple[Block, ...]:
     """A block for each row, so that each is a request of its own."""
-    place = TopicPartition(topic, 0)
-    return tuple(block_of(place, Record(0, 0, None, b"%d-%d" % (batch, row))) for row in range(3))
+    tp = TopicPartition(topic, 0)
+    return tuple(block_of(tp, Record(0, 0, None, b"%d-%d" % (batch, row))) for row in range(3))
 
 
 @pytest.mark.parametrize("interrupted", [2, 3, 4])

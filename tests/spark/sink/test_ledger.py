@@ -12,7 +12,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchedPartition, fetch
 from barnabas.client.offsets import list_offsets_once
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.spark.sink.driver import PLACE, Ledger, SinkDriver
+from barnabas.spark.sink.driver import TOPIC_PARTITION, Ledger, SinkDriver
 from barnabas.spark.sink.protocol import Batch, commit, plan
 from barnabas.testing import EmbeddedBroker
 
@@ -92,7 +92,7 @@ def test_a_ledger_that_has_read_further_than_the_topic_goes_starts_over(broker: 
             table = reader._table
             end, table._position = table._position, table._position + 1000
             await reader.catch_up()
-            assert table._position == end, PLACE
+            assert table._position == end, TOPIC_PARTITION
             return reader.state.decided, end
 
     assert asyncio.run(read())[0] == 0

@@ -89,6 +89,6 @@ def test_a_limit_leaves_nobody_waiting_for_ever(limit: int, logs: dict[int, tupl
     end = {TopicPartition("a", index): first + size for index, (first, size) in logs.items()}
     shared = share_out(limit, start, end)
 
-    assert all(start[place] <= shared[place] <= end[place] for place in end)
-    assert all(shared[place] > start[place] for place in end if end[place] > start[place])
-    assert sum(shared[place] - start[place] for place in end) <= limit + len(end)
+    assert all(start[tp] <= shared[tp] <= end[tp] for tp in end)
+    assert all(shared[tp] > start[tp] for tp in end if end[tp] > start[tp])
+    assert sum(shared[tp] - start[tp] for tp in end) <= limit + len(end)

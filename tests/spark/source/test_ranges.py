@@ -72,9 +72,9 @@ def test_every_offset_is_read_once(
     read = sorted(part for task in tasks for part in task)
     assert sum(part.size for part in read) == sum(wanted)
     for before, after in pairwise(read):
-        assert before.place != after.place or before.until == after.first
+        assert before.tp != after.tp or before.until == after.first
     for task in tasks:
-        assert len({part.place for part in task}) == len(task)
+        assert len({part.tp for part in task}) == len(task)
         assert max_records is None or all(part.size <= max_records for part in task)
 
 

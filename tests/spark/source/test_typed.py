@@ -20,7 +20,7 @@ from barnabas.spark.source.rows import row_builder
 from barnabas.tables.errors import BadValueError
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
-PLACE = TopicPartition("orders", 3)
+TP = TopicPartition("orders", 3)
 
 
 def shape(schema: str, **options: str) -> RowShape:
@@ -36,7 +36,7 @@ def rows(values: list[bytes | None], schema: str, **options: str) -> list[dict[s
             "offset": pa.array(range(100, 100 + len(values)), pa.int64()),
         },
     )
-    found = row_builder(shape(schema, **options)).batch(columns, PLACE).to_pylist()
+    found = row_builder(shape(schema, **options)).batch(columns, TP).to_pylist()
     assert isinstance(found, list)
     return found
 

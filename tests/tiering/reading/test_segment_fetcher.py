@@ -37,7 +37,7 @@ from barnabas.tiering.reading.segment_ranges import (
 )
 from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
-PLACE = TopicPartition("orders", 0)
+TP = TopicPartition("orders", 0)
 CHUNK = 2000
 PAGE = 4
 
@@ -71,7 +71,7 @@ class Bench:
 
     async def fetcher(self, first: int, until: int, committed: bool = False) -> SegmentFetcher:
         entries = await entries_between(self.store, self.partition, first, until)
-        parts = segment_ranges(self.partition, entries, OffsetRange(PLACE, first, until))
+        parts = segment_ranges(self.partition, entries, OffsetRange(TP, first, until))
         return SegmentFetcher(self.store, parts, committed=committed, on_loss=self.lost.append)
 
     async def read(self, first: int, until: int, committed: bool = False) -> list[int]:
@@ -192,7 +192,7 @@ def test_ranges_are_divided_where_segments_end() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 10, 20, 30, 40)
         entries = bench.manifest.entries
-        whole = OffsetRange(PLACE, 5, 38)
+        whole = OffsetRange(TP, 5, 38)
         size = entries[0].size
         assert divide_by_size(whole, entries, 10 * size) == [whole]
         two = divide_by_size(whole, entries, 2 * size + size // 2)

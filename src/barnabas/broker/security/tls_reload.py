@@ -128,7 +128,7 @@ class TlsReload:
         try:
             found = await self._tls.handshakes.in_thread(lambda: find(config))
         except ConfigError as error:
-            self._tell_once(where, str(error))
+            self._log_once(where, str(error))
             return None
         if found:
             self._problems.pop(where, None)
@@ -144,7 +144,7 @@ class TlsReload:
             if self._tls[wanted.listener].differs(wanted)
         ]
 
-    def _tell_once(self, where: str, problem: str) -> None:
+    def _log_once(self, where: str, problem: str) -> None:
         if problem != self._problems.get(where):
             self._problems[where] = problem
             log.error("New TLS settings cannot be used, the old ones stay: %s", problem)

@@ -62,12 +62,12 @@ class Beginnings:
         """Looked for in the store, and empty all the same: there is nothing of them, or their leaders take it back."""
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
-        place, log = partition.topic_partition, partition.log
-        if not awaits_store(self._host.image, partition) or self._empty.get(place) is log:
+        tp, log = partition.topic_partition, partition.log
+        if not awaits_store(self._host.image, partition) or self._empty.get(tp) is log:
             return True
-        if place not in self._under_way:
-            task = self._under_way[place] = asyncio.create_task(self._begin(partition, state))
-            task.add_done_callback(lambda _: self._under_way.pop(place, None))
+        if tp not in self._under_way:
+            task = self._under_way[tp] = asyncio.create_task(self._begin(partition, state))
+            task.add_done_callback(lambda _: self._under_way.pop(tp, None))
         return False
 
     async def _begin(self, partition: Partition, state: PartitionState) -> None:
@@ -217,5 +217,5 @@ def _record(each: GroupOffset) -> CoordinatorRecord:
         each.expire_ms,
         uuid_from_text(each.topic_id),
     )
-    place = TopicPartition(each.topic, each.partition)
-    return offset_record(each.group, place, committed, lambda offset, producer: None)
+    tp = TopicPartition(each.topic, each.partition)
+    return offset_record(each.group, tp, committed, lambda offset, producer: None)

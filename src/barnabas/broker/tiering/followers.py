@@ -71,10 +71,10 @@ class TieredFollowers:
     def waits_for_tiers(self, partition: Partition) -> bool:
         """Records have come for an empty log. Are they worth nothing, because it may begin behind remote segments?
         That is asked once in a leader epoch."""
-        place = partition.topic_partition
+        tp = partition.topic_partition
         log = partition.log
         is_wanted = log.config.remote_storage_enable and self._from_tiered_end and not stays_whole(log)
-        if not is_wanted or self._asked.get(place) == partition.leader_epoch:
+        if not is_wanted or self._asked.get(tp) == partition.leader_epoch:
             return False
         self._begin(partition, self._begin_new)
         return True
@@ -84,10 +84,10 @@ class TieredFollowers:
         return bool(self._host.config["follower.fetch.last.tiered.offset.enable"])
 
     def _begin(self, partition: Partition, work: Callable[[Partition], Awaitable[None]]) -> None:
-        place = partition.topic_partition
-        if place not in self._beginning:
-            task = self._beginning[place] = asyncio.create_task(self._try(partition, work))
-            task.add_done_callback(lambda _: self._beginning.pop(place, None))
+        tp = partition.topic_partition
+        if tp not in self._beginning:
+            task = self._beginning[tp] = asyncio.create_task(self._try(partition, work))
+            task.add_done_callback(lambda _: self._beginning.pop(tp, None))
 
     async def _try(self, partition: Partition, work: Callable[[Partition], Awaitable[None]]) -> None:
         partition.counters.built_remote_aux.value += 1

@@ -62,7 +62,7 @@ class TieredLeaderLog:
 
     async def follow_claim(self, claim: Claim) -> None:
         log, partition = self._log, self._partition
-        _tell(partition, claim)
+        _log_claim(partition, claim)
         if claim.decision is Decision.START_AT:
             await self._start_at(claim.start_at)
         elif not log.lower_tiered(claim.file.manifest.tiered_end):
@@ -116,22 +116,22 @@ class TieredLeaderLog:
             self._partition.log_start_moved()
 
 
-def _tell(partition: Partition, claim: Claim) -> None:
-    place, end = partition.topic_partition, partition.log.log_end_offset
+def _log_claim(partition: Partition, claim: Claim) -> None:
+    tp, end = partition.topic_partition, partition.log.log_end_offset
     if claim.decision is Decision.START_AT:
         logger.warning(
-            "%s ends at %d, below what is in the object store: it goes on at %d", place, end, claim.start_at
+            "%s ends at %d, below what is in the object store: it goes on at %d", tp, end, claim.start_at
         )
     elif claim.cut_at is not None:
         logger.error(
             "%s has other records from offset %d on than the object store: those there are in quarantine now, "
             "until `barnabas tier quarantine %s --delete` deletes them",
-            place,
+            tp,
             claim.cut_at,
             partition.topic,
         )
     elif partition.is_recovering:
-        logger.info("%s has all that is in the object store: it is online", place)
+        logger.info("%s has all that is in the object store: it is online", tp)
 
 
 class WholeLedLog(TieredLeaderLog):
@@ -146,7 +146,7 @@ class WholeLedLog(TieredLeaderLog):
             epoch = self._partition.leader_epoch
             await take_back(self._log, self._remote, epoch, self._clock, lambda: self._is_offline_in(epoch))
         else:
-            _tell(self._partition, claim)
+            _log_claim(self._partition, claim)
         self._go_on(claim)
 
     def _is_offline_in(self, leader_epoch: int) -> bool:

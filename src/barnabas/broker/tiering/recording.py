@@ -147,11 +147,11 @@ async def _in_turns(groups: Iterable[str]) -> AsyncIterator[Iterable[str]]:
 
 
 def _of_group(group: str, offsets: Offsets) -> Iterator[GroupOffset]:
-    for place, committed in list(offsets.items()):
+    for tp, committed in list(offsets.items()):
         yield GroupOffset(
             group,
-            place.topic,
-            place.partition,
+            tp.topic,
+            tp.partition,
             committed.offset,
             committed.leader_epoch,
             committed.metadata,

@@ -27,7 +27,7 @@ from barnabas.broker.tiering.settings import (
 )
 from barnabas.broker.tiering.status import Problem, describe_broker, describe_partition
 from barnabas.broker.tiering.taking_back import take_back
-from barnabas.broker.tiering.untiered import end_tiering, tell_recovering
+from barnabas.broker.tiering.untiered import end_tiering, log_recovering
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import NO_LEADER
 from barnabas.common.clock import Timers
@@ -129,8 +129,8 @@ class Tiering:
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[LedPart]:
-        for place, led in self.led.items():
-            yield LedPart(place.topic, self.remote[place][0], led.writer)
+        for tp, led in self.led.items():
+            yield LedPart(tp.topic, self.remote[tp][0], led.writer)
 
     def describe(self, log: Log) -> PartitionTier:
         led = self.led.get(log.topic_partition)
@@ -237,25 +237,25 @@ class Tiering:
         """A partition has taken over a state, has new settings, or has left this broker."""
         if self._is_stopped:
             return
-        place, log = partition.topic_partition, partition.log
+        tp, log = partition.topic_partition, partition.log
         if partition.is_retired or not log.config.remote_storage_enable:
-            self._stop_writing(place)
-            self._forget(place)
+            self._stop_writing(tp)
+            self._forget(tp)
             end_tiering(partition)
             return
         remote = self._remote_of(partition)
-        led = self.led.get(place)
+        led = self.led.get(tp)
         leads = partition.is_leader or partition.is_recovering
         if led is not None and leads and _is_the_same(led, partition):
             led.writer.wake()
             return
-        self._stop_writing(place)
+        self._stop_writing(tp)
         if self._follows(partition) and is_unfinished(log):
             forget(log)  # the leader sends the rest
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
         if partition.is_recovering:
-            tell_recovering(partition)
+            log_recovering(partition)
         if leads and self._is_sound:
             self._start_writing(partition, remote)
 
@@ -279,11 +279,11 @@ class Tiering:
             led.writer.wake()
 
     def _remote_of(self, partition: Partition) -> RemoteLog:
-        place, log = partition.topic_partition, partition.log
-        known = self.remote.get(place)
+        tp, log = partition.topic_partition, partition.log
+        known = self.remote.get(tp)
         if known is None or known[0] is not log:
-            self._forget(place)
-            known = self.remote[place] = log, RemoteLog(self.folder_of(partition), self._parts)
+            self._forget(tp)
+            known = self.remote[tp] = log, RemoteLog(self.folder_of(partition), self._parts)
         return known[1]
 
     async def _bootstrap(self, partition: Partition) -> Bootstrap:
@@ -312,8 +312,8 @@ class Tiering:
             self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
         )
 
-    def _forget(self, place: TopicPartition) -> None:
-        known = self.remote.pop(place, None)
+    def _forget(self, tp: TopicPartition) -> None:
+        known = self.remote.pop(tp, None)
         if known is not None:
             self._run(known[1].close())
 
@@ -348,8 +348,8 @@ class Tiering:
         except Exception:
             logger.exception("the remote part of %s is not written any more", partition.topic_partition)
 
-    def _stop_writing(self, place: TopicPartition) -> None:
-        led = self.led.pop(place, None)
+    def _stop_writing(self, tp: TopicPartition) -> None:
+        led = self.led.pop(tp, None)
         if led is not None:
             led.task.cancel()
             self._ending.add(led.task)

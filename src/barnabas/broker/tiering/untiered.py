@@ -54,7 +54,7 @@ def end_tiering(partition: Partition) -> None:
         partition.log_start_moved()
 
 
-def tell_recovering(partition: Partition) -> None:
+def log_recovering(partition: Partition) -> None:
     logger.error(
         "%s %s: it is offline until its leader, this broker, has read what is in the object store. "
         "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it take records without",
@@ -108,7 +108,7 @@ class Untiered:
     def follow(self, partition: Partition) -> None:
         end_tiering(partition)
         if partition.is_recovering:
-            tell_recovering(partition)
+            log_recovering(partition)
 
     def applied(self, deltas: Iterable[Delta]) -> None: ...
 
@@ -123,15 +123,15 @@ class Untiered:
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
         """Not a partition that was restored and has nothing here: it would begin anew."""
-        place = partition.topic_partition
+        tp = partition.topic_partition
         if not awaits_store(self._host.image, partition):
             return True
-        if place not in self._told:
-            self._told.add(place)
+        if tp not in self._told:
+            self._told.add(tp)
             logger.error(
                 "%s was restored from an object store, and this broker has none: it is not led. Set "
                 "remote.log.storage.system.enable and barnabas.remote.storage.url, and start the broker again.",
-                place,
+                tp,
             )
         return False
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barnabas.security.authn.credentials import ScramMechanism
 
 
-class Place(Protocol):
+class UserStore(Protocol):
     def check_keeps_secrets(self) -> None:
         """KafkaError where others could read what is kept of passwords."""
         ...

@@ -21,7 +21,7 @@ from barnabas.cli.options import (
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.cli.access.places import Place
+    from barnabas.cli.access.places import UserStore
 
 app = typer.Typer(
     help="Create, list and delete users that log in with a password (SCRAM).", no_args_is_help=True
@@ -103,16 +103,16 @@ def create(
 
       barnabas users create admin --zookeeper 127.0.0.1:2181/barnabas --config server.properties
     """
-    place = _place(bootstrap, data, zookeeper, config, settings)
-    place.check_keeps_secrets()
-    if any(user.name == name for user in place.users([name])):
+    store = _store(bootstrap, data, zookeeper, config, settings)
+    store.check_keeps_secrets()
+    if any(user.name == name for user in store.users([name])):
         from barnabas.common.errors import ErrorCode, KafkaError
 
         raise KafkaError(
             ErrorCode.DUPLICATE_RESOURCE,
             f"there is a user {name} already: `barnabas users password {name}` gives it another password",
         )
-    _set(place, name, mechanism, password_file, iterations, output, "created")
+    _set(store, name, mechanism, password_file, iterations, output, "created")
 
 
 @app.command()
@@ -137,19 +137,19 @@ def password(
 
       pass show kafka/alice | barnabas users password alice --password-file -
     """
-    place = _place(bootstrap, data, zookeeper, config, settings)
-    place.check_keeps_secrets()
-    if not place.users([name]):
+    store = _store(bootstrap, data, zookeeper, config, settings)
+    store.check_keeps_secrets()
+    if not store.users([name]):
         from barnabas.common.errors import ErrorCode, KafkaError
 
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}: `barnabas users create {name}`"
         )
-    _set(place, name, mechanism, password_file, iterations, output, "changed")
+    _set(store, name, mechanism, password_file, iterations, output, "changed")
 
 
 def _set(
-    place: Place,
+    store: UserStore,
     name: str,
     mechanism: Mechanisms,
     password_file: Path | None,
@@ -164,7 +164,7 @@ def _set(
     mechanisms = [each for each in ScramMechanism if mechanism in (Mechanisms.BOTH, each.sasl_name)]
     given = None if password_file is None else _read_password(password_file)
     made = given or secrets.token_urlsafe(18)
-    place.set_password(name, made, mechanisms, iterations)
+    store.set_password(name, made, mechanisms, iterations)
     facts: dict[str, Any] = {"user": name, "mechanisms": [each.sasl_name for each in mechanisms]}
     if given is None:
         facts["password"] = made
@@ -209,7 +209,7 @@ def list_users(
             "mechanisms": [each.sasl_name for each in user.iterations],
             "iterations": list(user.iterations.values()),
         }
-        for user in _place(bootstrap, data, zookeeper, config, settings).users()
+        for user in _store(bootstrap, data, zookeeper, config, settings).users()
     ]
     show_rows(output, rows, ("user", "mechanisms", "iterations"), empty="There are no users.")
 
@@ -232,17 +232,17 @@ def delete(
       barnabas users delete alice
     """
     confirm(f"Delete user {name}?", yes)
-    _place(bootstrap, data, zookeeper, config, settings).delete(name)
+    _store(bootstrap, data, zookeeper, config, settings).delete(name)
     show_done(output, f"User {name} is deleted.", {"user": name})
 
 
-def _place(
+def _store(
     bootstrap: str,
     data: Path | None,
     zookeeper: str | None,
     config: Path | None,
     settings: list[str] | None,
-) -> Place:
+) -> UserStore:
     from barnabas.cli.access.places import OfflineUsers, OnlineUsers
     from barnabas.config.broker import BrokerConfig
     from barnabas.config.properties import parse_properties

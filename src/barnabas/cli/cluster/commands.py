@@ -105,7 +105,7 @@ def start(
         typer.echo(f"ZooKeeper: {cluster.zookeeper.address} (pid {cluster.zookeeper.pid})")
         typer.echo(f"The cluster is ready on {cluster.bootstrap_servers}")
         sys.stdout.flush()
-        stop.wait(lambda: cluster.tell_ends(tell))
+        stop.wait(lambda: cluster.report_exits(tell))
         typer.echo("stopping")
 
 

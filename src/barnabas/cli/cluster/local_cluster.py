@@ -33,7 +33,7 @@ class BrokerChild:
         self.node_id = node_id
         self.address = ""
         self.output = folder / f"broker-{node_id}.log"
-        self.told_end = False
+        self.exit_reported = False
         self._ready = threading.Event()
         self._log = self.output.open("ab")
         command = [sys.executable, "-m", "barnabas", "serve", *arguments]
@@ -129,11 +129,11 @@ class LocalCluster:
             arguments += ["--set", f"{name}={value}"]
         return BrokerChild(node_id, self._folder, arguments)
 
-    def tell_ends(self, tell: Callable[[BrokerChild], None]) -> bool:
+    def report_exits(self, tell: Callable[[BrokerChild], None]) -> bool:
         """Tell of every broker that has ended, once; whether any is left."""
         for broker in self.brokers:
-            if broker.exit_code is not None and not broker.told_end:
-                broker.told_end = True
+            if broker.exit_code is not None and not broker.exit_reported:
+                broker.exit_reported = True
                 tell(broker)
         return any(broker.exit_code is None for broker in self.brokers)
 

@@ -63,7 +63,7 @@ async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
         say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")
         raise
     failed = await reassignments.elect_preferred(client, plan.elections)
-    return {str(place): reason for place, reason in failed.items()}
+    return {str(tp): reason for tp, reason in failed.items()}
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Carry the plan out; without this it is only shown.")]
@@ -228,8 +228,8 @@ def _plan(
         show_json({**plan.document(), "carried_out": yes, "arrived_bytes": arrived, "not_elected": failed})
     elif arrived:
         say(f"{size(arrived)} lie on the brokers that have got replicas.")
-    for place, reason in failed.items():
-        say(f"{place} has not got its preferred leader: {reason}")
+    for tp, reason in failed.items():
+        say(f"{tp} has not got its preferred leader: {reason}")
     if plan.is_empty:
         return True
     if not yes:
@@ -257,14 +257,14 @@ def _cancel(bootstrap: str, output: OutputFormat, topic: str, partition: int | N
     async def work(client: Client) -> list[str]:
         from barnabas.client.placement import reassignments
 
-        places = [
-            place
-            for place in sorted(await reassignments.under_way(client))
-            if place.topic == topic and partition in (None, place.partition)
+        partitions = [
+            tp
+            for tp in sorted(await reassignments.under_way(client))
+            if tp.topic == topic and partition in (None, tp.partition)
         ]
-        if places:
-            await reassignments.alter(client, dict.fromkeys(places))
-        return [str(place) for place in places]
+        if partitions:
+            await reassignments.alter(client, dict.fromkeys(partitions))
+        return [str(tp) for tp in partitions]
 
     cancelled: Sequence[str] = with_client(bootstrap, work)
     text = f"{count(len(cancelled), 'move')} called off." if cancelled else "Nothing of it is on the move."

@@ -92,9 +92,9 @@ def restore(
     done = with_store(url, option, lambda store: _carry_out(store, plan, target), "URL")
     _show(output, facts, {"incarnation": done.incarnation, "offsets": done.offsets})
     if output is OutputFormat.TABLE:
-        place = f"--data {data}" if data is not None else f"--zookeeper {zookeeper} --node-id N --data DIR"
+        options = f"--data {data}" if data is not None else f"--zookeeper {zookeeper} --node-id N --data DIR"
         say(
-            f"Start {'it' if data is not None else 'its brokers'} with: barnabas serve {place} "
+            f"Start {'it' if data is not None else 'its brokers'} with: barnabas serve {options} "
             f"--set remote.log.storage.system.enable=true --set barnabas.remote.storage.url={url}"
         )
 

@@ -79,22 +79,22 @@ def _brokers(layout: Layout) -> list[dict[str, Any]]:
     ]
 
 
-def _partition(place: TopicPartition, partition: Partition) -> dict[str, Any]:
+def _partition(tp: TopicPartition, partition: Partition) -> dict[str, Any]:
     return {
-        "topic": place.topic,
-        "partition": place.partition,
+        "topic": tp.topic,
+        "partition": tp.partition,
         "leader": partition.leader if partition.leader >= 0 else None,
         "replicas": list(partition.replicas),
         "isr": list(partition.isr),
     }
 
 
-def _reassignment(layout: Layout, place: TopicPartition, moving: Reassignment) -> dict[str, Any]:
-    whole = layout.partition_sizes.get(place, 0)
-    copied = layout.copied(place)
+def _reassignment(layout: Layout, tp: TopicPartition, moving: Reassignment) -> dict[str, Any]:
+    whole = layout.partition_sizes.get(tp, 0)
+    copied = layout.copied(tp)
     return {
-        "topic": place.topic,
-        "partition": place.partition,
+        "topic": tp.topic,
+        "partition": tp.partition,
         "replicas": list(moving.target),
         "adding": list(moving.adding),
         "removing": list(moving.removing),

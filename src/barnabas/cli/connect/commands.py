@@ -110,9 +110,9 @@ def validate(
     rows = [
         {
             "connector": one.name,
-            "from": one.source.place(),
+            "from": one.source.location(),
             "transforms": [transform.kind for transform in one.transforms],
-            "to": one.sink.place(),
+            "to": one.sink.location(),
             "fields": fields.get(one.name),
         }
         for one in connectors
@@ -246,10 +246,10 @@ def offsets(
     """
     connector = _read(file, None, None)
     from barnabas.connect.orders import require_stopped, state_of
-    from barnabas.connect.positions import Positions, place_and_offset, rows_of
+    from barnabas.connect.positions import Positions, partition_and_offset, rows_of
 
     try:
-        wanted = dict(place_and_offset(text) for text in sets or [])
+        wanted = dict(partition_and_offset(text) for text in sets or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     if wanted:

@@ -170,8 +170,8 @@ def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
     fs = LocalFileSystem()
     damaged = [report for part in partitions if not (report := verify_partition(fs, str(part))).is_sound]
     for report in damaged:
-        for place in report.damage:
-            say(_describe_damage(place))
+        for damage in report.damage:
+            say(_describe_damage(damage))
     if damaged:
         confirm(f"Cut this out of {count(len(damaged), 'partition')}?", yes)
     return [
@@ -253,7 +253,7 @@ def _show_reports(reports: list[PartitionReport], output: OutputFormat) -> None:
             "bytes": report.bytes,
             "begin": report.begin,
             "end": report.end,
-            "damage": [place._asdict() for place in report.damage],
+            "damage": [damage._asdict() for damage in report.damage],
             "remarks": report.remarks,
         }
         for report in reports
@@ -263,15 +263,15 @@ def _show_reports(reports: list[PartitionReport], output: OutputFormat) -> None:
         return
     show_table(rows, ("partition", "sound", "segments", "batches", "records", "bytes", "begin", "end"))
     for report in reports:
-        for place in report.damage:
-            print(f"damaged: {_describe_damage(place)}")
+        for damage in report.damage:
+            print(f"damaged: {_describe_damage(damage)}")
         for remark in report.remarks:
             print(f"remark: {remark}")
 
 
-def _describe_damage(place: Damage) -> str:
-    where = f"; bytes {place.position:,} to {place.end:,}" if place.end > place.position else ""
-    return f"{place.file}: {place.what}{where}"
+def _describe_damage(damage: Damage) -> str:
+    where = f"; bytes {damage.position:,} to {damage.end:,}" if damage.end > damage.position else ""
+    return f"{damage.file}: {damage.what}{where}"
 
 
 def _show_repaired(cut: list[dict[str, Any]], output: OutputFormat) -> None:
@@ -280,16 +280,16 @@ def _show_repaired(cut: list[dict[str, Any]], output: OutputFormat) -> None:
         return
     if not cut:
         say("Nothing is damaged; nothing was changed.")
-    for place in cut:
-        if not place["file"]:
+    for part in cut:
+        if not part["file"]:
             print(
-                f"{place['partition']}: given up with its records from offset {place['first_offset']:,} to "
-                f"{place['next_offset'] - 1:,}. It begins again, empty, unless another replica has them."
+                f"{part['partition']}: given up with its records from offset {part['first_offset']:,} to "
+                f"{part['next_offset'] - 1:,}. It begins again, empty, unless another replica has them."
             )
             continue
-        end = "the end" if place["next_offset"] is None else f"{place['next_offset'] - 1:,}"
-        kept = f" What was cut is kept in {place['partition']}/damaged." if place["bytes"] else ""
+        end = "the end" if part["next_offset"] is None else f"{part['next_offset'] - 1:,}"
+        kept = f" What was cut is kept in {part['partition']}/damaged." if part["bytes"] else ""
         print(
-            f"{place['partition']}: cut {place['bytes']:,} bytes of {place['file']}; records from offset "
-            f"{place['first_offset']:,} to {end} may be missing.{kept}"
+            f"{part['partition']}: cut {part['bytes']:,} bytes of {part['file']}; records from offset "
+            f"{part['first_offset']:,} to {end} may be missing.{kept}"
         )

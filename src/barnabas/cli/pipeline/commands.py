@@ -268,7 +268,7 @@ def _pause(every: str) -> float:
 
 
 def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
-    from barnabas.pipelines.running.planning import place_of
+    from barnabas.pipelines.running.planning import location_of
 
     plan = runner.plan
     return [
@@ -276,7 +276,7 @@ def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
             "flow": query.name,
             "kind": "stream" if query.streaming else "view",
             "mode": query.mode if query.streaming else "complete",
-            "writes_to": place_of(query.target),
+            "writes_to": location_of(query.target),
             "columns": query.frame.columns,
         }
         for query in plan.queries

@@ -209,9 +209,9 @@ def status(
 
 def complain(refusals: list[Refusal]) -> None:
     """Say which answers came too late."""
-    for place, offsets, error in refusals:
+    for tp, offsets, error in refusals:
         which = ", ".join(map(str, offsets[:5])) + (", ..." if len(offsets) > 5 else "")
-        say(f"Not counted for {place.topic}-{place.partition}, offset {which}: {_why(error)}")
+        say(f"Not counted for {tp.topic}-{tp.partition}, offset {which}: {_why(error)}")
 
 
 def _why(error: KafkaError) -> str:

@@ -87,7 +87,7 @@ async def _collect(consumer: ShareConsumer, taking: Taking) -> list[AcquiredReco
     """Wait for the first; take what else is there already."""
     taken = await consumer.take(taking.count, taking.wait)
     while taken and len(taken) < taking.count:
-        more = await consumer.take(taking.count - len(taken), within=0)
+        more = await consumer.take(taking.count - len(taken), timeout_seconds=0)
         if not more:
             break
         taken += more

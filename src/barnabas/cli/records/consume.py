@@ -181,7 +181,7 @@ async def consume_plan(client: Client, plan: Plan) -> int:
     partitions = await _partitions(client, plan)
     positions = await resolve_start(client, partitions, plan.start)
     ends = await end_offsets(client, partitions, isolation) if plan.exit_at_end else {}
-    positions = {place: offset for place, offset in positions.items() if _has_more(offset, ends.get(place))}
+    positions = {tp: offset for tp, offset in positions.items() if _has_more(offset, ends.get(tp))}
     async with Consumer(client, positions, FetchSettings(isolation=isolation)) as consumer:
         return await _write_all(consumer, ends, plan)
 
@@ -207,7 +207,7 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
     while written != plan.limit and (waiting or not plan.exit_at_end):
         records = await consumer.poll(POLL_SECONDS)
         if plan.exit_at_end:
-            records = [record for record in records if record.offset < ends[record.place]]
+            records = [record for record in records if record.offset < ends[record.tp]]
         records = plan.wanted(records)
         if plan.limit is not None:
             records = records[: plan.limit - written]
@@ -216,9 +216,9 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
         written += len(records)
         if not records and reader_is_gone(sys.stdout):
             break
-        for place in [place for place in waiting if not _has_more(consumer.position(place), ends[place])]:
-            waiting.discard(place)
-            consumer.remove(place)
+        for tp in [tp for tp in waiting if not _has_more(consumer.position(tp), ends[tp])]:
+            waiting.discard(tp)
+            consumer.remove(tp)
     return written
 
 
@@ -243,7 +243,7 @@ async def consume_in_group(client: Client, plan: Plan) -> int:
                 new = sorted(consumer.partitions - ends.keys())
                 ends |= await end_offsets(client, new, isolation) if new else {}
                 if consumer.is_settled and not any(
-                    _has_more(consumer.position(place), ends[place]) for place in consumer.partitions
+                    _has_more(consumer.position(tp), ends[tp]) for tp in consumer.partitions
                 ):
                     break
     return written

@@ -21,7 +21,7 @@ from barnabas.cli.output import count, say, show_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.tables.places import OpenPlace
+    from barnabas.tables.places import OpenSource
     from barnabas.tables.sql import Answer
     from barnabas.tables.table import Table
 
@@ -81,9 +81,11 @@ def sql(
     """
     from barnabas.tables.sql import query as ask
 
-    place = _place(bootstrap, data, remote, parse_settings(settings))
+    location = _location(bootstrap, data, remote, parse_settings(settings))
     schemas = _schemas(schema)
-    answer = ask(query, lambda topic: _table(topic, place, schemas, registry), memory=memory, explain=explain)
+    answer = ask(
+        query, lambda topic: _table(topic, location, schemas, registry), memory=memory, explain=explain
+    )
     if explain:
         _explain(answer)
     else:
@@ -94,14 +96,14 @@ def sql(
         )
 
 
-def _place(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenPlace:
+def _location(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenSource:
     from barnabas.client.security.parsing import read_properties
-    from barnabas.tables.opening import place_of
+    from barnabas.tables.opening import source_of
 
     if data is not None or remote is not None:
-        return place_of(None, data, remote, given)
+        return source_of(None, data, remote, given)
     file = command_config()
-    return place_of(
+    return source_of(
         bootstrap, None, None, {} if file is None else read_properties(OPTION, file), trusted=True
     )
 
@@ -116,12 +118,12 @@ def _schemas(pairs: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _table(topic: str, place: OpenPlace, schemas: dict[str, str], registry: str | None) -> Table:
+def _table(topic: str, location: OpenSource, schemas: dict[str, str], registry: str | None) -> Table:
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
     return Table(
-        topic, place, find_shape(topic, place, ReadSchema(schemas.get(topic), registry=registry), say)
+        topic, location, find_shape(topic, location, ReadSchema(schemas.get(topic), registry=registry), say)
     )
 
 

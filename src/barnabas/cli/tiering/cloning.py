@@ -244,9 +244,9 @@ async def _until_begun(client: Client, clone: Clone) -> None:
     deadline = time.monotonic() + BEGIN_SECONDS
     while waiting:
         ends = await _ends(client, list(waiting))
-        waiting = {place: end for place, end in waiting.items() if ends.get(place, -1) < end}
+        waiting = {tp: end for tp, end in waiting.items() if ends.get(tp, -1) < end}
         if waiting and time.monotonic() > deadline:
-            names = ", ".join(str(place) for place in list(waiting)[:5])
+            names = ", ".join(str(tp) for tp in list(waiting)[:5])
             raise CloneRefusedError(
                 f"The records are there, but {names} has not begun within {BEGIN_SECONDS:g} s: its leader cannot read "
                 "the store, or is gone. The brokers' logs say why; it goes on by itself."
@@ -255,10 +255,10 @@ async def _until_begun(client: Client, clone: Clone) -> None:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
-async def _ends(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+async def _ends(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     try:
-        await client.refresh({place.topic for place in places})
-        answers = await list_offsets_once(client, dict.fromkeys(places, LATEST))
+        await client.refresh({tp.topic for tp in partitions})
+        answers = await list_offsets_once(client, dict.fromkeys(partitions, LATEST))
     except (KafkaError, ClientError):
         return {}
-    return {place: answer.offset for place, answer in answers.items()}
+    return {tp: answer.offset for tp, answer in answers.items()}

@@ -81,7 +81,7 @@ async def _tiers(client: Client, name: str) -> dict[int, PartitionTiers]:
             "if a manifest is damaged, remove that object and start the leader's broker again. It makes a new copy."
         )
     topic = (await client.topics([name]))[name]
-    return {tiers.place.partition: tiers for tiers in await describe_tiers(client, [topic])}
+    return {tiers.tp.partition: tiers for tiers in await describe_tiers(client, [topic])}
 
 
 def _only(found: TopicInStore, partition: int | None) -> TopicInStore:

@@ -106,8 +106,8 @@ async def _topics(client: Client, name: str | None) -> dict[str, Topic]:
 
 def facts_of(tiers: PartitionTiers) -> dict[str, Any]:
     return {
-        "topic": tiers.place.topic,
-        "partition": tiers.place.partition,
+        "topic": tiers.tp.topic,
+        "partition": tiers.tp.partition,
         "leader": tiers.leader if tiers.leader >= 0 else None,
         "log_start": tiers.log_start,
         "local_start": tiers.local_start,
@@ -159,7 +159,7 @@ def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
     """Sums of what is known; bytes still to be copied are unknown if those of one partition are."""
     pending = [each.pending_bytes for each in found]
     return {
-        "topics": len({each.place.topic for each in found}),
+        "topics": len({each.tp.topic for each in found}),
         "partitions": len(found),
         "offline": sum(each.leader < 0 for each in found),
         "local_bytes": _sum(each.local_bytes for each in found),

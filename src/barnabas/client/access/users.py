@@ -39,7 +39,7 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenRequest,
 )
 from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES, salted_password
+from barnabas.security.authn.scram import MIN_ITERATIONS, SALT_BYTES, salted_password
 from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
 # -- Delegation tokens (KIP-48) ------------------------------------------------------------------------
@@ -198,7 +198,7 @@ async def set_password(
 
 
 def setting_password(
-    name: str, password: str, mechanisms: Iterable[ScramMechanism], iterations: int = FEWEST_ITERATIONS
+    name: str, password: str, mechanisms: Iterable[ScramMechanism], iterations: int = MIN_ITERATIONS
 ) -> Iterator[AlterUserScramCredentialsRequest]:
     """Requests that set the password. Building one takes some milliseconds (key derivation)."""
     for mechanism in mechanisms:

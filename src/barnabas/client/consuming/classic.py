@@ -47,8 +47,8 @@ def assign_ranges(subscriptions: Subscriptions, counts: Counts) -> Assignment:
             continue
         each, over = divmod(counts[topic], len(members))
         first = 0
-        for place, member in enumerate(members):
-            until = first + each + (place < over)
+        for position, member in enumerate(members):
+            until = first + each + (position < over)
             found[member] += [TopicPartition(topic, index) for index in range(first, until)]
             first = until
     return found
@@ -59,12 +59,12 @@ def assign_in_turn(subscriptions: Subscriptions, counts: Counts) -> Assignment:
     found: Assignment = {member: [] for member in subscriptions}
     members = sorted(subscriptions)
     turn = 0
-    for place in (TopicPartition(topic, index) for topic in sorted(counts) for index in range(counts[topic])):
+    for tp in (TopicPartition(topic, index) for topic in sorted(counts) for index in range(counts[topic])):
         for _ in members:
             member = members[turn % len(members)]
             turn += 1
-            if place.topic in subscriptions[member]:
-                found[member].append(place)
+            if tp.topic in subscriptions[member]:
+                found[member].append(tp)
                 break
     return found
 
@@ -161,8 +161,8 @@ class ClassicMember(Membership):
         counts = {name: len(topic.partitions) for name, topic in found.items() if not topic.error}
         assigned = ASSIGNORS[joined.protocol_name or ""](wanted, counts)
         return [
-            SyncGroupRequestAssignment(member_id=member, assignment=_encoded(places))
-            for member, places in assigned.items()
+            SyncGroupRequestAssignment(member_id=member, assignment=_encoded(partitions))
+            for member, partitions in assigned.items()
         ]
 
     async def _beat(self) -> None:
@@ -186,9 +186,9 @@ class ClassicMember(Membership):
         await self.send(LeaveGroupRequest(group_id=self.group, members=members))
 
 
-def _encoded(places: list[TopicPartition]) -> bytes:
+def _encoded(partitions: list[TopicPartition]) -> bytes:
     topics: dict[str, ConsumerProtocolAssignmentTopicPartition] = {}
-    for name, index in places:
+    for name, index in partitions:
         topic = topics.setdefault(name, ConsumerProtocolAssignmentTopicPartition(topic=name))
         topic.partitions.append(index)
     assignment = ConsumerProtocolAssignment(assigned_partitions=list(topics.values()))

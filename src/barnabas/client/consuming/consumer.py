@@ -71,24 +71,24 @@ class GroupConsumer(Closing):
         assert self._member is not None
         return self._joined and self._member.partitions == self._consumer.partitions
 
-    def position(self, place: TopicPartition) -> int:
-        return self._consumer.position(place)
+    def position(self, tp: TopicPartition) -> int:
+        return self._consumer.position(tp)
 
     def give_back(self, records: Sequence[ConsumedRecord]) -> None:
         """Return unconsumed records of the last poll; they are read again."""
         for record in reversed(records):
-            self._consumer.seek(record.place, record.offset)
+            self._consumer.seek(record.tp, record.offset)
 
-    async def poll(self, within: float = 1.0) -> list[ConsumedRecord]:
+    async def poll(self, timeout_seconds: float = 1.0) -> list[ConsumedRecord]:
         assert self._member is not None
         if self._due.passed:
             await self.commit()
         if self._member.changed.is_set():
             await self._reconcile(self._member)
         if self._consumer.partitions:
-            return await self._consumer.poll(within)
+            return await self._consumer.poll(timeout_seconds)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._member.changed.wait(), within)
+            await asyncio.wait_for(self._member.changed.wait(), timeout_seconds)
         return []
 
     async def commit(self) -> None:
@@ -96,8 +96,8 @@ class GroupConsumer(Closing):
         member = self._member
         assert member is not None
         self._due = Deadline(COMMIT_SECONDS)
-        found = {place: self._consumer.position(place) for place in self._consumer.partitions}
-        new = {place: offset for place, offset in found.items() if self._committed.get(place) != offset}
+        found = {tp: self._consumer.position(tp) for tp in self._consumer.partitions}
+        new = {tp: offset for tp, offset in found.items() if self._committed.get(tp) != offset}
         if not new:
             return
         try:
@@ -114,21 +114,21 @@ class GroupConsumer(Closing):
         lost = self._consumer.partitions - member.partitions
         if lost:
             await self.commit()
-        for place in lost:
-            self._consumer.remove(place)
-            self._committed.pop(place, None)
+        for tp in lost:
+            self._consumer.remove(tp)
+            self._committed.pop(tp, None)
         await member.settle(frozenset(self._consumer.partitions))
         await self._begin(member.partitions - self._consumer.partitions)
         self._joined = True
 
-    async def _begin(self, places: frozenset[TopicPartition]) -> None:
-        if not places:
+    async def _begin(self, partitions: frozenset[TopicPartition]) -> None:
+        if not partitions:
             return
         committed = await committed_offsets(self.client, self.group)
-        found = {place: committed[place].offset for place in places if place in committed}
+        found = {tp: committed[tp].offset for tp in partitions if tp in committed}
         self._committed |= found
-        unknown = sorted(places - found.keys())
+        unknown = sorted(partitions - found.keys())
         if unknown:
             found |= await resolve_start(self.client, unknown, self._start)
-        for place, offset in found.items():
-            self._consumer.seek(place, offset)
+        for tp, offset in found.items():
+            self._consumer.seek(tp, offset)

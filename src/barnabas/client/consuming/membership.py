@@ -85,12 +85,12 @@ class Membership(ABC):
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._say_goodbye()
 
-    async def send(self, request: Message, within: float | None = None) -> Any:
+    async def send(self, request: Message, timeout_seconds: float | None = None) -> Any:
         """Send to the coordinator, looked up again after a failure. The caller checks the response's error."""
         if self._coordinator is None:
             self._coordinator = await find_coordinator(self.client, self.group)
         try:
-            return await self.client.send_to_broker(self._coordinator, request, within)
+            return await self.client.send_to_broker(self._coordinator, request, timeout_seconds)
         except (ClientError, KafkaError):
             self._coordinator = None
             raise

@@ -133,10 +133,10 @@ async def resume(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
 
 
 async def promote(
-    client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, within: float
+    client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, timeout_seconds: float
 ) -> None:
     """Promote once the target has caught up. Stop producers on the source first."""
-    await wait_for_lag(client, mirrors, source, within)
+    await wait_for_lag(client, mirrors, source, timeout_seconds)
     await _stop(client, mirrors, MirrorAction.PROMOTE)
 
 
@@ -146,10 +146,10 @@ async def failover(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
 
 
 async def wait_for_lag(
-    client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, within: float
+    client: Client, mirrors: Sequence[MirrorInfo], source: Client | None, timeout_seconds: float
 ) -> None:
     """Wait until caught up: compares with the source, or uses mirror reports newer than this call."""
-    since, deadline = time.time_ns() // 1_000_000, Deadline(within)
+    since, deadline = time.time_ns() // 1_000_000, Deadline(timeout_seconds)
     while True:
         behind = await (
             _behind_source(client, mirrors, source) if source else _behind(client, mirrors, since)
@@ -159,7 +159,8 @@ async def wait_for_lag(
         if deadline.passed:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{behind} after {within:g} seconds; nothing was promoted. `barnabas mirror failover` does not wait",
+                f"{behind} after {timeout_seconds:g} seconds; nothing was promoted. "
+                "`barnabas mirror failover` does not wait",
             )
         await asyncio.sleep(POLL_SECONDS)
 

@@ -147,10 +147,10 @@ async def describe_mirrors(
 
 
 async def wait_for_state(
-    client: Client, names: Iterable[str], state: MirrorState, within: float = SETTLED_WITHIN
+    client: Client, names: Iterable[str], state: MirrorState, timeout_seconds: float = SETTLED_WITHIN
 ) -> list[DescribedMirrorTopic]:
     """Wait until all topics reach the state; KafkaError on timeout."""
-    wanted, deadline, backoff = sorted(names), Deadline(within), Backoff()
+    wanted, deadline, backoff = sorted(names), Deadline(timeout_seconds), Backoff()
     while True:
         found = await describe_mirrors(client, wanted, partitions=False)
         waiting = [topic for topic in found if topic.state != state]
@@ -158,7 +158,7 @@ async def wait_for_state(
             return await describe_mirrors(client, wanted)
         if deadline.passed:
             told = [f"{each.name} is {MirrorState(each.state).name}: {each.reason}" for each in waiting]
-            text = f"not all topics are {state.name} after {within:g} seconds. {' '.join(told[:3])}"
+            text = f"not all topics are {state.name} after {timeout_seconds:g} seconds. {' '.join(told[:3])}"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
         await asyncio.sleep(min(backoff.next_delay() / 2, 0.25))
 

@@ -23,7 +23,7 @@ from barnabas.records.record import Record
 
 MIRROR_TOPIC = "__barnabas_mirror"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-PLACE = TopicPartition(MIRROR_TOPIC, 0)
+TOPIC_PARTITION = TopicPartition(MIRROR_TOPIC, 0)
 
 # Kinds.
 POSITION, RUNS, TOPIC, CONTROL, GROUP, ACLS = "position", "runs", "topic", "control", "group", "acls"
@@ -58,7 +58,7 @@ class MirrorStore:
         self._client = client
         self.link = link
         self._table = CompactedTable(
-            client, PLACE, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
+            client, TOPIC_PARTITION, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
         )
         self._written: dict[bytes, bytes | None] = {}
 

@@ -41,16 +41,16 @@ class Layout:
     def assignment(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Replicas of each partition after the reassignments in progress."""
         return {
-            place: self.moving[place].target if place in self.moving else partition.replicas
-            for place, partition in self.partitions.items()
+            tp: self.moving[tp].target if tp in self.moving else partition.replicas
+            for tp, partition in self.partitions.items()
         }
 
-    def copied(self, place: TopicPartition) -> int:
+    def copied(self, tp: TopicPartition) -> int:
         """Bytes of the slowest new replica of a partition in reassignment."""
-        adding = self.moving[place].adding
+        adding = self.moving[tp].adding
         if not adding:
-            return self.partition_sizes.get(place, 0)
-        return min(self.sizes.get(broker, {}).get(place, 0) for broker in adding)
+            return self.partition_sizes.get(tp, 0)
+        return min(self.sizes.get(broker, {}).get(tp, 0) for broker in adding)
 
     @property
     def partition_sizes(self) -> dict[TopicPartition, int]:
@@ -66,8 +66,8 @@ async def describe_moving(client: Client) -> Layout:
     """Reassignments in progress with the sizes of their partitions: cheap enough for polling."""
     moving = await reassignments.under_way(client)
     topics: dict[str, list[int]] = {}
-    for place in moving:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for tp in moving:
+        topics.setdefault(tp.topic, []).append(tp.partition)
     holders = {broker for each in moving.values() for broker in each.replicas}
     known = client.metadata.brokers or (await client.refresh([])).brokers
     sizes = await replica_sizes(client, sorted(holders & known.keys()), topics) if moving else {}

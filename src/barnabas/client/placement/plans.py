@@ -70,8 +70,8 @@ async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
         told = await ask_leaders(client, added) if added else {}
     except (ClientError, KafkaError):
         return plan  # full replica sizes are an upper bound
-    sizes = {place: tier.replica_bytes for place, tier in told.items()}
-    remote = {place: tier.remote_bytes for place, tier in told.items() if _is_spared(tier)}
+    sizes = {tp: tier.replica_bytes for tp, tier in told.items()}
+    remote = {tp: tier.remote_bytes for tp, tier in told.items() if _is_spared(tier)}
     return replace(plan, sizes={**plan.sizes, **sizes}, remote=remote)
 
 
@@ -109,18 +109,18 @@ def plan_move(
     layout: Layout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
 ) -> Plan:
     """Rotate the brokers: partition n starts with the n-th broker; a single partition with the first."""
-    places = [place for place in layout.partitions if place.topic == topic]
-    if not places:
+    partitions = [tp for tp in layout.partitions if tp.topic == topic]
+    if not partitions:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise KafkaError(code, explain_topic_error(topic, code))
     if partition is not None:
-        places = [_one_of(places, topic, partition)]
+        partitions = [_one_of(partitions, topic, partition)]
     moves = []
-    for place in places:
-        first = 0 if partition is not None else place.partition
+    for tp in partitions:
+        first = 0 if partition is not None else tp.partition
         after = tuple([brokers[(first + step) % len(brokers)] for step in range(replicas)])
-        if after != layout.assignment[place]:
-            moves.append(Move(place, layout.assignment[place], after))
+        if after != layout.assignment[tp]:
+            moves.append(Move(tp, layout.assignment[tp], after))
     return _plan(layout, moves, everywhere=False)
 
 
@@ -129,16 +129,16 @@ def _plan(layout: Layout, moves: Sequence[Move], *, everywhere: bool) -> Plan:
     targets = {move.partition: move.after for move in moves}
     looked_at = {**layout.assignment, **targets} if everywhere else targets
     elections = [
-        place
-        for place, replicas in looked_at.items()
-        if layout.partitions[place].leader != replicas[0] and replicas[0] in layout.brokers
+        tp
+        for tp, replicas in looked_at.items()
+        if layout.partitions[tp].leader != replicas[0] and replicas[0] in layout.brokers
     ]
     return Plan(moves, elections, layout.partition_sizes)
 
 
-def _one_of(places: Sequence[TopicPartition], topic: str, partition: int) -> TopicPartition:
+def _one_of(partitions: Sequence[TopicPartition], topic: str, partition: int) -> TopicPartition:
     wanted = TopicPartition(topic, partition)
-    if wanted not in places:
-        text = f"topic {topic!r} has partitions 0 to {len(places) - 1}; there is no {partition}"
+    if wanted not in partitions:
+        text = f"topic {topic!r} has partitions 0 to {len(partitions) - 1}; there is no {partition}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     return wanted

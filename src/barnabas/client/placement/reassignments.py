@@ -57,8 +57,8 @@ async def alter(client: Client, targets: Mapping[TopicPartition, Sequence[int] |
     response: AlterPartitionReassignmentsResponse = await _ask_controller(client, request)
     for result in response.responses:
         for part in result.partitions:
-            place = f"{result.name}-{part.partition_index}"
-            raise_for(part.error_code, f"{place}: {part.error_message}" if part.error_message else place)
+            tp = f"{result.name}-{part.partition_index}"
+            raise_for(part.error_code, f"{tp}: {part.error_message}" if part.error_message else tp)
 
 
 async def under_way(client: Client) -> dict[TopicPartition, Reassignment]:

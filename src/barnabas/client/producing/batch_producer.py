@@ -25,7 +25,7 @@ class Sealable(Protocol):
     """Batch without a producer id yet."""
 
     @property
-    def place(self) -> TopicPartition: ...
+    def tp(self) -> TopicPartition: ...
 
     @property
     def count(self) -> int: ...
@@ -38,10 +38,10 @@ class Sealable(Protocol):
 class RecordBatch:
     """Small batch without a producer id yet."""
 
-    __slots__ = ("_records", "place")
+    __slots__ = ("_records", "tp")
 
-    def __init__(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        self.place = place
+    def __init__(self, tp: TopicPartition, records: Sequence[Record]) -> None:
+        self.tp = tp
         self._records = records
 
     @property
@@ -81,20 +81,20 @@ class BatchProducer:
         placed: Placed = defaultdict(list)
         queues: dict[TopicPartition, deque[bytearray]] = defaultdict(deque)
         for batch in batches:
-            queues[batch.place].append(self._seal(batch))
+            queues[batch.tp].append(self._seal(batch))
         while queues:
-            appended = await self._deliver({place: queue.popleft() for place, queue in queues.items()})
-            for place, where in appended.items():
-                placed[place].append(where)
-            queues = {place: queue for place, queue in queues.items() if queue}
+            appended = await self._deliver({tp: queue.popleft() for tp, queue in queues.items()})
+            for tp, where in appended.items():
+                placed[tp].append(where)
+            queues = {tp: queue for tp, queue in queues.items() if queue}
         return placed
 
     def _seal(self, batch: Sealable) -> bytearray:
         identity = self.identity
         if not identity.is_idempotent:
             return batch.seal(identity.producer_id, identity.epoch, NO_SEQUENCE, transactional=False)
-        sequence = self._sequences.get(batch.place, 0)
-        self._sequences[batch.place] = add_to_sequence(sequence, batch.count)
+        sequence = self._sequences.get(batch.tp, 0)
+        self._sequences[batch.tp] = add_to_sequence(sequence, batch.count)
         transactional = self.transactional_id is not None
         return batch.seal(identity.producer_id, identity.epoch, sequence, transactional=transactional)
 
@@ -107,11 +107,11 @@ class BatchProducer:
             appended.update(outcome.appended)
             if any(map(may_arrive_late, outcome.errors.values())):
                 self._not_answered()
-            batches = {place: batches[place] for place in outcome.errors}
+            batches = {tp: batches[tp] for tp in outcome.errors}
             outcome.raise_first()
 
         async def recover(error: Exception) -> None:
-            await self.client.refresh_quietly({place.topic for place in batches})
+            await self.client.refresh_quietly({tp.topic for tp in batches})
 
         await retry(attempt, RetryPolicy(self.client.total_timeout), recover)
         return appended
@@ -142,18 +142,18 @@ class TransactionalBatchProducer(BatchProducer):
 
     async def send(self, batches: Iterable[Sealable]) -> Placed:
         given = list(batches)
-        if places := {batch.place for batch in given} - self._joined:
-            await self._join(places)
-            self._joined |= places
+        if partitions := {batch.tp for batch in given} - self._joined:
+            await self._join(partitions)
+            self._joined |= partitions
         return await super().send(given)
 
-    async def _join(self, places: set[TopicPartition]) -> None:
-        await self._transactions.add_partitions(self._id, self.identity, places)
+    async def _join(self, partitions: set[TopicPartition]) -> None:
+        await self._transactions.add_partitions(self._id, self.identity, partitions)
         if self._renew is None or self._joined:
             return
         while self._transactions.is_unaccounted(self._id):
             self._use(await self._renew())
-            await self._transactions.add_partitions(self._id, self.identity, places)
+            await self._transactions.add_partitions(self._id, self.identity, partitions)
 
     def _use(self, identity: ProducerIdAndEpoch) -> None:
         if identity != self.identity:
@@ -198,10 +198,10 @@ class TransactionalProducer(TransactionalBatchProducer):
             self._use(await end(self._id, self.identity, committed=True, is_v2=self._is_v2))
             self._joined.clear()
 
-    async def _join(self, places: set[TopicPartition]) -> None:
+    async def _join(self, partitions: set[TopicPartition]) -> None:
         if self._is_v2:
             return  # the first batch adds its partition
         if not self._joined and self._transactions.is_unaccounted(self._id):
             raise_epoch = self._transactions.raise_epoch
             self._use(await raise_epoch(self._id, self._timeout_ms, self.identity))
-        await super()._join(places)
+        await super()._join(partitions)

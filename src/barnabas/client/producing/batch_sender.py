@@ -64,7 +64,7 @@ class BatchSender:
         self.transactional_id = transactional_id
         self.transactions_v2 = False
 
-    async def send(self, batches: Batches, within: float | None = None) -> Outcome:
+    async def send(self, batches: Batches, timeout_seconds: float | None = None) -> Outcome:
         """One attempt."""
         outcome = Outcome()
         try:
@@ -72,34 +72,36 @@ class BatchSender:
         except (ClientError, KafkaError) as error:
             outcome.errors = dict.fromkeys(batches, error)
             return outcome
-        timeout = within or self.client.request_timeout
-        await asyncio.gather(*(self._try(leader, part, timeout, outcome) for leader, part in requests))
+        timeout_seconds = timeout_seconds or self.client.request_timeout
+        await asyncio.gather(
+            *(self._try(leader, part, timeout_seconds, outcome) for leader, part in requests)
+        )
         return outcome
 
     async def _by_leader(self, batches: Batches) -> list[tuple[int, Batches]]:
         requests: dict[int, list[dict[TopicPartition, bytes | bytearray]]] = defaultdict(lambda: [{}])
         sizes: dict[int, int] = defaultdict(int)
-        for place, data in batches.items():
-            leader = await self.client.leader(place)
+        for tp, data in batches.items():
+            leader = await self.client.leader(tp)
             if sizes[leader] + len(data) > MAX_BYTES and requests[leader][-1]:
                 requests[leader].append({})
                 sizes[leader] = 0
-            requests[leader][-1][place] = data
+            requests[leader][-1][tp] = data
             sizes[leader] += len(data)
         return [(leader, part) for leader, parts in requests.items() for part in parts if part]
 
-    async def _try(self, leader: int, part: Batches, within: float, outcome: Outcome) -> None:
+    async def _try(self, leader: int, part: Batches, timeout_seconds: float, outcome: Outcome) -> None:
         try:
-            await self._produce(leader, part, within, outcome)
+            await self._produce(leader, part, timeout_seconds, outcome)
         except (ClientError, KafkaError) as error:
             outcome.errors.update(dict.fromkeys(part, error))
 
-    async def _produce(self, leader: int, part: Batches, within: float, outcome: Outcome) -> None:
+    async def _produce(self, leader: int, part: Batches, timeout_seconds: float, outcome: Outcome) -> None:
         connection = await self.client.connection_to(leader)
         request = ProduceRequest(
             transactional_id=self.transactional_id,
             acks=self.acks,
-            timeout_ms=int(within * 1000),
+            timeout_ms=int(timeout_seconds * 1000),
             topic_data=self._topics(part),
         )
         if not self.acks:
@@ -109,22 +111,22 @@ class BatchSender:
         version = connection.version_for(ProduceRequest)
         if self.transactional_id is not None and not self.transactions_v2:
             version = min(version, LAST_V1_PRODUCE)
-        answers = self._answers(await connection.send(request, version, within))
-        for place in part:
-            answer = answers.get(place)
-            if (error := _error(place, answer)) is not None:
-                outcome.errors[place] = error
+        answers = self._answers(await connection.send(request, version, timeout_seconds))
+        for tp in part:
+            answer = answers.get(tp)
+            if (error := _error(tp, answer)) is not None:
+                outcome.errors[tp] = error
             elif answer is not None:
-                outcome.appended[place] = Appended(answer.base_offset, answer.log_append_time_ms)
+                outcome.appended[tp] = Appended(answer.base_offset, answer.log_append_time_ms)
 
     def _topics(self, part: Batches) -> list[TopicProduceData]:
         topics: dict[str, TopicProduceData] = {}
-        for place, data in part.items():
-            if place.topic not in topics:
-                topic_id = self.client.metadata.topics[place.topic].id
-                topics[place.topic] = TopicProduceData(name=place.topic, topic_id=topic_id)
-            topics[place.topic].partition_data.append(
-                PartitionProduceData(index=place.partition, records=bytes(data))
+        for tp, data in part.items():
+            if tp.topic not in topics:
+                topic_id = self.client.metadata.topics[tp.topic].id
+                topics[tp.topic] = TopicProduceData(name=tp.topic, topic_id=topic_id)
+            topics[tp.topic].partition_data.append(
+                PartitionProduceData(index=tp.partition, records=bytes(data))
             )
         return list(topics.values())
 
@@ -137,13 +139,13 @@ class BatchSender:
         }
 
 
-def _error(place: TopicPartition, answer: PartitionProduceResponse | None) -> KafkaError | None:
+def _error(tp: TopicPartition, answer: PartitionProduceResponse | None) -> KafkaError | None:
     """Error of a partition, with the broker's message."""
     if answer is None:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the response does not contain {place}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the response does not contain {tp}")
     code = error_code(answer.error_code)
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return None
     details = [error.batch_index_error_message for error in answer.record_errors]
-    text = answer.error_message or f"{place} rejected the records"
+    text = answer.error_message or f"{tp} rejected the records"
     return KafkaError(code, "; ".join([text, *(detail for detail in details if detail)]))

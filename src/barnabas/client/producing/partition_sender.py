@@ -80,14 +80,14 @@ class PartitionSender:
             raise
 
     async def _append(self, batch: ProducerBatch) -> Appended:
-        patience = RetryPolicy(self._producer.settings.delivery_timeout, self._is_retriable)
+        policy = RetryPolicy(self._producer.settings.delivery_timeout, self._is_retriable)
         data = b""
 
         async def attempt() -> Appended:
             nonlocal data
             data = data or await self._build(batch)
-            within = min(self._client.request_timeout, max(patience.deadline.remaining, MIN_WAIT))
-            outcome = await self._sender.send({self.partition: data}, within)
+            timeout = min(self._client.request_timeout, max(policy.deadline.remaining, MIN_WAIT))
+            outcome = await self._sender.send({self.partition: data}, timeout)
             outcome.raise_first()
             return outcome.appended[self.partition]
 
@@ -98,7 +98,7 @@ class PartitionSender:
                 data = b""
             await self._client.refresh_quietly([self.partition.topic])
 
-        appended = await retry(attempt, patience, recover)
+        appended = await retry(attempt, policy, recover)
         if self._identity.is_idempotent:
             self._sequence = add_to_sequence(self._sequence, len(batch.records))
         return appended

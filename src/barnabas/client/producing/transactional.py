@@ -163,11 +163,11 @@ class Transactions:
     # -- a transaction ------------------------------------------------------------------------------
 
     async def add_partitions(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, places: Iterable[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> None:
         topics = [
-            AddPartitionsToTxnTopic(name=topic, partitions=[place.partition for place in group])
-            for topic, group in groupby(sorted(places), key=lambda place: place.topic)
+            AddPartitionsToTxnTopic(name=topic, partitions=[tp.partition for tp in group])
+            for topic, group in groupby(sorted(partitions), key=lambda tp: tp.topic)
         ]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,

@@ -192,17 +192,17 @@ class SchemaClient:
                 status, _, text = self._session.request(method, path, data)
         except OSError as error:
             reason = str(error) or type(error).__name__
-            raise RegistryError(f"the schema registry at {self._place} did not answer: {reason}") from error
+            raise RegistryError(f"the schema registry at {self._url} did not answer: {reason}") from error
         try:
             document = json.loads(text) if text else None
         except ValueError:
-            raise RegistryError(f"{self._place} answers HTTP {status} without JSON", status) from None
+            raise RegistryError(f"{self._url} answers HTTP {status} without JSON", status) from None
         if status >= 300:
-            raise _refusal(self._place, status, document)
+            raise _refusal(self._url, status, document)
         return document
 
     @property
-    def _place(self) -> str:
+    def _url(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
 
 
@@ -250,10 +250,10 @@ def _document(schema: Schema) -> dict[str, Any]:
     return {"schema": schema.text, "schemaType": schema.type, "references": references}
 
 
-def _refusal(place: str, status: int, document: Any) -> RegistryError:
+def _refusal(url: str, status: int, document: Any) -> RegistryError:
     known = document if isinstance(document, dict) else {}
     text = known.get("message") or f"HTTP {status}"
-    return RegistryError(f"{place} refuses: {text}", status, known.get("error_code") or status)
+    return RegistryError(f"{url} refuses: {text}", status, known.get("error_code") or status)
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from barnabas.client.errors import AuthenticationError
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import (
-    FEWEST_ITERATIONS,
+    MIN_ITERATIONS,
     client_key,
     salted_password,
     server_key,
@@ -54,10 +54,10 @@ def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
         raise AuthenticationError(
             "the broker's SCRAM answer belongs to another exchange (its nonce is wrong)"
         )
-    if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
+    if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
         raise AuthenticationError(
             f"the broker wants a password hashed {iterations[:20]!r} times; "
-            f"only {FEWEST_ITERATIONS} to {MAX_ITERATIONS} are reasonable"
+            f"only {MIN_ITERATIONS} to {MAX_ITERATIONS} are reasonable"
         )
     return nonces, _decoded(said.get("s", "")), int(iterations)
 

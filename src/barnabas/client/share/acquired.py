@@ -32,8 +32,8 @@ class AcquiredRecord(NamedTuple):
     delivery_count: int
 
     @property
-    def place(self) -> TopicPartition:
-        return self.record.place
+    def tp(self) -> TopicPartition:
+        return self.record.tp
 
     @property
     def offset(self) -> int:
@@ -43,7 +43,7 @@ class AcquiredRecord(NamedTuple):
 class Refusal(NamedTuple):
     """Rejected acknowledgements: too late, or for records of another member."""
 
-    place: TopicPartition
+    tp: TopicPartition
     offsets: tuple[int, ...]
     error: KafkaError
 
@@ -53,7 +53,7 @@ Answers = dict[int, AcknowledgeType]
 
 
 def open_acquired(
-    place: TopicPartition, batches: memoryview, acquired: Iterable[AcquiredRecords]
+    tp: TopicPartition, batches: memoryview, acquired: Iterable[AcquiredRecords]
 ) -> tuple[list[AcquiredRecord], Answers]:
     """Acquired records, and a GAP acknowledgement for every acquired offset without a record."""
     counts = {
@@ -63,19 +63,19 @@ def open_acquired(
     }
     taken = [
         AcquiredRecord(record, counts.pop(record.offset))
-        for record in _records(place, batches)
+        for record in _records(tp, batches)
         if record.offset in counts
     ]
     return taken, dict.fromkeys(counts, AcknowledgeType.GAP)
 
 
-def _records(place: TopicPartition, batches: memoryview) -> Iterator[ConsumedRecord]:
+def _records(tp: TopicPartition, batches: memoryview) -> Iterator[ConsumedRecord]:
     for start, header in iterate_headers(batches):
         batch = batches[start : start + header.size]
-        check_batch(place, batch, header)
+        check_batch(tp, batch, header)
         if not header.is_control:
             for record in iterate_records(batch, header):
-                yield ConsumedRecord(place.topic, place.partition, *record)
+                yield ConsumedRecord(tp.topic, tp.partition, *record)
 
 
 def to_batches(answers: Answers) -> list[AcknowledgementBatch]:

@@ -71,9 +71,9 @@ class ShareConsumer(Closing):
             await asyncio.gather(self._heartbeats, return_exceptions=True)
             self._heartbeats = None
 
-    async def take(self, most: int = 500, within: float = 1.0) -> list[AcquiredRecord]:
+    async def take(self, most: int = 500, timeout_seconds: float = 1.0) -> list[AcquiredRecord]:
         """Up to `most` records as soon as any are available; empty on timeout."""
-        deadline = Deadline(within)
+        deadline = Deadline(timeout_seconds)
         taken, self._spare = self._spare[:most], self._spare[most:]
         wait = 0.0
         while not taken:
@@ -86,14 +86,14 @@ class ShareConsumer(Closing):
         self._spare += taken[most:]
         return taken[:most]
 
-    async def _wait_for_partitions(self, within: float) -> None:
+    async def _wait_for_partitions(self, timeout_seconds: float) -> None:
         self.member.changed.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.member.changed.wait(), within)
+            await asyncio.wait_for(self.member.changed.wait(), timeout_seconds)
 
     def answer(self, taken: AcquiredRecord, answer: AcknowledgeType) -> None:
         """Acknowledge a record; sent with the next request."""
-        self._pending.setdefault(taken.place, {})[taken.offset] = answer
+        self._pending.setdefault(taken.tp, {})[taken.offset] = answer
 
     async def renew(self, taken: Iterable[AcquiredRecord]) -> None:
         """Renew the locks of records. Also sends pending acknowledgements."""
@@ -117,12 +117,12 @@ class ShareConsumer(Closing):
     async def _take_from_all(self, most: int, wait: float) -> list[AcquiredRecord]:
         if self.member.failure is not None:
             raise self.member.failure
-        places = await self._places_by_leader()
+        partitions = await self._partitions_by_leader()
         answers = await self._pending_by_leader()
-        leaders = sorted(places.keys() | answers.keys() | self._sessions.keys())
-        share = math.ceil(most / max(len(places), 1))
+        leaders = sorted(partitions.keys() | answers.keys() | self._sessions.keys())
+        share = math.ceil(most / max(len(partitions), 1))
         fetches = [
-            self._fetch(leader, places.get(leader, frozenset()), answers.get(leader, {}), share, wait)
+            self._fetch(leader, partitions.get(leader, frozenset()), answers.get(leader, {}), share, wait)
             for leader in leaders
         ]
         return [taken for part in await asyncio.gather(*fetches) for taken in part]
@@ -130,13 +130,13 @@ class ShareConsumer(Closing):
     async def _fetch(
         self,
         leader: int,
-        places: frozenset[TopicPartition],
+        partitions: frozenset[TopicPartition],
         answers: Mapping[TopicPartition, Answers],
         most: int,
         wait: float,
     ) -> list[AcquiredRecord]:
         try:
-            fetched = await self._session(leader).fetch(places, answers, most, wait)
+            fetched = await self._session(leader).fetch(partitions, answers, most, wait)
         except (ClientError, KafkaError) as error:
             self.refusals += lost(answers)
             await self._recover(error)
@@ -145,8 +145,8 @@ class ShareConsumer(Closing):
 
     async def _note(self, fetched: Fetched) -> list[AcquiredRecord]:
         self.refusals += fetched.refusals
-        for place, gaps in fetched.gaps.items():
-            self._pending.setdefault(place, {}).update(gaps)
+        for tp, gaps in fetched.gaps.items():
+            self._pending.setdefault(tp, {}).update(gaps)
         for error in fetched.errors:
             await self._recover(error)
         if not fetched.errors:
@@ -169,29 +169,29 @@ class ShareConsumer(Closing):
             self._sessions[leader] = session
         return session
 
-    async def _places_by_leader(self) -> dict[int, frozenset[TopicPartition]]:
+    async def _partitions_by_leader(self) -> dict[int, frozenset[TopicPartition]]:
         grouped: dict[int, set[TopicPartition]] = {}
-        for place in self.member.partitions:
-            leader = await self._leader(place)
+        for tp in self.member.partitions:
+            leader = await self._leader(tp)
             if leader is not None:
-                grouped.setdefault(leader, set()).add(place)
-        return {leader: frozenset(places) for leader, places in grouped.items()}
+                grouped.setdefault(leader, set()).add(tp)
+        return {leader: frozenset(partitions) for leader, partitions in grouped.items()}
 
     async def _pending_by_leader(self) -> dict[int, Pending]:
         """Remove and return pending acknowledgements by leader; partitions without a leader stay pending."""
         pending, self._pending = self._pending, {}
         grouped: dict[int, Pending] = {}
-        for place, answers in pending.items():
-            leader = await self._leader(place)
+        for tp, answers in pending.items():
+            leader = await self._leader(tp)
             if leader is None:
-                self._pending[place] = answers
+                self._pending[tp] = answers
             else:
-                grouped.setdefault(leader, {})[place] = answers
+                grouped.setdefault(leader, {})[tp] = answers
         return grouped
 
-    async def _leader(self, place: TopicPartition) -> int | None:
+    async def _leader(self, tp: TopicPartition) -> int | None:
         try:
-            return await self.client.leader(place)
+            return await self.client.leader(tp)
         except (ClientError, KafkaError):
-            await self.client.refresh_quietly([place.topic])
+            await self.client.refresh_quietly([tp.topic])
             return None

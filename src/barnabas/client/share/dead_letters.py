@@ -89,7 +89,7 @@ DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
 
 @dataclass(frozen=True)
 class DeadLetter:
-    place: TopicPartition
+    tp: TopicPartition
     offset: int
     timestamp: int
     origin: TopicPartition
@@ -106,7 +106,7 @@ class DeadLetter:
 
     @property
     def where(self) -> str:
-        return f"{self.place.partition}:{self.offset}"
+        return f"{self.tp.partition}:{self.offset}"
 
     @property
     def has_content(self) -> bool:
@@ -121,7 +121,7 @@ class DeadLetter:
 
     def sent_back(self) -> tuple[Header, ...]:
         """Headers of the redriven record."""
-        source = f"{self.place.topic}-{self.place.partition}@{self.offset}"
+        source = f"{self.tp.topic}-{self.tp.partition}@{self.offset}"
         return (*self.headers, (REDRIVEN_HEADER, source.encode()))
 
 
@@ -133,7 +133,7 @@ def read_letter(record: ConsumedRecord) -> DeadLetter | None:
         return None
     hidden = dialect.facts - {"path"}
     return DeadLetter(
-        record.place,
+        record.tp,
         record.offset,
         record.timestamp,
         TopicPartition(values.get(dialect.topic, ""), _number(values, dialect.partition)),

@@ -22,12 +22,12 @@ LEASE_PREFIX = "lease-"
 class Receipt(NamedTuple):
     group: str
     member_id: str
-    place: TopicPartition
+    tp: TopicPartition
     offset: int
 
     def __str__(self) -> str:
-        place = self.place
-        return f"{self.group}:{self.member_id}:{place.topic}:{place.partition}:{self.offset}"
+        tp = self.tp
+        return f"{self.group}:{self.member_id}:{tp.topic}:{tp.partition}:{self.offset}"
 
 
 def new_lease() -> str:
@@ -35,7 +35,7 @@ def new_lease() -> str:
 
 
 def receipt_of(group: str, member_id: str, taken: AcquiredRecord) -> Receipt:
-    return Receipt(group, member_id, taken.place, taken.offset)
+    return Receipt(group, member_id, taken.tp, taken.offset)
 
 
 def parse_receipt(text: str) -> Receipt:
@@ -51,9 +51,9 @@ async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeT
     """Acknowledge records of another member; returns the rejected acknowledgements."""
     by_holder: dict[tuple[str, str, int], dict[TopicPartition, Answers]] = {}
     for receipt, answer in answers.items():
-        leader = await client.leader(receipt.place)
+        leader = await client.leader(receipt.tp)
         held = by_holder.setdefault((receipt.group, receipt.member_id, leader), {})
-        held.setdefault(receipt.place, {})[receipt.offset] = answer
+        held.setdefault(receipt.tp, {})[receipt.offset] = answer
     refusals: list[Refusal] = []
     for (group, member_id, leader), given in by_holder.items():
         session = ShareSession(client, leader, group, member_id)

@@ -34,14 +34,14 @@ class Outcome(NamedTuple):
 
 
 async def read_history(client: Client, topic: str) -> History:
-    places = await client.partitions([topic])
+    partitions = await client.partitions([topic])
     committed = await committed_offsets(client, GROUP_PREFIX + topic)
-    ends = await end_offsets(client, places)
+    ends = await end_offsets(client, partitions)
     return {
-        place: Redriven.read(committed[place].offset, committed[place].metadata, ends[place])
-        if place in committed
+        tp: Redriven.read(committed[tp].offset, committed[tp].metadata, ends[tp])
+        if tp in committed
         else Redriven()
-        for place in places
+        for tp in partitions
     }
 
 
@@ -57,10 +57,10 @@ async def read_letters(
 ) -> list[DeadLetter]:
     """Dead letters up to the current end, oldest first in each partition. `most_read` limits the records read from
     `since` on, `most_bytes` the size of the letters returned."""
-    places = await client.partitions([topic])
-    starts, ends = await beginning_offsets(client, places), await end_offsets(client, places)
-    positions = {place: max(start, (since or {}).get(place, 0)) for place, start in starts.items()}
-    positions = {place: position for place, position in positions.items() if position < ends[place]}
+    partitions = await client.partitions([topic])
+    starts, ends = await beginning_offsets(client, partitions), await end_offsets(client, partitions)
+    positions = {tp: max(start, (since or {}).get(tp, 0)) for tp, start in starts.items()}
+    positions = {tp: position for tp, position in positions.items() if position < ends[tp]}
     letters, read, size = list[DeadLetter](), 0, 0
     async with Consumer(client, positions, FetchSettings(isolation=READ_COMMITTED)) as consumer:
         while (
@@ -71,12 +71,12 @@ async def read_letters(
         ):
             for record in await consumer.poll(POLL_SECONDS):
                 read += 1
-                letter = read_letter(record) if record.offset < ends[record.place] else None
+                letter = read_letter(record) if record.offset < ends[record.tp] else None
                 if letter is not None and wanted(letter):
                     letters.append(letter)
                     size += letter.size
-            for place in [place for place in consumer.partitions if consumer.position(place) >= ends[place]]:
-                consumer.remove(place)
+            for tp in [tp for tp in consumer.partitions if consumer.position(tp) >= ends[tp]]:
+                consumer.remove(tp)
     return sorted(letters, key=lambda letter: (letter.timestamp, letter.where))[:limit]
 
 
@@ -98,11 +98,11 @@ async def pending_letters(
     return await read_letters(
         client,
         topic,
-        lambda letter: letter.offset not in history[letter.place] and wanted(letter),
+        lambda letter: letter.offset not in history[letter.tp] and wanted(letter),
         limit=limit,
         most_read=most_read,
         most_bytes=most_bytes,
-        since={place: redriven.position for place, redriven in history.items()},
+        since={tp: redriven.position for tp, redriven in history.items()},
     )
 
 
@@ -148,9 +148,9 @@ def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
 
 def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
     """Reject letters whose progress would not fit into the commit metadata: they would be resent every time."""
-    after = {place: Redriven(one.position, set(one.beyond)) for place, one in history.items()}
+    after = {tp: Redriven(one.position, set(one.beyond)) for tp, one in history.items()}
     for letter in letters:
-        after[letter.place].add(letter.offset)
+        after[letter.tp].add(letter.offset)
     try:
         for one in after.values():
             one.metadata()
@@ -165,12 +165,11 @@ def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
 
 async def _commit(client: Client, delivered: list[DeadLetter], history: History) -> None:
     for letter in delivered:
-        history[letter.place].add(letter.offset)
+        history[letter.tp].add(letter.offset)
     commits = {
-        place: Commit(history[place].position, history[place].metadata())
-        for place in {letter.place for letter in delivered}
+        tp: Commit(history[tp].position, history[tp].metadata()) for tp in {letter.tp for letter in delivered}
     }
-    for topic in {place.topic for place in commits}:
+    for topic in {tp.topic for tp in commits}:
         await commit_offsets(client, GROUP_PREFIX + topic, commits)
 
 

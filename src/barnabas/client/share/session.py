@@ -58,12 +58,12 @@ class ShareSession:
         self._group = group
         self._member_id = member_id
         self._epoch = OPENING
-        self._places: frozenset[TopicPartition] = frozenset()
+        self._partitions: frozenset[TopicPartition] = frozenset()
         self._turn = asyncio.Lock()
 
     async def fetch(
         self,
-        places: frozenset[TopicPartition],
+        partitions: frozenset[TopicPartition],
         answers: Mapping[TopicPartition, Answers],
         most: int,
         wait: float,
@@ -73,26 +73,26 @@ class ShareSession:
             refusals: list[Refusal] = []
             if self._epoch == OPENING and answers:
                 refusals, answers = lost(answers), {}
-            request = self._fetch_request(places, answers, most, wait)
+            request = self._fetch_request(partitions, answers, most, wait)
             response: ShareFetchResponse = await self._send(request, wait)
-            self._places = places
+            self._partitions = partitions
             return self._open(response, answers, refusals)
 
     def _fetch_request(
         self,
-        places: frozenset[TopicPartition],
+        partitions: frozenset[TopicPartition],
         answers: Mapping[TopicPartition, Answers],
         most: int,
         wait: float,
     ) -> ShareFetchRequest:
-        named = (places if self._epoch == OPENING else places - self._places) | answers.keys()
+        named = (partitions if self._epoch == OPENING else partitions - self._partitions) | answers.keys()
         topics: dict[bytes, FetchTopic] = {}
-        for place in sorted(named):
-            topic_id = self._topic_id(place)
-            batches = to_batches(answers.get(place, {}))
+        for tp in sorted(named):
+            topic_id = self._topic_id(tp)
+            batches = to_batches(answers.get(tp, {}))
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
             topic.partitions.append(
-                FetchPartition(partition_index=place.partition, acknowledgement_batches=batches)
+                FetchPartition(partition_index=tp.partition, acknowledgement_batches=batches)
             )
         return ShareFetchRequest(
             group_id=self._group,
@@ -105,14 +105,14 @@ class ShareSession:
             batch_size=most,
             share_acquire_mode=RECORD_LIMIT if most < EXACT_BELOW else WHOLE_BATCHES,
             topics=list(topics.values()),
-            forgotten_topics_data=self._forgotten(self._places - places),
+            forgotten_topics_data=self._forgotten(self._partitions - partitions),
         )
 
-    def _forgotten(self, places: Iterable[TopicPartition]) -> list[ForgottenTopic]:
+    def _forgotten(self, partitions: Iterable[TopicPartition]) -> list[ForgottenTopic]:
         topics: dict[bytes, ForgottenTopic] = {}
-        for place in sorted(places):
-            topic_id = self._topic_id(place)
-            topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(place.partition)
+        for tp in sorted(partitions):
+            topic_id = self._topic_id(tp)
+            topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(tp.partition)
         return list(topics.values())
 
     def _open(
@@ -125,24 +125,24 @@ class ShareSession:
         names = self._client.metadata.topic_names
         for topic in response.responses:
             for data in topic.partitions:
-                place = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
-                self._open_partition(place, data, answers.get(place, {}), fetched)
+                tp = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
+                self._open_partition(tp, data, answers.get(tp, {}), fetched)
         return fetched
 
     def _open_partition(
-        self, place: TopicPartition, data: ShareFetchPartitionData, answers: Answers, fetched: Fetched
+        self, tp: TopicPartition, data: ShareFetchPartitionData, answers: Answers, fetched: Fetched
     ) -> None:
         if data.acknowledge_error_code:
             error = KafkaError(error_code(data.acknowledge_error_code), data.acknowledge_error_message or "")
-            fetched.refusals.append(Refusal(place, tuple(answers), error))
+            fetched.refusals.append(Refusal(tp, tuple(answers), error))
         if data.error_code:
-            error = KafkaError(error_code(data.error_code), data.error_message or f"cannot take from {place}")
+            error = KafkaError(error_code(data.error_code), data.error_message or f"cannot take from {tp}")
             fetched.errors.append(error)
             return
-        taken, gaps = open_acquired(place, memoryview(data.records or b""), data.acquired_records)
+        taken, gaps = open_acquired(tp, memoryview(data.records or b""), data.acquired_records)
         fetched.taken.extend(taken)
         if gaps:
-            fetched.gaps[place] = gaps
+            fetched.gaps[tp] = gaps
 
     async def acknowledge(self, answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
         """Acknowledge now, without acquiring records."""
@@ -163,10 +163,10 @@ class ShareSession:
 
     def _acknowledge_request(self, answers: Mapping[TopicPartition, Answers]) -> ShareAcknowledgeRequest:
         topics: dict[bytes, AcknowledgeTopic] = {}
-        for place, given in sorted(answers.items()):
-            topic_id = self._topic_id(place)
+        for tp, given in sorted(answers.items()):
+            topic_id = self._topic_id(tp)
             partition = AcknowledgePartition(
-                partition_index=place.partition, acknowledgement_batches=to_batches(given)
+                partition_index=tp.partition, acknowledgement_batches=to_batches(given)
             )
             topics.setdefault(topic_id, AcknowledgeTopic(topic_id=topic_id)).partitions.append(partition)
         renews = any(
@@ -188,24 +188,24 @@ class ShareSession:
         for topic in response.responses:
             for data in topic.partitions:
                 if data.error_code:
-                    place = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
+                    tp = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
                     error = KafkaError(error_code(data.error_code), data.error_message or "")
-                    refusals.append(Refusal(place, tuple(answers.get(place, ())), error))
+                    refusals.append(Refusal(tp, tuple(answers.get(tp, ())), error))
         return refusals
 
     async def _send(self, request: ShareFetchRequest | ShareAcknowledgeRequest, wait: float = 0.0) -> Any:
         epoch, self._epoch = self._epoch, OPENING  # any failure from here on ends the session
-        within = self._client.request_timeout + wait
-        response = await self._client.send_to_broker(self._leader, request, within)
+        timeout = self._client.request_timeout + wait
+        response = await self._client.send_to_broker(self._leader, request, timeout)
         raise_for(response.error_code, response.error_message or "")
         if epoch != CLOSING:
             self._epoch = epoch + 1 if epoch < _LAST_EPOCH else 1
         return response
 
-    def _topic_id(self, place: TopicPartition) -> bytes:
-        return self._client.metadata.topics[place.topic].id
+    def _topic_id(self, tp: TopicPartition) -> bytes:
+        return self._client.metadata.topics[tp.topic].id
 
 
 def lost(answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
     error = KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, "the session with the leader has ended meanwhile")
-    return [Refusal(place, tuple(given), error) for place, given in answers.items()]
+    return [Refusal(tp, tuple(given), error) for tp, given in answers.items()]

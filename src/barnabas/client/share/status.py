@@ -44,23 +44,23 @@ class QueueStatus(NamedTuple):
 
 
 async def describe_queue(client: Client, topic: str, group: str) -> QueueStatus:
-    places = await client.partitions([topic])
+    tps = await client.partitions([topic])
     _, described = await describe_share_group(client, group)
-    starts = await _starts(client, topic, group, [place.partition for place in places])
-    ends = await end_offsets(client, places)
-    partitions = [_partition(place, starts.get(place.partition), ends[place]) for place in places]
+    starts = await _starts(client, topic, group, [tp.partition for tp in tps])
+    ends = await end_offsets(client, tps)
+    partitions = [_partition(tp, starts.get(tp.partition), ends[tp]) for tp in tps]
     members = [_member(member) for member in described.members]
     lag = sum(partition.lag for partition in partitions)
     return QueueStatus(group, topic, described.group_state, lag, partitions, members)
 
 
 def _partition(
-    place: TopicPartition, start: DescribeShareGroupOffsetsResponsePartition | None, end: int
+    tp: TopicPartition, start: DescribeShareGroupOffsetsResponsePartition | None, end: int
 ) -> QueuePartition:
     """Progress of a partition; unknown until it is initialized for the group."""
     offset = start.start_offset if start is not None and start.start_offset != NOT_STARTED else None
     lag = start.lag if start is not None and start.lag >= 0 else end - (offset or 0)
-    return QueuePartition(place.partition, offset, end, lag)
+    return QueuePartition(tp.partition, offset, end, lag)
 
 
 def _member(member: Member) -> QueueMember:

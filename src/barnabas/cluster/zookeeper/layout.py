@@ -48,12 +48,12 @@ def encode_entry(entry: Entry) -> bytes:
     return _encoder.encode(entry)
 
 
-def decode_entry(text: bytes, place: str) -> Entry:
+def decode_entry(text: bytes, path: str) -> Entry:
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:
         raise DamagedMetadataError(
-            f"{place} in ZooKeeper is not understood ({error}); was it written by a newer Barnabas?"
+            f"{path} in ZooKeeper is not understood ({error}); was it written by a newer Barnabas?"
         ) from error
 
 

@@ -65,7 +65,7 @@ class ZooKeeperMembership:
         self._own_sessions: set[int] = set()
         self._has_joined = False
         self._fenced_told = True
-        self._tell_fenced: list[Told] = []
+        self._on_fenced: list[Told] = []
         self._candidacy: Candidacy | None = None
         self._own_node: Poller | None = None
         self._pollers: list[Poller] = []
@@ -88,7 +88,7 @@ class ZooKeeperMembership:
         return not self._zk.is_silent
 
     def on_fenced(self, callback: Told) -> None:
-        self._tell_fenced.append(callback)
+        self._on_fenced.append(callback)
 
     async def join(self, info: BrokerInfo) -> int:
         """Wait for a session if there is none, for our former node if its session still lives, and be registered."""
@@ -174,7 +174,7 @@ class ZooKeeperMembership:
             logger.error("broker %d is cut off from ZooKeeper: fenced", self._node_id)
             if self._candidacy is not None:
                 self._candidacy.resign()
-            for tell in self._tell_fenced:
+            for tell in self._on_fenced:
                 tell()
 
     async def _check_own_node(self, wake: Wake) -> None:

@@ -170,14 +170,14 @@ class ZooKeeper:
         if kazoo.is_over(self._client) or self._is_hopeless():
             self._replace_client()
         self._ask_again()
-        self._tell_cut_off()
-        self._tell_in_time()
+        self._notify_cut_off()
+        self._schedule_notification()
 
-    def _tell_in_time(self) -> None:
+    def _schedule_notification(self) -> None:
         """To be cut off is told when it happens, not with the next beat: the others act a moment later."""
         left = self._last_contact + self._timeout - self._now()
         if 0 <= left <= self._timeout / BEATS_PER_TIMEOUT:
-            self._loop.call_later(left + 0.001, self._tell_cut_off)
+            self._loop.call_later(left + 0.001, self._notify_cut_off)
 
     def _is_hopeless(self) -> bool:
         """A ZooKeeper that was wiped, or restored from an old copy, turns down sessions that have seen newer things,
@@ -198,9 +198,9 @@ class ZooKeeper:
     async def _ask(self) -> None:
         with contextlib.suppress(ZooKeeperError):
             await self.exists("/")
-        self._tell_cut_off()
+        self._notify_cut_off()
 
-    def _tell_cut_off(self) -> None:
+    def _notify_cut_off(self) -> None:
         cut_off = self.is_cut_off
         if cut_off is not self._was_cut_off:
             self._was_cut_off = cut_off

@@ -54,7 +54,7 @@ class Database:
         return cls(url, user, password, tuple({**known, **options}.items()))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return without_password(self.url.text).split("?")[0]
 
     def spark_options(self, session: SparkSession) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Database:
         """One connection with a transaction of its own, which is rolled back unless it was committed."""
         connection = self._connect(session)
         try:
-            yield Connection(connection, self.place)
+            yield Connection(connection, self.location)
         finally:
             with suppress(Py4JJavaError):
                 connection.rollback()
@@ -95,7 +95,7 @@ class Database:
             connection = self._driver(session).connect(self.url.text, properties)
             connection.setAutoCommit(False)
         except Py4JJavaError as error:
-            raise told(error, f"No connection to the database at {self.place}.") from None
+            raise told(error, f"No connection to the database at {self.location}.") from None
         return connection
 
     def _driver(self, session: SparkSession) -> Any:
@@ -109,7 +109,7 @@ class Database:
             if driver.acceptsURL(self.url.text):
                 return driver
         raise PipelineError(
-            f"There is no JDBC driver for {self.place}: name its jar in the connector's `configuration`, as in "
+            f"There is no JDBC driver for {self.location}: name its jar in the connector's `configuration`, as in "
             "`spark.jars: /opt/jars/postgresql-42.7.8.jar` or `spark.jars.packages: org.postgresql:postgresql:42.7.8`."
         )
 
@@ -123,9 +123,9 @@ def spark_url(url: str) -> str:
 
 
 class Connection:
-    def __init__(self, connection: Any, place: str) -> None:
+    def __init__(self, connection: Any, location: str) -> None:
         self._connection = connection
-        self._place = place
+        self._location = location
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         """How many rows it changed."""
@@ -138,7 +138,9 @@ class Connection:
         try:
             self._connection.commit()
         except Py4JJavaError as error:
-            raise told(error, f"The database at {self._place} did not say that it has committed.") from None
+            raise told(
+                error, f"The database at {self._location} did not say that it has committed."
+            ) from None
 
     def rollback(self) -> None:
         self._connection.rollback()
@@ -168,7 +170,7 @@ class Connection:
                 prepared.setObject(number, value)
             return work(prepared)
         except Py4JJavaError as error:
-            raise told(error, f"The database at {self._place} refuses a statement.") from None
+            raise told(error, f"The database at {self._location} refuses a statement.") from None
         finally:
             if prepared is not None:
                 with suppress(Py4JJavaError):

@@ -61,7 +61,7 @@ class TableFeeder:
             return False
         rows = self._rows().filter(self._after(start) & (F.col(self._quoted) <= self._literal(end)))
         try:
-            incoming.bring(last + 1, end, rows)
+            incoming.stage_rows(last + 1, end, rows)
         except SPARK_FAILURES as error:
             raise self._away(error) from None
         return True
@@ -118,7 +118,7 @@ class TableFeeder:
 
     def _away(self, error: Exception) -> DatabaseError:
         return DatabaseError(
-            f"The table {self._table} at {self._database.place} could not be read; it is tried again.",
+            f"The table {self._table} at {self._database.location} could not be read; it is tried again.",
             without_password(words_of(error)),
             "",
         )

@@ -169,7 +169,7 @@ class JdbcWriter:
             self._tables.make_batches(connection, self._dialect)
             if not connection.has(self._sink.table):
                 if not self._sink.create:
-                    raise PipelineError(f"There is no table {self._sink.table} at {self._database.place}.")
+                    raise PipelineError(f"There is no table {self._sink.table} at {self._database.location}.")
                 self._tables.make_target(connection, self._dialect, types, self._sink.keys)
             self._names = self._tables.names_in_target(connection, list(fields))
             staged = {self._names[name]: kind for name, kind in types.items()}
@@ -258,7 +258,7 @@ class JdbcWriter:
             staged.write.format("jdbc").options(**options).mode("append").save()
         except SPARK_FAILURES as error:
             raise DatabaseError(
-                f"Batch {batch} could not be staged at {self._database.place}; nothing of it is in "
+                f"Batch {batch} could not be staged at {self._database.location}; nothing of it is in "
                 f"{self._sink.table}, and it is tried again.",
                 without_password(words_of(error)),
                 "",
@@ -292,7 +292,7 @@ class JdbcWriter:
 
     def _replaced(self, batch: int) -> PipelineError:
         return PipelineError(
-            f"Another run of {self._connector} has taken over at {self._database.place}, and this one stops: nothing "
-            f"of batch {batch} is in {self._sink.table} twice. Run a connector once at a time, or give one of them "
-            "another name."
+            f"Another run of {self._connector} has taken over at {self._database.location}, and this one stops: "
+            f"nothing of batch {batch} is in {self._sink.table} twice. Run a connector once at a time, or give one of "
+            "them another name."
         )

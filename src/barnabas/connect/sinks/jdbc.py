@@ -38,7 +38,7 @@ class JdbcSink(ConnectorEndpoint, frozen=True):
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Of the JDBC driver, such as `sslmode: verify-full`."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> JdbcWriter:

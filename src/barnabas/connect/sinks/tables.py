@@ -30,7 +30,7 @@ class ParquetSink(ConnectorEndpoint, frozen=True):
     files_per_batch: int | None = None
     compaction: Compaction | None = None
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"parquet {self.path}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
@@ -53,7 +53,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
     files_per_batch: int | None = None
     compaction: Compaction | None = None
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"iceberg {self.path}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
@@ -81,7 +81,7 @@ class DeltaSink(ConnectorEndpoint, frozen=True):
 
     path: str
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"delta {self.path}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:

@@ -31,7 +31,7 @@ class TopicSink(ConnectorEndpoint, frozen=True):
     partitions: int = 1
     """Of the topic, where it is not there yet and is made."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"topic {self.topic or '(by route)'}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TopicWriter:

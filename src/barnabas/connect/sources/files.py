@@ -30,7 +30,7 @@ class FilesSource(ConnectorEndpoint, frozen=True):
     """Whether a file is deleted when its rows have been written."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.format} files {self.path}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:

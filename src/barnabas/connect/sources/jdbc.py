@@ -34,7 +34,7 @@ class JdbcSource(ConnectorEndpoint, frozen=True):
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Of the JDBC driver."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:

@@ -37,7 +37,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     max_records: int = 100_000
     """Of one micro-batch."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"topic {self.pattern or ', '.join(self._names())}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:
@@ -104,7 +104,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
                 f"`{one.name}` {one.dataType.simpleString()}" for one in schema_of(options).fields
             )
         except OptionError as error:
-            raise PipelineError(f"The fields of {self.place()} are not known.", str(error)) from None
+            raise PipelineError(f"The fields of {self.location()} are not known.", str(error)) from None
 
 
 def _told_of(read: DataFrame, wrong: object) -> DataFrame:

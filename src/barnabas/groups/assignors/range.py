@@ -21,8 +21,8 @@ def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int])
 def range_steps(
     members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]
 ) -> Steps[dict[str, Assignment]]:
-    places = yield from sort(_place(member_id, member) for member_id, member in members.items())
-    ordered = [member_id for *_, member_id in places]
+    keys = yield from sort(_sort_key(member_id, member) for member_id, member in members.items())
+    ordered = [member_id for *_, member_id in keys]
     shares: dict[str, dict[Uuid, Set[int]]] = {member_id: {} for member_id in ordered}
     subscribers_of = yield from subscribers_steps({member_id: members[member_id] for member_id in ordered})
     for topic_id, partitions in counts.items():
@@ -35,7 +35,7 @@ def range_steps(
     return {**shares}
 
 
-def _place(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
+def _sort_key(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
     """Static members first."""
     return (member.instance_id is None, member.instance_id or member_id, member_id)
 

@@ -40,15 +40,15 @@ def subscribers_steps(members: Mapping[str, MemberSpec]) -> Steps[dict[Uuid, lis
                 containing.setdefault(topic, array("I")).append(number)
             yield
     ordered = list(members)
-    place = {member_id: number for number, member_id in enumerate(ordered)}
+    position = {member_id: number for number, member_id in enumerate(ordered)}
     lists: dict[bytes, list[str]] = {}
     found = {}
     for topic in list(containing):
         among = containing.pop(topic)
         key = among.tobytes()
         if key not in lists:
-            places = (place[member_id] for number in among for member_id in alike[number])
-            lists[key] = [ordered[number] for number in (yield from sort(places))]
+            positions = (position[member_id] for number in among for member_id in alike[number])
+            lists[key] = [ordered[number] for number in (yield from sort(positions))]
         found[topic] = lists[key]
         yield
     return found

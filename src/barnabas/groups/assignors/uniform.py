@@ -161,7 +161,7 @@ class Balance:
         return targets
 
 
-Place = tuple[Uuid, int]
+TopicIdPartition = tuple[Uuid, int]
 
 
 def assign_uniformly(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
@@ -183,21 +183,21 @@ def _share_evenly(
 ) -> Steps[dict[str, Assignment]]:
     topics = next(iter(members.values())).topics
     ordered_topics = yield from sort(topics)
-    owned: dict[str, list[Place]] = {}
+    owned: dict[str, list[TopicIdPartition]] = {}
     for member_id, member in members.items():
         owned[member_id] = _owned(member, topics, counts)
         yield
     least, extra = divmod(sum(counts[topic] for topic in topics), len(members))
-    by_owned = yield from sort((-len(places), member_id) for member_id, places in owned.items())
-    kept: set[Place] = set()
-    shares: dict[str, list[Place]] = {}
+    by_owned = yield from sort((-len(partitions), member_id) for member_id, partitions in owned.items())
+    kept: set[TopicIdPartition] = set()
+    shares: dict[str, list[TopicIdPartition]] = {}
     for number, (_, member_id) in enumerate(by_owned):
-        still_there = [place for place in owned[member_id] if place not in kept]
+        still_there = [tp for tp in owned[member_id] if tp not in kept]
         shares[member_id] = still_there[: least + (number < extra)]
         kept.update(shares[member_id])
         yield
     free = ((topic, index) for topic in ordered_topics for index in range(counts[topic]))
-    left = (place for place in free if place not in kept)
+    left = (tp for tp in free if tp not in kept)
     for number, (_, member_id) in enumerate(by_owned):
         missing = least + (number < extra) - len(shares[member_id])
         if missing > 0:
@@ -210,7 +210,7 @@ def _share_evenly(
     return targets
 
 
-def _owned(member: MemberSpec, topics: Set[Uuid], counts: Mapping[Uuid, int]) -> list[Place]:
+def _owned(member: MemberSpec, topics: Set[Uuid], counts: Mapping[Uuid, int]) -> list[TopicIdPartition]:
     """Owned partitions that still exist, in a stable order."""
     return [
         (topic, index)
@@ -221,8 +221,8 @@ def _owned(member: MemberSpec, topics: Set[Uuid], counts: Mapping[Uuid, int]) ->
     ]
 
 
-def _by_topic(places: Iterable[Place]) -> Assignment:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> Assignment:
     grouped: dict[Uuid, set[int]] = {}
-    for topic, index in places:
+    for topic, index in partitions:
         grouped.setdefault(topic, set()).add(index)
     return {topic: partitions_of(indexes) for topic, indexes in grouped.items()}

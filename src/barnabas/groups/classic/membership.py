@@ -123,7 +123,7 @@ class ClassicMembership:
         key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id)
         self._rebalances.deadlines.set(key, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = joining.because(f"{member_id} joined from {joining.client.host}")
-        self._rebalances.rebalance_or_go_on(group, reason, step)
+        self._rebalances.maybe_prepare_rebalance(group, reason, step)
 
     def _rejoin(self, group: ClassicGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
         request = joining.request
@@ -156,9 +156,9 @@ class ClassicMembership:
         group.update(member, joining.protocols, joining.timeouts)
         member.awaiting_join = joining.respond
         if reason is None:
-            self._rebalances.go_on_if_all_joined(group, step)
+            self._rebalances.maybe_complete_join(group, step)
         else:
-            self._rebalances.rebalance_or_go_on(group, joining.because(reason), step)
+            self._rebalances.maybe_prepare_rebalance(group, joining.because(reason), step)
 
     # -- static members -----------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class ClassicMembership:
             step.answer(joining.respond, self._unchanged(group, member, joining, old_leader))
         else:
             member.awaiting_join = joining.respond
-            self._rebalances.rebalance_or_go_on(group, reason, step)
+            self._rebalances.maybe_prepare_rebalance(group, reason, step)
 
     def _unchanged(
         self, group: ClassicGroup, member: Member, joining: JoinRequest, old_leader: str | None
@@ -238,7 +238,7 @@ class ClassicMembership:
         reasons: list[str] = []
         responses = [self._leave_one(group, leaver, reasons, step) for leaver in leavers]
         if reasons and group.state is not State.EMPTY:
-            self._rebalances.rebalance_or_go_on(group, "; ".join(reasons), step)
+            self._rebalances.maybe_prepare_rebalance(group, "; ".join(reasons), step)
         return responses
 
     def _leave_one(
@@ -276,10 +276,10 @@ class ClassicMembership:
             return
         self._rebalances.forget(group, member_id, step)
         if member is None:
-            self._rebalances.go_on_if_all_joined(group, step)
+            self._rebalances.maybe_complete_join(group, step)
         elif group.state is not State.EMPTY:
             reason = f"{member_id} sent no heartbeat within its session timeout"
-            self._rebalances.rebalance_or_go_on(group, reason, step)
+            self._rebalances.maybe_prepare_rebalance(group, reason, step)
 
 
 def _assignments(group: ClassicGroup) -> dict[str, bytes]:

@@ -28,13 +28,13 @@ class Rebalances:
 
     # -- phase one: all members join ----------------------------------------------------------------
 
-    def rebalance_or_go_on(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
+    def maybe_prepare_rebalance(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
         """A member joined, left or changed: start a rebalance, or check whether the current one is complete."""
         if group.can_rebalance:
             self.prepare(group, reason, step)
         else:
             group.note(reason)
-            self.go_on_if_all_joined(group, step)
+            self.maybe_complete_join(group, step)
 
     def prepare(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
         if group.state is State.COMPLETING_REBALANCE:
@@ -51,7 +51,7 @@ class Rebalances:
         else:
             self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
 
-    def go_on_if_all_joined(self, group: ClassicGroup, step: CoordinatorResult) -> None:
+    def maybe_complete_join(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Complete the phase, except during the initial delay: other members may be starting."""
         in_initial_delay = group.previous_state is State.EMPTY
         if group.state is State.PREPARING_REBALANCE and not in_initial_delay and group.all_have_joined:

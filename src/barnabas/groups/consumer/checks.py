@@ -9,7 +9,7 @@ from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 
 FIRST_VERSION_WITH_CLIENT_MEMBER_IDS = 1
-NOT_TOLD = -1
+UNCHANGED = -1
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == NOT_TOLD:
+    if request.rebalance_timeout_ms == UNCHANGED:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")

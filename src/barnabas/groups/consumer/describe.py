@@ -34,8 +34,8 @@ def described(group: ConsumerGroup, topics: Topics, assignors: Sequence[str]) ->
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
     """Partitions to revoke are shown with the owned ones."""
     has: dict[Uuid, set[int]] = {}
-    for places in (member.owned, member.revoking):
-        for topic, indexes in places.items():
+    for owned in (member.owned, member.revoking):
+        for topic, indexes in owned.items():
             has.setdefault(topic, set()).update(indexes)
     return Member(
         member_id=member.member_id,
@@ -53,10 +53,10 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Mem
 
 
 def _assignment(
-    places: Iterable[tuple[Uuid, Iterable[int]]], topics: Topics
+    partitions: Iterable[tuple[Uuid, Iterable[int]]], topics: Topics
 ) -> ConsumerGroupDescribeAssignment:
     """Deleted topics are omitted."""
-    named = ((topic, topics.name_of(topic), sorted(indexes)) for topic, indexes in places)
+    named = ((topic, topics.name_of(topic), sorted(indexes)) for topic, indexes in partitions)
     return ConsumerGroupDescribeAssignment(
         topic_partitions=[
             ConsumerGroupDescribeTopicPartitions(topic_id=topic, topic_name=name, partitions=indexes)

@@ -142,7 +142,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         super().store(member)
         if known is None or known.owned is not member.owned or known.revoking is not member.revoking:
             self._let_go(known)
-            for topic, indexes in _all_places(member):
+            for topic, indexes in _all_partitions(member):
                 for index in indexes:
                     self._owners[topic, index] = member.member_id
         self._count_pattern(known, member)
@@ -161,7 +161,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 
     def _let_go(self, member: ConsumerMember | None) -> None:
         if member is not None:
-            for topic, indexes in _all_places(member):
+            for topic, indexes in _all_partitions(member):
                 for index in indexes:
                     if self._owners.get((topic, index)) == member.member_id:
                         del self._owners[topic, index]
@@ -178,7 +178,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
                 del self.patterns[old]
 
 
-def _all_places(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int]]]:
+def _all_partitions(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int]]]:
     yield from member.owned.items()
     yield from member.revoking.items()
 
@@ -198,14 +198,14 @@ def _is_new(member: ConsumerMember | None) -> bool:
 def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
     word = "generation id" if member.classic is not None else "member epoch"
 
-    def check(place: TopicPartition, topic_id: Uuid) -> None:
-        since = member.assignment_epoch(topic_id, place.partition)
+    def check(tp: TopicPartition, topic_id: Uuid) -> None:
+        since = member.assignment_epoch(topic_id, tp.partition)
         if since is None:
-            raise _stale(member, f"Partition {place} is not assigned or pending revocation for member.")
+            raise _stale(member, f"Partition {tp} is not assigned or pending revocation for member.")
         if epoch < since:
             raise _stale(
                 member,
-                f"Received {word} {epoch} is older than assignment epoch {since} for partition {place}.",
+                f"Received {word} {epoch} is older than assignment epoch {since} for partition {tp}.",
             )
 
     return check

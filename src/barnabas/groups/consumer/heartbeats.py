@@ -24,7 +24,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatTopicPartitions,
 )
 
-NOT_TOLD = -1
+UNCHANGED = -1
 
 WHILE_ASSIGNING_MS = 1000
 """Heartbeat interval of a member of a large group while its target is being computed."""
@@ -134,7 +134,7 @@ class Heartbeats:
     ) -> ConsumerGroupHeartbeatResponse:
         """Include the assignment if it has changed, or if the member does not know it."""
         is_full = (
-            request.rebalance_timeout_ms != NOT_TOLD
+            request.rebalance_timeout_ms != UNCHANGED
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
@@ -215,7 +215,7 @@ def _described(
         told["instance_id"] = request.instance_id
     if request.rack_id is not None:
         told["rack_id"] = request.rack_id
-    if request.rebalance_timeout_ms != NOT_TOLD:
+    if request.rebalance_timeout_ms != UNCHANGED:
         told["rebalance_ms"] = request.rebalance_timeout_ms
     if request.server_assignor is not None:
         told["assignor"] = request.server_assignor

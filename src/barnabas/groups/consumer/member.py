@@ -86,23 +86,23 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
         """Assignment epoch since which it owns a partition, also one to revoke; None if it does not own it."""
-        for places in (self.owned, self.revoking):
-            epoch = places.get(topic_id, {}).get(partition)
+        for owned in (self.owned, self.revoking):
+            epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
                 return epoch
         return None
 
 
-def contains_all(places: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
-    return all(index in places.get(topic, {}) for topic, indexes in reported for index in indexes)
+def contains_all(owned: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
+    return all(index in owned.get(topic, {}) for topic, indexes in reported for index in indexes)
 
 
-def contains_any(places: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
-    return any(index in places.get(topic, {}) for topic, indexes in reported for index in indexes)
+def contains_any(owned: Owned, reported: Iterable[tuple[Uuid, Iterable[int]]]) -> bool:
+    return any(index in owned.get(topic, {}) for topic, indexes in reported for index in indexes)
 
 
-def without_epochs(places: Owned) -> Assignment:
-    return {topic: frozenset(indexes) for topic, indexes in places.items()}
+def without_epochs(owned: Owned) -> Assignment:
+    return {topic: frozenset(indexes) for topic, indexes in owned.items()}
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> Owned:

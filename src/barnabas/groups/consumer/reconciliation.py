@@ -46,13 +46,13 @@ def reconcile(
     return _move(member, goal, reported)
 
 
-def _still_has(places: Owned, reported: Reported | None) -> bool:
-    return reported is None or contains_any(places, reported)
+def _still_has(epochs: Owned, reported: Reported | None) -> bool:
+    return reported is None or contains_any(epochs, reported)
 
 
 def _drop_unsubscribed(member: ConsumerMember, goal: Goal, reported: Reported | None) -> ConsumerMember:
     """Revoke topics that it no longer subscribes to immediately; the next target may come later."""
-    kept = {topic: places for topic, places in member.owned.items() if topic in goal.subscribed}
+    kept = {topic: epochs for topic, epochs in member.owned.items() if topic in goal.subscribed}
     if len(kept) == len(member.owned):
         return member
     revoking = dict(member.revoking)
@@ -82,7 +82,7 @@ def _move(member: ConsumerMember, goal: Goal, reported: Reported | None) -> Cons
             coming[topic] = dict.fromkeys(free, goal.epoch)
     if revoking and _still_has(revoking, reported):
         return member.moved(member.member_epoch, MemberState.UNREVOKED, kept, revoking)
-    for topic, places in coming.items():
-        kept[topic] = {**kept.get(topic, {}), **places}
+    for topic, epochs in coming.items():
+        kept[topic] = {**kept.get(topic, {}), **epochs}
     state = MemberState.UNRELEASED if waits_for_others else MemberState.STABLE
     return member.moved(goal.epoch, state, kept, {})

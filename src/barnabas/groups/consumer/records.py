@@ -101,14 +101,14 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        assigned_partitions=_places(member.owned),
-        partitions_pending_revocation=_places(member.revoking),
+        assigned_partitions=_topic_partitions(member.owned),
+        partitions_pending_revocation=_topic_partitions(member.revoking),
     )
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     return record(key, value)
 
 
-def _places(owned: Owned) -> list[TopicPartitions]:
+def _topic_partitions(owned: Owned) -> list[TopicPartitions]:
     return [
         TopicPartitions(
             topic_id=topic,
@@ -130,14 +130,14 @@ def with_progress(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssig
     )
 
 
-def _owned(places: Iterable[TopicPartitions], member_epoch: int) -> Owned:
+def _owned(partitions: Iterable[TopicPartitions], member_epoch: int) -> Owned:
     """Before Kafka 4.3 partitions had no assignment epochs."""
     owned: dict[bytes, dict[int, int]] = {}
-    for place in places:
-        epochs = place.assignment_epochs
-        if epochs is None or len(epochs) != len(place.partitions):
-            epochs = [max(member_epoch, 0)] * len(place.partitions)
-        owned[place.topic_id] = dict(zip(place.partitions, epochs, strict=True))
+    for topic in partitions:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        owned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return owned
 
 

@@ -14,7 +14,7 @@ from barnabas.common.cooperative import Steps, finish, pieces
 from barnabas.common.types import Uuid
 from barnabas.groups.modern import Assignment, partitions_of
 
-Place = tuple[Uuid, int]
+TopicIdPartition = tuple[Uuid, int]
 P = TypeVar("P")
 
 FEW_TOPICS = 50
@@ -56,19 +56,19 @@ def assign_steps(
 def _all_together(
     members: list[str], partitions: Mapping[Uuid, Set[int]], present: Mapping[str, Assignment]
 ) -> Steps[dict[str, Assignment]]:
-    places: list[Place] = []
+    tps: list[TopicIdPartition] = []
     for piece in pieces(sorted(partitions), FEW_TOPICS):
-        places += [(topic, index) for topic in piece for index in sorted(partitions[topic])]
+        tps += [(topic, index) for topic in piece for index in sorted(partitions[topic])]
         yield
-    every = set(places)
-    held: list[tuple[str, Place]] = []
+    every = set(tps)
+    held: list[tuple[str, TopicIdPartition]] = []
     for member in members:
-        held += [(member, place) for place in sorted(_places(present.get(member, {})) & every)]
+        held += [(member, tp) for tp in sorted(_partitions(present.get(member, {})) & every)]
         yield
-    given: dict[str, list[Place]] = {member: [] for member in members}
-    for spread in pieces((yield from _spread(members, places, held))):
-        for member, place in spread:
-            given[member].append(place)
+    given: dict[str, list[TopicIdPartition]] = {member: [] for member in members}
+    for spread in pieces((yield from _spread(members, tps, held))):
+        for member, tp in spread:
+            given[member].append(tp)
         yield
     targets = {}
     for member in members:
@@ -103,14 +103,14 @@ def _topic_by_topic(
     return dict(targets)
 
 
-def _spread(members: list[str], places: list[P], held: list[tuple[str, P]]) -> Steps[list[tuple[str, P]]]:
+def _spread(members: list[str], tps: list[P], held: list[tuple[str, P]]) -> Steps[list[tuple[str, P]]]:
     """Pair all members with partitions; members keep theirs where balance allows it."""
-    if not members or not places:
+    if not members or not tps:
         return []
-    if len(members) <= len(places):
-        return (yield from _matched(members, places, held))
-    pairs = yield from _matched(places, members, [(place, member) for member, place in held])
-    return [(member, place) for place, member in pairs]
+    if len(members) <= len(tps):
+        return (yield from _matched(members, tps, held))
+    pairs = yield from _matched(tps, members, [(tp, member) for member, tp in held])
+    return [(member, tp) for tp, member in pairs]
 
 
 def _matched(
@@ -144,12 +144,12 @@ def _matched(
     return [(one, other) for other, one in matched.items()]
 
 
-def _places(assignment: Assignment) -> set[Place]:
+def _partitions(assignment: Assignment) -> set[TopicIdPartition]:
     return {(topic, index) for topic, indexes in assignment.items() for index in indexes}
 
 
-def _by_topic(places: Collection[Place]) -> Assignment:
+def _by_topic(tps: Collection[TopicIdPartition]) -> Assignment:
     topics: dict[Uuid, set[int]] = {}
-    for topic, index in sorted(places):
+    for topic, index in sorted(tps):
         topics.setdefault(topic, set()).add(index)
     return {topic: partitions_of(indexes) for topic, indexes in topics.items()}

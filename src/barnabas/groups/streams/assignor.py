@@ -157,14 +157,14 @@ class _Assignment:
 
     def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> Steps[list[Task]]:
         """All tasks of some subtopologies, grouped by partition."""
-        places = yield from sort(
+        keys = yield from sort(
             (index, subtopology_id)
             for subtopology_id, one in self._subtopologies.items()
             if wanted(one)
             for index in range(one.tasks)
         )
         tasks: list[Task] = []
-        for piece in pieces(places):
+        for piece in pieces(keys):
             tasks += [Task(subtopology_id, index) for index, subtopology_id in piece]
             yield
         return tasks

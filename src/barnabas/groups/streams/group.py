@@ -125,11 +125,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         readers = {} if self.topology is None else self.topology.readers
         held = {**member.pending_revocation.active, **member.assigned.active}
 
-        def check(place: TopicPartition, topic_id: Uuid) -> None:
-            reader = readers.get(place.topic)
+        def check(tp: TopicPartition, topic_id: Uuid) -> None:
+            reader = readers.get(tp.topic)
             if reader is None:
-                raise _stale(f"Topic {place.topic} is not in the topology.")
-            task = Task(reader, place.partition)
+                raise _stale(f"Topic {tp.topic} is not in the topology.")
+            task = Task(reader, tp.partition)
             since = held.get(task)
             if since is None:
                 raise _stale(f"Task {task} is not assigned or pending revocation for member.")

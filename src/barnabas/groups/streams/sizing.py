@@ -133,9 +133,9 @@ def _agree_in_copartition_groups(
 
 def copartitioned_topics(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
     """Topic names of a copartition group, which has indexes into the lists of the subtopology."""
-    external = {subtopology.source_topics[place] for place in group.source_topics}
+    external = {subtopology.source_topics[index] for index in group.source_topics}
     repartition = subtopology.repartition_source_topics
-    return external | {repartition[place].name for place in group.repartition_source_topics}
+    return external | {repartition[index].name for index in group.repartition_source_topics}
 
 
 def _agree(counts: dict[str, int], repartition_sizes: PartitionCounts) -> dict[str, int]:

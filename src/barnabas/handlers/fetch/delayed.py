@@ -78,8 +78,8 @@ class DelayedFetch(DelayedOperation):
     def watch(self) -> None:
         if not self.is_completed:
             self._reader.session.on_ready = self.changed
-            self._request.patience = self._reader.wait_ms / 1000
-            self.wait(self._request.patience)
+            self._request.client_wait = self._reader.wait_ms / 1000
+            self.wait(self._request.client_wait)
 
     def warmed(self) -> None:
         """Start the first attempt: its data is in memory now."""

@@ -51,7 +51,7 @@ def join_group(
     groups = broker.coordinators.groups
     client = client_of(request, may_describe)
     joining = JoinRequest(message, client, request.version, request.respond)
-    request.patience = max(message.rebalance_timeout_ms, message.session_timeout_ms) / 1000
+    request.client_wait = max(message.rebalance_timeout_ms, message.session_timeout_ms) / 1000
     try:
         _check_join(message, groups.settings)
         groups.join(joining)
@@ -78,7 +78,7 @@ def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) 
 
 def sync_group(broker: HasGroups, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:
     groups = broker.coordinators.groups
-    request.patience = groups.settings.max_session_timeout_ms / 1000
+    request.client_wait = groups.settings.max_session_timeout_ms / 1000
     try:
         _check_sync(message, request.version)
         groups.sync(message, request.respond)

@@ -98,8 +98,8 @@ class _Commit:
             self._request.version,
         )
         check = shard.check_commit(message.group_id, committer)
-        for place, committed in self.offsets:
-            check(place, committed.topic_id)
+        for tp, committed in self.offsets:
+            check(tp, committed.topic_id)
         return shard.commit(message.group_id, self.offsets)
 
     def answer(self, error: ErrorCode) -> None:
@@ -214,8 +214,8 @@ class _Fetch:
 
     def _all(self, shard: GroupShard) -> list[OffsetFetchResponseTopics]:
         by_topic: dict[str, list[int]] = {}
-        for place in shard.committed(self._wanted.group_id):
-            by_topic.setdefault(place.topic, []).append(place.partition)
+        for tp in shard.committed(self._wanted.group_id):
+            by_topic.setdefault(tp.topic, []).append(tp.partition)
         return [
             self._known(shard, name, self._topic_id(name), indexes)
             for name, indexes in by_topic.items()
@@ -244,15 +244,15 @@ class _Fetch:
             partitions=[self._partition(shard, TopicPartition(name, index)) for index in indexes],
         )
 
-    def _partition(self, shard: GroupShard, place: TopicPartition) -> OffsetFetchResponsePartitions:
+    def _partition(self, shard: GroupShard, tp: TopicPartition) -> OffsetFetchResponsePartitions:
         group_id = self._wanted.group_id
-        if self._stable and shard.offsets.is_pending(group_id, place):
-            return _no_offset(place.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        committed = shard.committed(group_id).get(place)
+        if self._stable and shard.offsets.is_pending(group_id, tp):
+            return _no_offset(tp.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        committed = shard.committed(group_id).get(tp)
         if committed is None:
-            return _no_offset(place.partition, ErrorCode.NONE)
+            return _no_offset(tp.partition, ErrorCode.NONE)
         return OffsetFetchResponsePartitions(
-            partition_index=place.partition,
+            partition_index=tp.partition,
             committed_offset=committed.offset,
             committed_leader_epoch=committed.leader_epoch,
             metadata=committed.metadata,

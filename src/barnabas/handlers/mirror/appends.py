@@ -1,7 +1,7 @@
 """AppendMirrored, version 0: append batches of another cluster with their offsets and epochs.
 
 Partitions are independent. Appended batches are acknowledged when they are as durable as with acks=all
-(`replication/safety`). Up to about a MiB is appended at once, from the receive buffer. More, or many small
+(`replication/durability`). Up to about a MiB is appended at once, from the receive buffer. More, or many small
 batches, is copied and appended in slices, between which the loop serves others: each slice checks leadership
 and the log end again. Batches of a refused partition are neither copied nor inspected.
 """
@@ -26,11 +26,11 @@ from barnabas.protocol.messages.mirror import (
     MirroredTopic,
 )
 from barnabas.records.batch import Walked, iterate_headers
+from barnabas.replication.durability import Durability
 from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
 from barnabas.replication.mirrored import Admitted, admit
 from barnabas.replication.mirrors import Mirrors
 from barnabas.replication.partition import Partition
-from barnabas.replication.safety import Durability
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -51,7 +51,7 @@ class MirrorNeeds(HasReplicas, Protocol):
     @property
     def mirrors(self) -> Mirrors: ...
     @property
-    def safety(self) -> Durability: ...
+    def durability(self) -> Durability: ...
 
 
 def append_mirrored(
@@ -310,7 +310,7 @@ def _unsafe(broker: MirrorNeeds, answers: list[AppendedTopic]) -> Unsafe:
             partition = partitions.get(answer.index)
             if partition is None or answer.log_end_offset < 0:
                 continue
-            if not broker.safety.is_safe(partition, answer.log_end_offset):
+            if not broker.durability.is_durable(partition, answer.log_end_offset):
                 found.append((partition, answer))
     return found
 
@@ -337,5 +337,5 @@ def _safe(broker: MirrorNeeds, partition: Partition, end: int) -> asyncio.Future
         if not future.done():
             future.set_result(error)
 
-    broker.safety.when_safe(partition, end, settle)
+    broker.durability.when_durable(partition, end, settle)
     return future

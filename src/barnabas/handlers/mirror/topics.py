@@ -71,7 +71,7 @@ async def alter_mirror_topics(
         results = {topic.name: error for topic in message.topics}
     for name, mirror in results.items():
         if isinstance(mirror, MirrorTopic) and not message.validate_only:
-            _tell(name, before.get(mirror.topic_id), mirror)
+            _log_change(name, before.get(mirror.topic_id), mirror)
     return AlterMirrorsResponse(topics=[_altered(name, result) for name, result in results.items()])
 
 
@@ -105,7 +105,7 @@ def _altered(name: str, result: MirrorTopic | KafkaError) -> AlteredMirrorResult
     return AlteredMirrorResult(name=name, topic_id=result.topic_id, state=result.state)
 
 
-def _tell(name: str, before: MirrorTopic | None, after: MirrorTopic) -> None:
+def _log_change(name: str, before: MirrorTopic | None, after: MirrorTopic) -> None:
     """Log state changes for operators: failures as errors, all other states once."""
     if before is None or before.state != after.state:
         level = logger.error if after.state == MirrorState.FAILED else logger.info
@@ -210,7 +210,7 @@ async def settle_mirror_topics(
     for topic_id in results:
         after, name = broker.image.mirrors.get(topic_id), broker.image.topic_names_by_id.get(topic_id)
         if after is not None and name is not None:
-            _tell(name, before.get(topic_id), after)
+            _log_change(name, before.get(topic_id), after)
     return SettleMirrorsResponse(topics=[SettledResult(topic_id, code) for topic_id, code in results.items()])
 
 

@@ -77,12 +77,12 @@ class Admission:
                 "a request must not have records of more than one producer",
             )
         self._instance = instance
-        place = partition.topic_partition
+        tp = partition.topic_partition
         if not partition.is_writable:
-            self._not_ours.add(place)
+            self._not_ours.add(tp)
         elif not has_open(partition.log, instance):
-            self._ends[place] = last_end(partition.log, header.producer_id)
-            self._sequences[place] = header.base_sequence
+            self._ends[tp] = last_end(partition.log, header.producer_id)
+            self._sequences[tp] = header.base_sequence
 
     # -- asking -------------------------------------------------------------------------------------
 
@@ -144,23 +144,23 @@ class Admission:
 
     def refusal(self, partition: Partition) -> KafkaError | None:
         """Return the error for the batch of this partition; None if it may be appended."""
-        place = partition.topic_partition
-        if place in self._not_ours or not partition.is_writable:
+        tp = partition.topic_partition
+        if tp in self._not_ours or not partition.is_writable:
             # The coordinator's response is irrelevant or unavailable: the client must find the leader.
             return partition.why_not_writable()
-        if place not in self._ends or self._instance is None or self._errors is None:
+        if tp not in self._ends or self._instance is None or self._errors is None:
             return None
-        error = self._errors.get(place, ErrorCode.NONE)
+        error = self._errors.get(tp, ErrorCode.NONE)
         if error:
-            self._broker.coordinators.admission.note_refusal(place, self._instance, self._sequences[place])
+            self._broker.coordinators.admission.note_refusal(tp, self._instance, self._sequences[tp])
             return KafkaError(for_producer(error, self._sender), _explained(error))
-        if has_ended(self._ends[place], partition.log, self._instance):
+        if has_ended(self._ends[tp], partition.log, self._instance):
             return KafkaError(
                 ErrorCode.INVALID_TXN_STATE, "the transaction ended while the batch was in flight"
             )
-        return self._check_first(partition, place)
+        return self._check_first(partition, tp)
 
-    def _check_first(self, partition: Partition, place: TopicPartition) -> KafkaError | None:
+    def _check_first(self, partition: Partition, tp: TopicPartition) -> KafkaError | None:
         """Check that the batch is the first of the producer that an unaware partition may accept.
 
         With transactions V2 every transaction has its own epoch, which begins with sequence 0. Before, a
@@ -168,14 +168,14 @@ class Admission:
         """
         assert self._instance is not None
         refused = self._broker.coordinators.admission.refused_sequences
-        lowest = refused.pop((place, self._instance), MAX_SEQUENCE)
+        lowest = refused.pop((tp, self._instance), MAX_SEQUENCE)
         if self._sender is ClientVersion.V2:
             lowest = 0
-        sequence = self._sequences[place]
+        sequence = self._sequences[tp]
         if sequence <= lowest or partition.log.producers.get(self._instance.producer_id) is not None:
             return None
         if self._sender is not ClientVersion.V2:
-            refused[place, self._instance] = lowest
+            refused[tp, self._instance] = lowest
         return KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {self._instance.producer_id} must start with sequence {lowest}, not {sequence}",

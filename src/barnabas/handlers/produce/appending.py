@@ -23,9 +23,9 @@ from barnabas.records.batch import HEADER_SIZE, read_header
 from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords
 from barnabas.replication.delayed import Loop
+from barnabas.replication.durability import Durability
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Durability
 from barnabas.security.principal import BROKER
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
     def inspections(self) -> Inspections: ...
 
     @property
-    def safety(self) -> Durability: ...
+    def durability(self) -> Durability: ...
 
 
 class Held(NamedTuple):
@@ -158,7 +158,7 @@ class Appending:
         offsets = partition.log.offsets
         response = PartitionProduceResponse(data.index, NO_ERROR, first_offset, append_time, offsets.start)
         if self.acks == ALL_REPLICAS:
-            if not self.broker.safety.is_safe(partition, last_offset + 1):
+            if not self.broker.durability.is_durable(partition, last_offset + 1):
                 self.unsafe.append((partition, last_offset + 1, response))
         elif offsets.written <= last_offset:
             self.unsafe.append((partition, last_offset + 1, response))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.durability import Durability
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Durability
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -32,11 +32,11 @@ class DelayedProduce(DelayedOperation):
         self._response = response
         self._open: dict[int, PartitionProduceResponse] = {}
 
-    def watch(self, safety: Durability, unsafe: list[Unsafe]) -> None:
+    def watch(self, durability: Durability, unsafe: list[Unsafe]) -> None:
         self._open = {id(answer): answer for _, _, answer in unsafe}
         for partition, end, answer in unsafe:
             if self._acks == ALL_REPLICAS:
-                safety.when_safe(partition, end, partial(self._settle, answer))
+                durability.when_durable(partition, end, partial(self._settle, answer))
             else:
                 partition.when_written(end, partial(self._settle, answer))
 

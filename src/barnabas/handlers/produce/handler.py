@@ -112,10 +112,10 @@ def _answer(
     broker, request, acks = batch.broker, batch.request, batch.acks
     response = ProduceResponse(responses)
     if batch.unsafe:
-        request.within = max(message.timeout_ms, 0) / 1000
+        request.time_budget = max(message.timeout_ms, 0) / 1000
         delayed = DelayedProduce(broker, request, response, acks)
-        delayed.watch(broker.safety, batch.unsafe)
-        delayed.wait(request.within)
+        delayed.watch(broker.durability, batch.unsafe)
+        delayed.wait(request.time_budget)
         return None
     if acks == NO_ACKNOWLEDGEMENT:
         answer_nothing(request, response)

@@ -90,7 +90,7 @@ class KnownHeads:
             start += 4
         if length != end - start or length < HEADER_SIZE:
             return None
-        is_by_id, topic, index, acks, answered, place = known
+        is_by_id, topic, index, acks, answered, topic_index = known
         replicas = broker.replicas
         partitions = (replicas.by_id if is_by_id else replicas.by_name).get(topic)
         partition = partitions.get(index) if partitions is not None else None
@@ -105,14 +105,14 @@ class KnownHeads:
         first_offset, last_offset, append_time, _ = result
         offsets = partition.log.offsets
         if (
-            not broker.safety.is_safe(partition, last_offset + 1)
+            not broker.durability.is_durable(partition, last_offset + 1)
             if acks == ALL_REPLICAS
             else offsets.written <= last_offset
         ):
             return partial(_go_on, partition, result)
         partition.counters.produces.value += 1
         answer = bytearray(answered)
-        _write_offsets(answer, place, first_offset, append_time, offsets.start)
+        _write_offsets(answer, topic_index, first_offset, append_time, offsets.start)
         return answer
 
     def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int) -> int:

@@ -29,7 +29,7 @@ from barnabas.protocol.messages.sasl import (
     ScramCredentialUpsertion,
 )
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, MAX_ITERATIONS, credential_from_salted
+from barnabas.security.authn.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_from_salted
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -148,7 +148,7 @@ def _credential(wanted: ScramCredentialUpsertion) -> ScramCredential | KafkaErro
 
 
 def _check_upsertion(wanted: ScramCredentialUpsertion, mechanism: ScramMechanism) -> None:
-    if wanted.iterations < FEWEST_ITERATIONS:
+    if wanted.iterations < MIN_ITERATIONS:
         raise _unacceptable("Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:
         raise _unacceptable("Too many iterations")

@@ -80,7 +80,7 @@ def _check_renewal(message: ShareFetchRequest) -> None:
 def _session(broker: ShareFetchNeeds, request: Request, message: ShareFetchRequest) -> ShareSession:
     key = check_member(message.group_id, message.member_id)
     sessions = broker.coordinators.share_partitions.sessions
-    places = [
+    partitions = [
         TopicIdPartition(topic.topic_id, wanted.partition_index)
         for topic in message.topics
         for wanted in topic.partitions
@@ -94,13 +94,13 @@ def _session(broker: ShareFetchNeeds, request: Request, message: ShareFetchReque
                 "a new session cannot have acknowledgements: nothing is acquired yet",
             )
         session = broker.coordinators.share_partitions.begin_session(key, request.connection)
-        sessions.update(session, places)
+        sessions.update(session, partitions)
         return session
     session = sessions.find(key)
     session.pass_epoch(message.share_session_epoch)
     sessions.update(
         session,
-        places,
+        partitions,
         [
             TopicIdPartition(topic.topic_id, index)
             for topic in message.forgotten_topics_data
@@ -115,7 +115,7 @@ def _answer_later(
 ) -> None:
     """Delay the response: a member that gets no session would retry at once."""
     seconds = min(message.max_wait_ms, MAX_WAIT_MS) / 1000
-    request.patience = seconds
+    request.client_wait = seconds
     broker.timers.call_later(seconds, lambda: request.respond(response))
 
 
@@ -188,9 +188,9 @@ class DelayedShareFetch(DelayedOperation):
                 self.changed()  # everything found must wait for its delay
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
-            for place, _ in led:  # the first response of a session names all its partitions
-                if place not in errors:
-                    data.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
+            for tp, _ in led:  # the first response of a session names all its partitions
+                if tp not in errors:
+                    data.setdefault(tp, ShareFetchPartitionData(tp.partition, records=b""))
         self._found = {**errors, **data}
         return self.complete()
 
@@ -202,19 +202,19 @@ class DelayedShareFetch(DelayedOperation):
         """
         errors: Data = {}
         led: Opened = []
-        places = list(self._session.partitions)
-        turn = self._message.share_session_epoch % len(places) if places else 0
+        partitions = list(self._session.partitions)
+        turn = self._message.share_session_epoch % len(partitions) if partitions else 0
         lost = {
             TopicIdPartition(*each.key[1:]): each.error for each in self._watched if each.error is not None
         }
-        for place in places[turn:] + places[:turn]:
+        for tp in partitions[turn:] + partitions[:turn]:
             try:
-                if (error := lost.get(place)) is not None:
+                if (error := lost.get(tp)) is not None:
                     raise error  # the client gets the error of a partition that it waited for
-                key = SharePartitionKey(self._session.key.group_id, *place)
-                led.append((place, self._partitions.open(key)))
+                key = SharePartitionKey(self._session.key.group_id, *tp)
+                led.append((tp, self._partitions.open(key)))
             except KafkaError as error:
-                errors[place] = _refused(place, error)
+                errors[tp] = _refused(tp, error)
         return errors, led
 
     def _warm(self, led: Opened) -> bool:
@@ -236,33 +236,33 @@ class DelayedShareFetch(DelayedOperation):
             self._warmed = False
 
     def _find_batches(self, led: Opened, errors: Data) -> Found:
-        ready = [(place, each) for place, each in led if each.share is not None and each.share.can_acquire]
+        ready = [(tp, each) for tp, each in led if each.share is not None and each.share.can_acquire]
         room = max(1, self._max_bytes // max(1, len(ready)))
         found = []
-        for place, each in ready:
+        for tp, each in ready:
             try:
                 batches = each.find(room, self._message.max_records, committed_only=self._committed_only)
             except KafkaError as error:  # of the object store, or of the disk
-                errors[place] = _refused(place, error)
+                errors[tp] = _refused(tp, error)
                 continue
             if batches is not None:
-                found.append((place, each, batches))
+                found.append((tp, each, batches))
         return found
 
     def _acquire(self, found: Found) -> Data:
         data: Data = {}
         left = self._message.max_records
-        for place, led, batches in found:
+        for tp, led, batches in found:
             if left <= 0:
                 break
-            acquired = self._acquire_from(place, led, batches, left)
+            acquired = self._acquire_from(tp, led, batches, left)
             if acquired is not None:
-                data[place] = acquired
+                data[tp] = acquired
                 left -= sum(each.last_offset - each.first_offset + 1 for each in acquired.acquired_records)
         return data
 
     def _acquire_from(
-        self, place: TopicIdPartition, led: LedSharePartition, batches: Batches | None, most: int
+        self, tp: TopicIdPartition, led: LedSharePartition, batches: Batches | None, most: int
     ) -> ShareFetchPartitionData | None:
         message = self._message
         strict = message.share_acquire_mode == AcquireMode.RECORD_LIMIT
@@ -274,7 +274,7 @@ class DelayedShareFetch(DelayedOperation):
             if records is not None:
                 led.partition.counters.bytes_out.value += len(records)
                 return ShareFetchPartitionData(
-                    partition_index=place.partition,
+                    partition_index=tp.partition,
                     records=records,
                     acquired_records=[AcquiredRecords(*each) for each in acquired],
                 )
@@ -292,7 +292,7 @@ class DelayedShareFetch(DelayedOperation):
     def _attempt_first(self) -> None:
         if not self._attempt(final=self._message.max_wait_ms <= 0):
             seconds = min(self._message.max_wait_ms, MAX_WAIT_MS) / 1000
-            self._request.patience = seconds
+            self._request.client_wait = seconds
             self.wait(seconds)
 
     def _watch(self, led: Opened) -> None:
@@ -329,8 +329,8 @@ class DelayedShareFetch(DelayedOperation):
         if self._found is None or not self._acknowledging.is_done:
             return
         found = self._found
-        for place, error in self._acknowledging.outcomes.items():
-            data = found.setdefault(place, ShareFetchPartitionData(place.partition, records=b""))
+        for tp, error in self._acknowledging.outcomes.items():
+            data = found.setdefault(tp, ShareFetchPartitionData(tp.partition, records=b""))
             if error is not None:
                 data.acknowledge_error_code = error.code
                 data.acknowledge_error_message = error.message
@@ -341,11 +341,11 @@ class DelayedShareFetch(DelayedOperation):
     def _response(self, found: Data) -> ShareFetchResponse:
         leaders = Leaders(self._broker, self._request, set())
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for place, data in found.items():
-            leaders.point_to(place, ErrorCode(data.error_code), data)
-            topic = topics.get(place.topic_id)
+        for tp, data in found.items():
+            leaders.point_to(tp, ErrorCode(data.error_code), data)
+            topic = topics.get(tp.topic_id)
             if topic is None:
-                topic = topics[place.topic_id] = ShareFetchableTopicResponse(place.topic_id, [])
+                topic = topics[tp.topic_id] = ShareFetchableTopicResponse(tp.topic_id, [])
             topic.partitions.append(data)
         lock_ms = self._partitions.configs.milliseconds(
             self._session.key.group_id, "share.record.lock.duration.ms"
@@ -357,7 +357,7 @@ class DelayedShareFetch(DelayedOperation):
         )
 
 
-def _refused(place: TopicIdPartition, error: KafkaError) -> ShareFetchPartitionData:
+def _refused(tp: TopicIdPartition, error: KafkaError) -> ShareFetchPartitionData:
     return ShareFetchPartitionData(
-        partition_index=place.partition, error_code=error.code, error_message=error.message, records=b""
+        partition_index=tp.partition, error_code=error.code, error_message=error.message, records=b""
     )

@@ -198,22 +198,22 @@ class _EndOffset(CoordinatorRequest[int]):
         topic = broker.image.topic_by_id(key.topic_id)
         assert topic is not None
         self._broker = broker
-        self._place = TopicPartition(topic.name, key.partition)
+        self._tp = TopicPartition(topic.name, key.partition)
 
     def leader(self) -> int:
-        state = self._broker.image.partition(*self._place)
+        state = self._broker.image.partition(*self._tp)
         return NO_LEADER if state is None else state.leader
 
     def answer_here(self, done: Done[int]) -> None:
-        partition = self._broker.replicas.find(*self._place)
+        partition = self._broker.replicas.find(*self._tp)
         if partition is None or not partition.is_leader:
             done(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
             done(partition.log.high_watermark)
 
     def request(self) -> ListOffsetsRequest:
-        wanted = ListOffsetsPartition(partition_index=self._place.partition, timestamp=LATEST)
-        return ListOffsetsRequest(topics=[ListOffsetsTopic(name=self._place.topic, partitions=[wanted])])
+        wanted = ListOffsetsPartition(partition_index=self._tp.partition, timestamp=LATEST)
+        return ListOffsetsRequest(topics=[ListOffsetsTopic(name=self._tp.topic, partitions=[wanted])])
 
     def read(self, response: ListOffsetsResponse) -> int:
         found = response.topics[0].partitions[0]

@@ -86,31 +86,29 @@ class Acknowledging:
         checked: list[tuple[TopicIdPartition, list[AcknowledgedRange]]] = []
         for topic in topics:
             for wanted in topic.partitions:
-                place = TopicIdPartition(topic.topic_id, wanted.partition_index)
+                tp = TopicIdPartition(topic.topic_id, wanted.partition_index)
                 try:
-                    ranges = self._read(place, wanted.acknowledgement_batches)
+                    ranges = self._read(tp, wanted.acknowledgement_batches)
                 except KafkaError as error:
-                    self.outcomes[place] = error
+                    self.outcomes[tp] = error
                 else:
                     if ranges:
-                        checked.append((place, ranges))
+                        checked.append((tp, ranges))
 
         def stored(errors: list[KafkaError | None]) -> None:
-            places = [place for place, _ in checked]
-            self.outcomes.update(zip(places, errors, strict=True))
+            partitions = [tp for tp, _ in checked]
+            self.outcomes.update(zip(partitions, errors, strict=True))
             self.is_done = True
             done()
 
         ask_each(checked, self._store, stored)
 
-    def _read(
-        self, place: TopicIdPartition, batches: Sequence[AcknowledgementBatch]
-    ) -> list[AcknowledgedRange]:
-        topic = self._broker.image.topic_by_id(place.topic_id)
+    def _read(self, tp: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> list[AcknowledgedRange]:
+        topic = self._broker.image.topic_by_id(tp.topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         ranges = read_acknowledgements(batches, renewing=self._renewing)
-        if topic.partition(place.partition) is None:
+        if topic.partition(tp.partition) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return ranges
 
@@ -119,8 +117,8 @@ class Acknowledging:
         acknowledged: tuple[TopicIdPartition, list[AcknowledgedRange]],
         stored: Callable[[KafkaError | None], None],
     ) -> None:
-        place, ranges = acknowledged
-        key = SharePartitionKey(self._member.group_id, *place)
+        tp, ranges = acknowledged
+        key = SharePartitionKey(self._member.group_id, *tp)
         led = self._broker.coordinators.share_partitions.find(key)
         if led is None:
             stored(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -135,9 +133,9 @@ class Leaders(NamedTuple):
     request: Request
     nodes: set[int]
 
-    def point_to(self, place: TopicIdPartition, error: ErrorCode, data: Any) -> None:
-        topic = self.broker.image.topic_by_id(place.topic_id)
-        state = topic.partition(place.partition) if topic is not None else None
+    def point_to(self, tp: TopicIdPartition, error: ErrorCode, data: Any) -> None:
+        topic = self.broker.image.topic_by_id(tp.topic_id)
+        state = topic.partition(tp.partition) if topic is not None else None
         if error in _ELSEWHERE and state is not None:
             data.current_leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
             self.nodes.add(state.leader)
@@ -223,12 +221,12 @@ def _response(
 ) -> ShareAcknowledgeResponse:
     leaders = Leaders(broker, request, set())
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for place, error in acknowledging.outcomes.items():
-        data = ShareAcknowledgePartitionData(partition_index=place.partition)
+    for tp, error in acknowledging.outcomes.items():
+        data = ShareAcknowledgePartitionData(partition_index=tp.partition)
         if error is not None:
             data.error_code, data.error_message = error.code, error.message
-            leaders.point_to(place, error.code, data)
-        topic = topics.setdefault(place.topic_id, ShareAcknowledgeTopicResponse(place.topic_id, []))
+            leaders.point_to(tp, error.code, data)
+        topic = topics.setdefault(tp.topic_id, ShareAcknowledgeTopicResponse(tp.topic_id, []))
         topic.partitions.append(data)
     lock_ms = broker.coordinators.share_partitions.configs.milliseconds(
         session.key.group_id, "share.record.lock.duration.ms"

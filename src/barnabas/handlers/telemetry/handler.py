@@ -42,7 +42,7 @@ class PushQueue:
         self._waiting: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def place(self, sharer: str, size: int) -> AsyncIterator[None]:
+    async def slot(self, sharer: str, size: int) -> AsyncIterator[None]:
         """Wait for earlier pushes; raise if too much is waiting already."""
         if self._is_full(sharer, size):
             raise KafkaError(
@@ -119,7 +119,7 @@ async def _keep(
     telemetry, size, sharer = broker.telemetry, len(push.metrics), _sharer(request.context)
     request.connection.hold_memory(size)
     try:
-        async with broker.push_queue.place(sharer, size):
+        async with broker.push_queue.slot(sharer, size):
             data = await _decompressed(broker, sharer, push)
             await RequestTurn().run(telemetry.cpu.charged(sharer, telemetry.keep(client, data)))
     except KafkaError as error:

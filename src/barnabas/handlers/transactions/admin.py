@@ -117,8 +117,8 @@ def _described(
         state.producer_id = found.producer_id
         state.producer_epoch = found.epoch
         state.topics = [
-            TopicData(topic=topic, partitions=[place.partition for place in places])
-            for topic, places in groupby(sorted(found.partitions), key=lambda place: place.topic)
+            TopicData(topic=topic, partitions=[tp.partition for tp in partitions])
+            for topic, partitions in groupby(sorted(found.partitions), key=lambda tp: tp.topic)
         ]
     return state
 

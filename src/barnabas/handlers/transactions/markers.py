@@ -48,11 +48,11 @@ def write_txn_markers(broker: MarkerNeeds, request: Request, message: WriteTxnMa
     for marker, answer in zip(message.markers, response.markers, strict=True):
         for topic in answer.topics:
             for result in topic.partitions:
-                place = TopicPartition(topic.name, result.partition_index)
+                tp = TopicPartition(topic.name, result.partition_index)
                 _write_marker(
                     broker,
                     request,
-                    place,
+                    tp,
                     _marker(marker),
                     lambda error, at=result: written.settle(at, error),  # type: ignore[misc]
                 )
@@ -62,19 +62,19 @@ def write_txn_markers(broker: MarkerNeeds, request: Request, message: WriteTxnMa
 def _write_marker(
     broker: MarkerNeeds,
     request: Request,
-    place: TopicPartition,
+    tp: TopicPartition,
     marker: Marker,
     answer: Callable[[ErrorCode], None],
 ) -> None:
     refusal = (
         ErrorCode.NONE
         if request.context.is_privileged
-        else broker.coordinators.markers.refusal_of_client(place, marker)
+        else broker.coordinators.markers.refusal_of_client(tp, marker)
     )
     if refusal:
         answer(refusal)
     else:
-        broker.coordinators.markers.write(place, marker, answer)
+        broker.coordinators.markers.write(tp, marker, answer)
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:

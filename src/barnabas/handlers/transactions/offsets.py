@@ -148,13 +148,13 @@ class _TransactionalCommit:
         else:
             self._join(TopicPartition(CONSUMER_OFFSETS, index), partition.log)
 
-    def _join(self, place: TopicPartition, log: Log) -> None:
+    def _join(self, tp: TopicPartition, log: Log) -> None:
         before = last_end(log, self._instance.producer_id)
 
         def answered(errors: Errors) -> None:
-            error = errors.get(place, ErrorCode.NONE)
+            error = errors.get(tp, ErrorCode.NONE)
             if ended_previous(before, log, self._instance):
-                self._join(place, log)  # the response may be older than that end
+                self._join(tp, log)  # the response may be older than that end
             elif error:
                 self._finish(for_committer(error))
             elif has_ended(before, log, self._instance):
@@ -165,7 +165,7 @@ class _TransactionalCommit:
         applicant = TransactionVerification(
             sender_of_offset_commit(self._request.version), self._message.transactional_id, self._instance
         )
-        self._broker.coordinators.admission.ask(applicant, [place], answered)
+        self._broker.coordinators.admission.ask(applicant, [tp], answered)
 
     def _write(self) -> None:
         message = self._message
@@ -179,8 +179,8 @@ class _TransactionalCommit:
                 in_transaction=True,
             )
             check = shard.check_commit(message.group_id, committer)
-            for place, committed in self.offsets:
-                check(place, committed.topic_id)
+            for tp, committed in self.offsets:
+                check(tp, committed.topic_id)
             step.records += shard.commit(message.group_id, self.offsets)
 
         self._broker.coordinators.groups.perform_simple(

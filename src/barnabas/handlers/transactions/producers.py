@@ -196,13 +196,13 @@ def _add(
     done: Done,
 ) -> None:
     """Add the partitions of one transaction, or verify them: all or none."""
-    places = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    refused = {place: error for place in places if (error := _why_not_added(broker, version, place))}
+    partitions = [
+        TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
+    ]
+    refused = {tp: error for tp in partitions if (error := _why_not_added(broker, version, tp))}
     if refused:
         done(
-            _topic_results(
-                transaction.topics, lambda place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            )
+            _topic_results(transaction.topics, lambda tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED))
         )
         return
     instance = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
@@ -219,18 +219,18 @@ def _add(
 
     coordinator = broker.coordinators.transactions
     if transaction.verify_only:
-        coordinator.verify(transaction.transactional_id, instance, places, verified)
+        coordinator.verify(transaction.transactional_id, instance, partitions, verified)
     else:
         client = V2 if version >= FIRST_OF_V2 else V1
-        coordinator.add_partitions(transaction.transactional_id, instance, places, client, added)
+        coordinator.add_partitions(transaction.transactional_id, instance, partitions, client, added)
 
 
-def _why_not_added(broker: TransactionNeeds, version: int, place: TopicPartition) -> ErrorCode:
+def _why_not_added(broker: TransactionNeeds, version: int, tp: TopicPartition) -> ErrorCode:
     """Offsets are added through AddOffsetsToTxn: clients must not add internal topics."""
-    if version < FIRST_BETWEEN_BROKERS and place.topic in INTERNAL_TOPICS:
+    if version < FIRST_BETWEEN_BROKERS and tp.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = broker.image.topics.get(place.topic)
-    if topic is None or topic.partition(place.partition) is None:
+    topic = broker.image.topics.get(tp.topic)
+    if topic is None or topic.partition(tp.partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     mirror = broker.image.mirrors.get(topic.topic_id)
     return ErrorCode.NONE if mirror is None or mirror.is_own else ErrorCode.POLICY_VIOLATION

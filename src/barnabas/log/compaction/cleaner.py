@@ -29,7 +29,7 @@ from barnabas.records.varints import read_varint, varint
 
 # -- Batches rebuilt from the retained records ---------------------------------------------------------
 
-_SMALLEST_TIMESTAMP, _LARGEST_TIMESTAMP = -(1 << 63), (1 << 63) - 1
+_MIN_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1
 _KINDS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -59,7 +59,7 @@ def rebuilt_batch(header: BatchHeader, kept: Kept, horizon: int | None = None) -
 
 def _clamp(timestamp: int) -> int:
     """Limit a timestamp to 64 bits: clients may send extreme values, and sums may overflow."""
-    return min(max(timestamp, _SMALLEST_TIMESTAMP), _LARGEST_TIMESTAMP)
+    return min(max(timestamp, _MIN_TIMESTAMP), _MAX_TIMESTAMP)
 
 
 def _shift_timestamps(run: bytes, shift: int) -> bytes:

@@ -199,7 +199,7 @@ class Loader:
         if config is None:
             self.report.strays.append(self.set_aside(log_dir, str(partition), partition))
             return
-        self._note_place(partition, log_dir)
+        self._note_dir(partition, log_dir)
         recovery = self._recovery(folder, partition, config, stop, checkpoints)
         try:
             parts = recovery.run()
@@ -275,7 +275,7 @@ class Loader:
         future = self._log(folder, partition, topic_id, config, parts, log_dir)
         self.futures[partition] = future, log_dir
 
-    def _note_place(self, partition: TopicPartition, log_dir: LogDir) -> None:
+    def _note_dir(self, partition: TopicPartition, log_dir: LogDir) -> None:
         other = self.dir_of.setdefault(partition, log_dir)
         if other is not log_dir:
             raise KafkaError(

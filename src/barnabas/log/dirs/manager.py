@@ -100,7 +100,7 @@ class LogManager(LogsByDir):
     def load(self, expected: Expected) -> LoadReport:
         """Open all partitions on disk. Unexpected ones are renamed to `-stray` and kept."""
         loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms())
-        self._settle_two_places()
+        self._resolve_duplicate()
         for log_dir in self._online():
             try:
                 loader.load(log_dir, self._boot_id())
@@ -118,14 +118,14 @@ class LogManager(LogsByDir):
         self._resume_moves(loader)
         return loader.report
 
-    def _settle_two_places(self) -> None:
+    def _resolve_duplicate(self) -> None:
         held = {}
         for log_dir in self._online() if len(self.dirs) > 1 else ():
             try:
                 held[log_dir] = set(self.fs.list(log_dir.folder))
             except OSError as error:
                 self._give_up(log_dir, error)
-        self.moves.settle_two_places(held)
+        self.moves.resolve_duplicate(held)
 
     def _resume_moves(self, loader: Loader) -> None:
         for partition, (future, target) in loader.futures.items():
@@ -147,7 +147,7 @@ class LogManager(LogsByDir):
         self.producers.watch(log.producers)
         return log
 
-    def loss_is_told(self) -> None:
+    def loss_is_reported(self) -> None:
         """Record that the controller knows about the last unclean shutdown, so the next start does not report it."""
         boot_id = self._boot_id()
         if boot_id is not None:
@@ -337,7 +337,7 @@ class LogManager(LogsByDir):
     def close(self, clean: bool = True) -> None:
         """Close all logs; if clean, flush them and write the clean shutdown marker of each dir."""
         if clean:
-            self._settle_two_places()  # the old folder of a moved partition is not closed
+            self._resolve_duplicate()  # the old folder of a moved partition is not closed
             for log_dir in self._online():
                 try:
                     close_dir(log_dir, self._files_of(log_dir), self.closing_threads, self.broker_epoch)

@@ -187,7 +187,7 @@ class Moves:
 
     # -- starting -----------------------------------------------------------------------------------
 
-    def settle_two_places(self, held: dict[LogDir, set[str]]) -> None:
+    def resolve_duplicate(self, held: dict[LogDir, set[str]]) -> None:
         """Finish interrupted moves from step 3 on. `held` has the names of the folders in each dir."""
         for target, source in permutations(held, 2):
             for name in held[target] & held[source]:

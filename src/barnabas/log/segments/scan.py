@@ -9,7 +9,7 @@ from barnabas.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
-    SMALLEST_LENGTH,
+    MIN_LENGTH,
     BatchHeader,
     crc_is_right,
     read_header,
@@ -47,7 +47,7 @@ def plausible_header(chunk: Bytes, at: int, position: int, end: int) -> BatchHea
     header = read_header(chunk, at)
     if header.magic != MAGIC:
         raise BadBatch(position, f"a batch with unsupported magic {header.magic}")
-    if header.length < SMALLEST_LENGTH or header.last_offset_delta < 0 or header.base_offset < 0:
+    if header.length < MIN_LENGTH or header.last_offset_delta < 0 or header.base_offset < 0:
         raise BadBatch(position, "a batch with an invalid header")
     if position + header.size > end:
         raise BadBatch(position, f"a batch of {header.size} bytes truncated to {end - position}")

@@ -197,7 +197,7 @@ class Dispatcher(RouteTable, RequestTasks):
             seconds = now() - request.received
             observe(seconds)
             if seconds > self.slow_request_seconds:
-                self.tell_slow(request, seconds)
+                self.log_slow(request, seconds)
             output = connection.output
             output.add(answer)
             if output.queued_bytes > QUEUED_OUTPUT_BYTES:
@@ -247,10 +247,10 @@ class Dispatcher(RouteTable, RequestTasks):
         seconds = now() - request.received
         observe(seconds)
         if seconds > self.slow_request_seconds:
-            self.tell_slow(request, seconds)
+            self.log_slow(request, seconds)
 
-    def tell_slow(self, request: Request, seconds: float) -> None:
-        if seconds - request.patience > self.slow_request_seconds:
+    def log_slow(self, request: Request, seconds: float) -> None:
+        if seconds - request.client_wait > self.slow_request_seconds:
             log.warning("slow request: %r took %.3f s (barnabas.slow.request.ms)", request, seconds)
 
     def _take_heavy(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # A request that takes longer waits for the controller or for followers: the next one need not wait for it.
 MAX_HOLD_SECONDS = 5.0
-OVERDUE_PER_PLACE = 3
+OVERDUE_PER_SLOT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class RequestSlots:
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
         self._overdue = 0
-        self._most_overdue = OVERDUE_PER_PLACE * count
+        self._most_overdue = OVERDUE_PER_SLOT * count
         self.waiting = 0
 
     @asynccontextmanager

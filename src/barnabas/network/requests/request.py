@@ -20,8 +20,20 @@ class Request:
     """One request until it is answered, which happens once: now, later, or (acks=0) without a response."""
 
     __slots__ = (
-        "answer", "api_key", "charge", "connection", "context", "correlation_id", "dispatcher", "is_large", "is_queued",
-        "patience", "received", "route", "version", "within",
+        "answer",
+        "api_key",
+        "charge",
+        "client_wait",
+        "connection",
+        "context",
+        "correlation_id",
+        "dispatcher",
+        "is_large",
+        "is_queued",
+        "received",
+        "route",
+        "time_budget",
+        "version",
     )  # fmt: skip
 
     charge: Any  # of a request that counts against quotas (`account.QuotaChargedRequest`); others have none
@@ -37,8 +49,8 @@ class Request:
         self.correlation_id = correlation_id
         self.context = connection.context
         self.received = connection.received
-        self.patience = 0.0  # seconds of the client's long poll, which do not count as slow
-        self.within = (
+        self.client_wait = 0.0  # seconds of the client's long poll, which do not count as slow
+        self.time_budget = (
             0.0  # the client's timeout in seconds, if the request has one and the handler may need it
         )
         self.answer: Sequence[Part] | None = None

@@ -101,7 +101,7 @@ async def _serve(
         if answer is not None:
             one.respond(answer)
         answers.append(one.answer)
-        request.within = max(turn.seconds, one.within)  # it takes long, but it makes progress
+        request.time_budget = max(turn.seconds, one.time_budget)  # it takes long, but it makes progress
         if turn.is_over():
             await turn.rest()
         if request.is_abandoned:
@@ -135,13 +135,13 @@ def _take_longer_wait(response: Any, answer: Any) -> None:
 class InnerRequest:
     """Interface of `Request` for a request inside another one. Its response is a future."""
 
-    __slots__ = ("answer", "api_key", "context", "is_large", "patience", "version", "within")
+    __slots__ = ("answer", "api_key", "client_wait", "context", "is_large", "time_budget", "version")
 
     def __init__(self, api_key: int, version: int, context: RequestContext) -> None:
         self.api_key = api_key
         self.version = version
         self.context = context
-        self.patience = self.within = 0.0
+        self.client_wait = self.time_budget = 0.0
         self.is_large = True  # it is served in slices, whatever its size
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
@@ -249,16 +249,16 @@ def deduplicating(
 
 
 def _uniting_one(same: list[Any], inner: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, Any]:
-    within = inner[0].asked
+    time_budget = inner[0].asked
     together: list[Any] = []
     for number, item in enumerate(same, 1):
-        array = getattr(item, within)
+        array = getattr(item, time_budget)
         if array is None:
-            return with_value(same[0], within, None)
+            return with_value(same[0], time_budget, None)
         together += array
         if not number % STEP:
             yield
-    return with_value(same[0], within, (yield from deduplicating(together, inner, repeats)))
+    return with_value(same[0], time_budget, (yield from deduplicating(together, inner, repeats)))
 
 
 def with_value(struct: Any, name: str, value: Any) -> Any:

@@ -66,7 +66,7 @@ def serve_fast(
         seconds = now() - connection.received
         observe(seconds)
         if seconds > dispatcher.slow_request_seconds:
-            dispatcher.tell_slow(Request(dispatcher, connection, route, correlation_id), seconds)
+            dispatcher.log_slow(Request(dispatcher, connection, route, correlation_id), seconds)
         output = connection.output
         output.add_bytes(served)
         if output.queued_bytes > QUEUED_OUTPUT_BYTES:

@@ -52,35 +52,37 @@ class SqlDefinitions:
         return [statements.apply(index).plan() for index in range(statements.size())]
 
     def _materialized_view(self, graph: Graph, plan: Any, statement: _Statement) -> None:
-        name, place = _name(plan), statement.place
+        name, location = _name(plan), statement.location
         graph.register_output(
-            MaterializedView(name, None, place, {}, _partitioning(plan), None, None, _format(plan))
+            MaterializedView(name, None, location, {}, _partitioning(plan), None, None, _format(plan))
         )
-        graph.register_flow(Flow(name, name, {}, place, self._query(statement, lambda again: again.query())))
+        graph.register_flow(
+            Flow(name, name, {}, location, self._query(statement, lambda again: again.query()))
+        )
 
     def _filled_table(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         self._empty_table(graph, plan, statement)
         name = _name(plan)
         query = self._query(statement, lambda again: again.query())
-        graph.register_flow(Flow(name, name, {}, statement.place, query))
+        graph.register_flow(Flow(name, name, {}, statement.location, query))
 
     def _empty_table(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         graph.register_output(
             StreamingTable(
-                _name(plan), None, statement.place, {}, _partitioning(plan), None, None, _format(plan)
+                _name(plan), None, statement.location, {}, _partitioning(plan), None, None, _format(plan)
             )
         )
 
     def _flow(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         target = plan.flowOperation().table().multipartIdentifier().mkString(".")
         query = self._query(statement, lambda again: again.flowOperation().query())
-        graph.register_flow(Flow(_name(plan), target, {}, statement.place, query))
+        graph.register_flow(Flow(_name(plan), target, {}, statement.location, query))
 
     def _view(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         name = plan.name().table()
-        graph.register_output(TemporaryView(name, None, statement.place))
+        graph.register_output(TemporaryView(name, None, statement.location))
         query = self._query(statement, lambda again: again.plan())
-        graph.register_flow(Flow(name, name, {}, statement.place, query))
+        graph.register_flow(Flow(name, name, {}, statement.location, query))
 
     def _query(self, statement: _Statement, query_of: Callable[[Any], Any]) -> QueryFunction:
         """Parsed at each call: a plan that could not be resolved once is not resolved later either."""
@@ -101,7 +103,7 @@ class _Statement(NamedTuple):
     position: int
 
     @property
-    def place(self) -> SourceCodeLocation:
+    def location(self) -> SourceCodeLocation:
         return SourceCodeLocation(str(self.path), None)
 
 

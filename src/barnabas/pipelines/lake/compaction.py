@@ -49,9 +49,9 @@ class Compactor:
     def finish_interrupted(self) -> None:
         """Exchanges that were decided and not finished."""
         left = {posixpath.dirname(found.name) for found in self._folder.below(ASIDE).all_files()}
-        for place in sorted(left):
-            latest = self._decisions(posixpath.dirname(place)).latest()
-            if latest is not None and latest[1]["aside"] == f"{ASIDE}/{place}":
+        for folder in sorted(left):
+            latest = self._decisions(posixpath.dirname(folder)).latest()
+            if latest is not None and latest[1]["aside"] == f"{ASIDE}/{folder}":
                 self._exchange(*latest)
 
     def _swept(self, found: list[FoundFile]) -> list[FoundFile]:

@@ -17,7 +17,7 @@ CORRUPT = "_corrupt_record"
 
 HEADERS = "array<struct<key:string,value:binary>>"
 PARTS = ("key", "value", "headers", "topic", "partition", "offset")
-PLACE = ("topic", "partition", "offset")
+POSITION_FIELDS = ("topic", "partition", "offset")
 
 
 def record_columns(types: Mapping[str, str]) -> dict[str, str]:
@@ -56,7 +56,7 @@ def letter_headers(dataset: str, reason: Column, columns: Mapping[str, Column], 
     """The record's own headers if there are any, and after them why it is here, where it was read, and `more` of it
     that is to be known. A fact that is NULL has no header."""
     facts = {"dataset": F.lit(dataset), "reason": reason}
-    facts |= {part: columns[part] for part in PLACE if part in columns} | more
+    facts |= {part: columns[part] for part in POSITION_FIELDS if part in columns} | more
     headers = F.array(*(_header(f"errors.{name}", fact) for name, fact in facts.items()))
     errors = F.filter(headers, lambda header: header["value"].isNotNull()).cast(HEADERS)
     if "headers" not in columns:

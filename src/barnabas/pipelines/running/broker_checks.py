@@ -44,7 +44,7 @@ class TopicSource(NamedTuple):
         wanted = self.settings.subscription
         if wanted.pattern is not None:
             return re2.search(wanted.pattern, topic) is not None  # as both sources look for their topics
-        return topic in wanted.topics or any(place.topic == topic for place in wanted.assigned)
+        return topic in wanted.topics or any(tp.topic == topic for tp in wanted.assigned)
 
 
 def topic_sources(frame: DataFrame) -> list[TopicSource]:

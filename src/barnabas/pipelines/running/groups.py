@@ -164,6 +164,6 @@ def _parts(reached: Reached, sources: Sequence[TopicSource]) -> Iterator[tuple[T
     """Each partition with one of the sources that read it."""
     left = dict(reached)
     for source in sources:
-        part = {place: left.pop(place) for place in reached if place in left and source.reads(place.topic)}
+        part = {tp: left.pop(tp) for tp in reached if tp in left and source.reads(tp.topic)}
         if part:
             yield source, part

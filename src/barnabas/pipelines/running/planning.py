@@ -60,14 +60,14 @@ BatchFunction = Callable[[DataFrame, int], None]
 class ToBatches:
     """A function that is called with each micro-batch; made when the query starts, from the URL of its checkpoint."""
 
-    place: str
+    location: str
     make: Callable[[str], BatchFunction]
 
 
 Target = ToTable | ToLake | ToSink | ToAlarms | ToBatches
 
 
-def place_of(target: Target) -> str:
+def location_of(target: Target) -> str:
     """For people: a folder, a topic. The options of a sink are not shown, because passwords are among them."""
     if isinstance(target, ToTable):
         return target.location
@@ -76,7 +76,7 @@ def place_of(target: Target) -> str:
     if isinstance(target, ToAlarms):
         return "alarms"
     if isinstance(target, ToBatches):
-        return target.place
+        return target.location
     named = target.options.get("topic") or target.options.get("path")
     return target.format if named is None else f"{target.format}: {named}"
 
@@ -318,9 +318,9 @@ def storage_of(files: PipelineFiles) -> str:
 
 
 def _definition_failed(flow: Flow, error: Exception) -> PipelineError:
-    place = flow.source_code_location
-    where = f" ({place.filename}{f', line {place.line_number}' if place.line_number else ''})"
-    return PipelineError(f"The definition of {flow.name}{where if place.filename else ''} fails.", error)
+    location = flow.source_code_location
+    where = f" ({location.filename}{f', line {location.line_number}' if location.line_number else ''})"
+    return PipelineError(f"The definition of {flow.name}{where if location.filename else ''} fails.", error)
 
 
 def _quoted(name: str) -> str:

@@ -128,13 +128,13 @@ def offsets_reached(report: Mapping[str, Any]) -> dict[TopicPartition, int]:
         for topic, partitions in _mapping(source.get("endOffset")).items():
             for partition, offset in _mapping(partitions).items():
                 if partition.isdigit() and isinstance(offset, int):
-                    place = TopicPartition(topic, int(partition))
-                    reached[place] = min(offset, reached.get(place, offset))
+                    tp = TopicPartition(topic, int(partition))
+                    reached[tp] = min(offset, reached.get(tp, offset))
     return reached
 
 
 def lag_of(reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
-    return sum(max(0, ends.get(place, offset) - offset) for place, offset in reached.items())
+    return sum(max(0, ends.get(tp, offset) - offset) for tp, offset in reached.items())
 
 
 def merge_reports(reports: Iterable[Mapping[str, Any]], into: FlowProgress) -> FlowProgress:

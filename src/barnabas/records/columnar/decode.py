@@ -87,7 +87,7 @@ def decode_piece(
     def longs(bit: int) -> npt.NDArray[np.int64]:
         return np.empty(most if bits & bit else 0, np.int64)
 
-    most_headers = size // kernels.SMALLEST_HEADER + 1
+    most_headers = size // kernels.MIN_HEADER + 1
     offsets, timestamps = longs(kernels.WANT_OFFSET), longs(kernels.WANT_TIMESTAMP)
     types = np.empty(most if bits & kernels.WANT_TYPE else 0, np.int32)
     keys, values = strings(kernels.WANT_KEY, most), strings(kernels.WANT_VALUE, most)

@@ -32,8 +32,8 @@ WANT_OFFSET, WANT_TIMESTAMP, WANT_KEY, WANT_VALUE, WANT_HEADERS, WANT_TYPE = 1, 
 # Slots of `state` in a column of byte strings.
 WRITTEN, NULLS = 0, 1
 
-SMALLEST_RECORD = 7  # length, attributes, two deltas, two lengths, the header count
-SMALLEST_HEADER = 2
+MIN_RECORD = 7  # length, attributes, two deltas, two lengths, the header count
+MIN_HEADER = 2
 BAD = -1
 
 _MAX = np.int64((1 << 63) - 1)

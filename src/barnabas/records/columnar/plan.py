@@ -15,7 +15,7 @@ import numpy.typing as npt
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
 from barnabas.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_is_right, iterate_headers
-from barnabas.records.columnar.decode_kernels import COUNT, PLAN_WIDTH, SMALLEST_RECORD
+from barnabas.records.columnar.decode_kernels import COUNT, MIN_RECORD, PLAN_WIDTH
 from barnabas.records.control import AbortedTransactions
 from barnabas.records.record import InvalidRecords, record_data
 
@@ -132,7 +132,7 @@ def _decompressed(planned: DecodePlan) -> Iterator[Piece]:
 
 def _row(header: BatchHeader, start: int, end: int) -> PlanRow:
     # The kernel's arrays are sized by the declared record count: check it before allocating.
-    if not 0 <= header.record_count * SMALLEST_RECORD <= end - start:
+    if not 0 <= header.record_count * MIN_RECORD <= end - start:
         raise InvalidRecords(
             f"the batch at offset {header.base_offset} declares {header.record_count} records "
             f"in {end - start} bytes"

@@ -10,7 +10,7 @@ import numpy as np
 from barnabas.records.columnar.decode_kernels import (
     BAD,
     BYTES,
-    SMALLEST_HEADER,
+    MIN_HEADER,
     called,
     njit,
     overflows,
@@ -29,7 +29,7 @@ _NO_TIMESTAMP = np.int64(-1)
 def skip_headers(data, position, end, most):  # type: ignore[no-untyped-def]
     """The position after the headers of a record, or BAD."""
     count, position = read_varint(data, position, end)
-    if position < 0 or count < 0 or count > most or count > (end - position) // SMALLEST_HEADER:
+    if position < 0 or count < 0 or count > most or count > (end - position) // MIN_HEADER:
         return BAD
     for _ in range(count):
         length, position = read_varint(data, position, end)

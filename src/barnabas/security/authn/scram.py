@@ -16,7 +16,7 @@ import secrets
 
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 
-FEWEST_ITERATIONS = 4096  # Kafka's and RFC 7677's
+MIN_ITERATIONS = 4096  # Kafka's and RFC 7677's
 MAX_ITERATIONS = 16_384  # Kafka's: hashes per login, computed by the client, and by the broker for PLAIN
 SALT_BYTES = 20
 
@@ -47,7 +47,7 @@ def credential_from_salted(
 
 
 def new_credential(
-    mechanism: ScramMechanism, password: str, iterations: int = FEWEST_ITERATIONS
+    mechanism: ScramMechanism, password: str, iterations: int = MIN_ITERATIONS
 ) -> ScramCredential:
     """Return the credential to store for a password, with a new salt."""
     salt = secrets.token_bytes(SALT_BYTES)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from barnabas.common.cooperative import Steps
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential, ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, credential_from_salted, salted_password
+from barnabas.security.authn.scram import MIN_ITERATIONS, credential_from_salted, salted_password
 
 HASH = "sha512"
 HMACS_PER_STEP = 500
@@ -32,8 +32,8 @@ def credential_of(
     token: DelegationToken, mechanism: ScramMechanism, secret_key: str, salt: bytes
 ) -> ScramCredential:
     """Return the credential to verify a SCRAM login with this token. Takes a few milliseconds."""
-    salted = salted_password(mechanism, password_of(token.token_id, secret_key), salt, FEWEST_ITERATIONS)
-    return credential_from_salted(mechanism, salt, salted, FEWEST_ITERATIONS)
+    salted = salted_password(mechanism, password_of(token.token_id, secret_key), salt, MIN_ITERATIONS)
+    return credential_from_salted(mechanism, salt, salted, MIN_ITERATIONS)
 
 
 def is_owner_or_renewer(token: DelegationToken, principal: str) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-FEWEST_RSA_BITS = 2048  # RFC 7518, 3.3
+MIN_RSA_BITS = 2048  # RFC 7518, 3.3
 MAX_KEYS = 100
 
 # algorithm -> key type, curve, hash
@@ -111,7 +111,7 @@ def _rsa(jwk: _Jwk) -> Any:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 
     key = RSAPublicNumbers(_number(jwk.e), _number(jwk.n)).public_key()
-    return key if key.key_size >= FEWEST_RSA_BITS else None
+    return key if key.key_size >= MIN_RSA_BITS else None
 
 
 def _ec(jwk: _Jwk) -> Any:

@@ -44,8 +44,8 @@ from barnabas.web import BodyEndedError, BodyTooLargeError, Receive, Scope, Send
 
 _logger = safe_logger(__name__)
 
-MOST_STREAMS, MOST_STREAMS_EACH = 500, 100
-MOST_DOWNLOADS, MOST_DOWNLOADS_EACH = 50, 8
+MAX_STREAMS, MAX_STREAMS_EACH = 500, 100
+MAX_DOWNLOADS, MAX_DOWNLOADS_EACH = 50, 8
 CHECK_STREAMS = 30.0  # seconds
 LOGIN = "/login"
 
@@ -88,11 +88,11 @@ class ConsoleApp:
         self.static = StaticFiles()
         self._renderer = Renderer(self.static)
         self._streams = ConcurrencyLimit(
-            *(MOST_STREAMS, MOST_STREAMS_EACH),
+            *(MAX_STREAMS, MAX_STREAMS_EACH),
             "Too many pages are open that update themselves; close some, or ask again later",
         )
         self._downloads = ConcurrencyLimit(
-            *(MOST_DOWNLOADS, MOST_DOWNLOADS_EACH),
+            *(MAX_DOWNLOADS, MAX_DOWNLOADS_EACH),
             "Too many downloads are running; wait until one has ended, or ask again later",
         )
 
@@ -103,7 +103,7 @@ class ConsoleApp:
         try:
             await self._answer(request)
         except Exception as error:
-            await self._tell(request, error)
+            await self._send_error(request, error)
 
     async def _answer(self, request: _Request) -> None:
         head = request.head
@@ -227,7 +227,7 @@ class ConsoleApp:
             body = found.plain
         await request.response.file(200, found.kind, body, headers)
 
-    async def _tell(self, request: _Request, error: Exception) -> None:
+    async def _send_error(self, request: _Request, error: Exception) -> None:
         """Answer with a status and a message, or redirect to the login."""
         try:
             known = explain(error)

@@ -130,8 +130,8 @@ def _takes(kind: Any, wanted: tuple[type, ...]) -> bool:
 
 
 def _bad_input(text: str) -> BadInputError:
-    sentence, _, place = text.partition(" - at `$.")
-    field = place.rstrip("`")
+    sentence, _, path = text.partition(" - at `$.")
+    field = path.rstrip("`")
     if text.startswith("Object missing required field"):
         field = text.split("`")[1]
         return BadInputError(f"{field} is missing", field)

@@ -64,7 +64,7 @@ class Entry:
 
     word: str
     letter: str
-    place: int
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +178,4 @@ class RouteTable:
     @property
     def entries(self) -> list[tuple[Entry, ConsoleRoute]]:
         found = [(route.entry, route) for route in self.routes if route.entry is not None]
-        return sorted(found, key=lambda each: each[0].place)
+        return sorted(found, key=lambda each: each[0].position)

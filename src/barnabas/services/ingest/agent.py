@@ -49,11 +49,11 @@ class NoProcError(IngestError):
 TRANSACTION_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 """What a source collects at a time: meanwhile the transaction before stands still."""
-BREATH_SECONDS = 0.002
+YIELD_SECONDS = 0.002
 """Between two pieces, for a transaction that is on its way: a request to a broker near by and its answer."""
 IDLE_SECONDS = 0.25
 """Between two looks at sources that have nothing."""
-MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
+MAX_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 """An agent whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
 
 _logger = safe_logger(__name__)
@@ -141,7 +141,7 @@ class Agent:
         self._client = client
         self._listening = [source for source in sources if isinstance(source, Listening)]
         self._arrived = asyncio.Event()
-        self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
+        self._fencings: deque[float] = deque(maxlen=MAX_FENCINGS)
 
     async def run(self, stop: asyncio.Event, *, exit_at_end: bool = False) -> None:
         """Until `stop` is set, or with `exit_at_end` until there is nothing more to read."""
@@ -156,7 +156,7 @@ class Agent:
                     self.state = "stopped"
                     return
                 except (KafkaError, ClientError, TimeoutError) as error:
-                    self._survive(error)
+                    self._on_failure(error)
                 if self.counts.transactions > before:
                     backoff.reset()
                 await asyncio.sleep(backoff.next_delay())
@@ -169,7 +169,7 @@ class Agent:
             for source in self.sources:
                 source.close()
 
-    def _survive(self, error: Exception) -> None:
+    def _on_failure(self, error: Exception) -> None:
         """Raises what another attempt would not mend."""
         self.counts.restarts += 1
         self.counts.last_error = str(error)
@@ -177,7 +177,7 @@ class Agent:
         if isinstance(error, KafkaError) and error.code in FENCED:
             now = time.monotonic()
             self._fencings.append(now)
-            if len(self._fencings) == MOST_FENCINGS and now - self._fencings[0] < FENCINGS_WITHIN:
+            if len(self._fencings) == MAX_FENCINGS and now - self._fencings[0] < FENCINGS_WITHIN:
                 raise DuplicateAgentError(self.name) from error
         elif not is_retriable(error) and not isinstance(error, TimeoutError):
             raise error
@@ -205,7 +205,7 @@ class Agent:
                     elif exit_at_end:
                         return
                     else:
-                        await self._rest(stop)
+                        await self._idle(stop)
                     pending = None
                     continue
                 if pending is not None:
@@ -232,7 +232,7 @@ class Agent:
             if not more:
                 break
             if pending is not None and not pending.done():
-                await asyncio.wait([pending], timeout=BREATH_SECONDS)
+                await asyncio.wait([pending], timeout=YIELD_SECONDS)
         return found
 
     async def _empty(self, delivery: Delivery) -> None:
@@ -246,7 +246,7 @@ class Agent:
                 return
             await self._commit(delivery, collected)
 
-    async def _rest(self, stop: asyncio.Event) -> None:
+    async def _idle(self, stop: asyncio.Event) -> None:
         """Until something arrives, until the agent is stopped, or until it is time to look again."""
         waiting = [asyncio.create_task(event.wait()) for event in (stop, self._arrived)]
         await asyncio.wait(waiting, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -83,7 +83,7 @@ class Delivery:
     def __init__(self, client: Client, agent: str) -> None:
         self._client = client
         self._agent = agent
-        self._place = TopicPartition(POSITIONS_TOPIC, 0)
+        self._tp = TopicPartition(POSITIONS_TOPIC, 0)
         self._producer: TransactionalProducer | None = None
 
     async def begin(self) -> dict[str, dict[str, bytes]]:
@@ -93,10 +93,10 @@ class Delivery:
             self._client, f"ingest.{self._agent}", TRANSACTION_TIMEOUT_MS
         )
         count = len((await self._client.topics([POSITIONS_TOPIC]))[POSITIONS_TOPIC].partitions)
-        self._place = TopicPartition(POSITIONS_TOPIC, partition_for_key(self._agent.encode(), count))
+        self._tp = TopicPartition(POSITIONS_TOPIC, partition_for_key(self._agent.encode(), count))
         prefix = f"{self._agent}{_SEPARATOR}".encode()
         table = CompactedTable(
-            self._client, self._place, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
+            self._client, self._tp, lambda key: key.startswith(prefix), configs=TOPIC_SETTINGS
         )
         await table.catch_up()
         return _by_source(table.values)
@@ -113,7 +113,7 @@ class Delivery:
         ]
         await self._producer.send(batches)
         if positions:  # last: they must not be there without all records before them
-            await self._producer.send([RecordBatch(self._place, positions)])
+            await self._producer.send([RecordBatch(self._tp, positions)])
         await self._producer.commit()
 
 

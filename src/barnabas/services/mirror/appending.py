@@ -50,12 +50,14 @@ class AppendingTarget:
         self._empty: set[TopicPartition] = set()
         self.bytes = 0
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
+    async def standings(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, TargetPosition]:
         """Appends nothing and hears where the logs end."""
         empty = memoryview(b"")
-        await self._client.refresh({self._topics[place.topic].target for place in places})
-        found = await self.append([Payload(place, empty, -1, -1, -1, -1, -1, 0.0) for place in places])
-        self._empty |= {place for place, standing in found.items() if standing.is_empty}
+        await self._client.refresh({self._topics[tp.topic].target for tp in partitions})
+        found = await self.append([Payload(tp, empty, -1, -1, -1, -1, -1, 0.0) for tp in partitions])
+        self._empty |= {tp for tp, standing in found.items() if standing.is_empty}
         return found
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
@@ -64,8 +66,8 @@ class AppendingTarget:
         requests = await self._requests(payloads, found)
         for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):
             found |= answer
-        self._empty -= {place for place, standing in found.items() if not standing.is_empty}
-        stale = {self._topics[place.topic].target for place, each in found.items() if each.error in STALE}
+        self._empty -= {tp for tp, standing in found.items() if not standing.is_empty}
+        stale = {self._topics[tp.topic].target for tp, each in found.items() if each.error in STALE}
         if stale:
             await self._client.refresh_quietly(stale)
         return found
@@ -78,11 +80,11 @@ class AppendingTarget:
         for payload in payloads:
             try:
                 leader, size = (
-                    await self._client.leader(self._target_place(payload.place)),
+                    await self._client.leader(self._target_tp(payload.tp)),
                     len(payload.records),
                 )
             except KafkaError as error:
-                failed[payload.place] = TargetPosition(-1, -1, False, error.code, str(error))
+                failed[payload.tp] = TargetPosition(-1, -1, False, error.code, str(error))
                 continue
             if sizes[leader] + size > MAX_BYTES and parts[leader][-1]:
                 parts[leader].append([])
@@ -98,11 +100,11 @@ class AppendingTarget:
         try:
             response: AppendMirroredResponse = await self._client.send_to_broker(leader, request)
         except ClientError as error:
-            await self._client.refresh_quietly({self._topics[each.place.topic].target for each in payloads})
+            await self._client.refresh_quietly({self._topics[each.tp.topic].target for each in payloads})
             lost = TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION, str(error))
-            return {each.place: lost for each in payloads}
+            return {each.tp: lost for each in payloads}
         self.bytes += sum(len(each.records) for each in payloads)
-        names = {self._target_id(each.place): each.place.topic for each in payloads}
+        names = {self._target_id(each.tp): each.tp.topic for each in payloads}
         return {
             TopicPartition(names[topic.topic_id], answer.index): _standing(answer)
             for topic in response.topics
@@ -113,20 +115,18 @@ class AppendingTarget:
     def _request_topics(self, payloads: Iterable[Payload]) -> list[MirroredTopic]:
         topics: dict[str, MirroredTopic] = {}
         for payload in payloads:
-            name = payload.place.topic
+            name = payload.tp.topic
             if name not in topics:
                 source_id = self._topics[name].source_id
-                topics[name] = MirroredTopic(
-                    topic_id=self._target_id(payload.place), source_topic_id=source_id
-                )
+                topics[name] = MirroredTopic(topic_id=self._target_id(payload.tp), source_topic_id=source_id)
             topics[name].partitions.append(self._request_partition(payload))
         return list(topics.values())
 
     def _request_partition(self, payload: Payload) -> MirroredPartition:
-        metadata = self._client.metadata.partition(self._target_place(payload.place))
-        follows = not self._keep_deleted or payload.place in self._empty
+        metadata = self._client.metadata.partition(self._target_tp(payload.tp))
+        follows = not self._keep_deleted or payload.tp in self._empty
         return MirroredPartition(
-            index=payload.place.partition,
+            index=payload.tp.partition,
             leader_epoch=metadata.leader_epoch,
             source_high_watermark=payload.high_watermark,
             source_log_start_offset=payload.log_start if follows else -1,
@@ -136,14 +136,14 @@ class AppendingTarget:
             records=payload.records if len(payload.records) else None,
         )
 
-    def _target_place(self, place: TopicPartition) -> TopicPartition:
-        topic = self._topics.get(place.topic)
+    def _target_tp(self, tp: TopicPartition) -> TopicPartition:
+        topic = self._topics.get(tp.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{place} is not mirrored any more")
-        return TopicPartition(topic.target, place.partition)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not mirrored any more")
+        return TopicPartition(topic.target, tp.partition)
 
-    def _target_id(self, place: TopicPartition) -> bytes:
-        return self._client.metadata.topics[self._topics[place.topic].target].id
+    def _target_id(self, tp: TopicPartition) -> bytes:
+        return self._client.metadata.topics[self._topics[tp.topic].target].id
 
 
 def _standing(answer: AppendedPartition) -> TargetPosition:

@@ -18,7 +18,7 @@ _VALUE = struct.Struct(">hqq")
 
 class Checkpoint(NamedTuple):
     group: str
-    place: TopicPartition
+    tp: TopicPartition
     upstream_offset: int
     downstream_offset: int
     metadata: str = ""
@@ -30,8 +30,8 @@ def checkpoints_topic(alias: str) -> str:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     """Key and value."""
-    key = _string(checkpoint.group) + _string(checkpoint.place.topic)
-    key += checkpoint.place.partition.to_bytes(4, "big", signed=True)
+    key = _string(checkpoint.group) + _string(checkpoint.tp.topic)
+    key += checkpoint.tp.partition.to_bytes(4, "big", signed=True)
     value = _VALUE.pack(_VERSION, checkpoint.upstream_offset, checkpoint.downstream_offset)
     return key, value + _string(checkpoint.metadata)
 

@@ -87,8 +87,8 @@ class FetchSession:
     def request(self, wanted: Mapping[TopicPartition, FetchRange]) -> FetchRequest:
         """Positions that the session does not have yet, and partitions that it shall forget."""
         known = self._known
-        changed = {place: want for place, want in wanted.items() if known.get(place) != want}
-        gone = [place for place in known if place not in wanted]
+        changed = {tp: want for tp, want in wanted.items() if known.get(tp) != want}
+        gone = [tp for tp in known if tp not in wanted]
         limits = self._limits
         request = FetchRequest(
             max_wait_ms=int(limits.max_wait * 1000),
@@ -117,15 +117,15 @@ class FetchSession:
         else:
             self._id = response.session_id
             self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
-        names = {want.topic_id: place.topic for place, want in wanted.items()}
+        names = {want.topic_id: tp.topic for tp, want in wanted.items()}
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                place = TopicPartition(name, data.partition_index)
-                if place in wanted:
+                tp = TopicPartition(name, data.partition_index)
+                if tp in wanted:
                     if data.error_code:
-                        self._known.pop(place, None)  # to be asked for again even if nothing changes
-                    yield place, fetched_of(wanted[place].offset, data, self._limits.committed_only)
+                        self._known.pop(tp, None)  # to be asked for again even if nothing changes
+                    yield tp, fetched_of(wanted[tp].offset, data, self._limits.committed_only)
 
 
 def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> Fetched:
@@ -143,16 +143,16 @@ def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> Fetche
     )
 
 
-async def with_bounds(client: Client, place: TopicPartition, fetched: Fetched) -> Fetched:
+async def with_bounds(client: Client, tp: TopicPartition, fetched: Fetched) -> Fetched:
     """Kafka does not say with OFFSET_OUT_OF_RANGE where the log begins and ends."""
-    first = (await list_offsets_once(client, {place: EARLIEST}))[place].offset
-    end = (await list_offsets_once(client, {place: LATEST}))[place].offset
+    first = (await list_offsets_once(client, {tp: EARLIEST}))[tp].offset
+    end = (await list_offsets_once(client, {tp: LATEST}))[tp].offset
     return fetched._replace(log_start=first, high_watermark=end)
 
 
-async def log_starts(client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    found = await list_offsets_once(client, dict.fromkeys(places, EARLIEST))
-    return {place: answer.offset for place, answer in found.items()}
+async def log_starts(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    found = await list_offsets_once(client, dict.fromkeys(partitions, EARLIEST))
+    return {tp: answer.offset for tp, answer in found.items()}
 
 
 async def check_speaks_topic_ids(client: Client) -> None:
@@ -187,9 +187,7 @@ def _forgotten(
     gone: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]
 ) -> list[ForgottenTopic]:
     topics: dict[str, ForgottenTopic] = {}
-    for place in gone:
-        topic = topics.setdefault(
-            place.topic, ForgottenTopic(topic=place.topic, topic_id=known[place].topic_id)
-        )
-        topic.partitions.append(place.partition)
+    for tp in gone:
+        topic = topics.setdefault(tp.topic, ForgottenTopic(topic=tp.topic, topic_id=known[tp].topic_id))
+        topic.partitions.append(tp.partition)
     return list(topics.values())

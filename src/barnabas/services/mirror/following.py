@@ -40,16 +40,16 @@ class Followers:
         """One round. Without a producing target offsets are the same on both sides."""
         bounds = await self._bounds(topics)
 
-        def translate(place: TopicPartition, commit: Commit) -> tuple[TopicPartition, Commit] | None:
-            limits = bounds.get(place)
+        def translate(tp: TopicPartition, commit: Commit) -> tuple[TopicPartition, Commit] | None:
+            limits = bounds.get(tp)
             if limits is None:
                 return None
             if producing is not None:
-                mapped = producing.maps[place].target_of(commit.offset)
+                mapped = producing.maps[tp].target_of(commit.offset)
                 if mapped is None:
                     return None
                 commit = commit._replace(offset=mapped, leader_epoch=-1)
-            return topics.target_place(place), target_commit(commit, limits)
+            return topics.target_tp(tp), target_commit(commit, limits)
 
         try:
             report = await self._groups.follow(translate, commit=not self._merge)
@@ -61,24 +61,24 @@ class Followers:
         topics.notices.groups, topics.notices.groups_followed = report.left_alone, report.followed
         if producing is not None:
             await self._write_checkpoints(report.checkpoints)
-            await producing.forget_below({place: limits.log_start for place, limits in bounds.items()})
+            await producing.forget_below({tp: limits.log_start for tp, limits in bounds.items()})
 
     async def _bounds(self, topics: LinkTopics) -> dict[TopicPartition, Bounds]:
         """Of partitions that are mirrored now, by the source's place."""
-        places = {
-            topics.target_place(place): place
-            for place, each in topics.book.partitions.items()
+        partitions = {
+            topics.target_tp(tp): tp
+            for tp, each in topics.book.partitions.items()
             if each.position >= 0 and each.state not in (State.PROMOTING, State.STOPPED)
         }
-        if not places:
+        if not partitions:
             return {}
-        await self._target.refresh({place.topic for place in places})
-        starts = await list_offsets_once(self._target, dict.fromkeys(places, EARLIEST))
-        ends = await list_offsets_once(self._target, dict.fromkeys(places, LATEST))
-        return {source: Bounds(starts[ours].offset, ends[ours].offset) for ours, source in places.items()}
+        await self._target.refresh({tp.topic for tp in partitions})
+        starts = await list_offsets_once(self._target, dict.fromkeys(partitions, EARLIEST))
+        ends = await list_offsets_once(self._target, dict.fromkeys(partitions, LATEST))
+        return {source: Bounds(starts[ours].offset, ends[ours].offset) for ours, source in partitions.items()}
 
     async def _write_checkpoints(self, checkpoints: list[Checkpoint]) -> None:
-        news = [each for each in checkpoints if self._told.get((each.group, each.place)) != each]
+        news = [each for each in checkpoints if self._told.get((each.group, each.tp)) != each]
         if not news:
             return
         name = checkpoints_topic(self._alias)
@@ -88,4 +88,4 @@ class Followers:
                 key, value = encode_checkpoint(each)
                 await producer.enqueue(name, value, key, partition=0)
             await producer.flush()
-        self._told.update({(each.group, each.place): each for each in news})
+        self._told.update({(each.group, each.tp): each for each in news})

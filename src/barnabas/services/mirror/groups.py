@@ -65,7 +65,7 @@ def foreign(
     current: Mapping[TopicPartition, Commit], written: Mapping[TopicPartition, list[int]]
 ) -> list[TopicPartition]:
     """Where the target has another offset than the mirror wrote, or was about to write when it died."""
-    return [place for place, commit in current.items() if commit.offset not in written.get(place, ())]
+    return [tp for tp, commit in current.items() if commit.offset not in written.get(tp, ())]
 
 
 async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[str, Commits]:
@@ -133,8 +133,8 @@ class GroupFollower:
         ]
         for group, commits in (await commits_of(self._source, listed)).items():
             wanted: Commits = {}
-            for place, theirs in commits.items():
-                if (ours := translate(place, theirs)) is not None:
+            for tp, theirs in commits.items():
+                if (ours := translate(tp, theirs)) is not None:
                     wanted[ours[0]] = ours[1]
                     report.checkpoints.append(
                         Checkpoint(group, ours[0], theirs.offset, ours[1].offset, theirs.metadata)
@@ -149,11 +149,11 @@ class GroupFollower:
             return
         current = await self._current(group)
         written = self._written(group)
-        others = foreign({place: each for place, each in current.items() if place in wanted}, written)
+        others = foreign({tp: each for tp, each in current.items() if tp in wanted}, written)
         if others:
             report.left_alone[group] = f"it has offsets that the mirror did not write, of {others[0]}"
             return
-        differing = {place: each for place, each in wanted.items() if current.get(place) != each}
+        differing = {tp: each for tp, each in wanted.items() if current.get(tp) != each}
         if differing:
             await self._remember(group, current, wanted)
         try:
@@ -179,7 +179,7 @@ class GroupFollower:
     async def _remember(self, group: str, current: Commits, wanted: Commits) -> None:
         """Both: what is there, in case this process dies before the commit, and what will be."""
         stored = [
-            [*place, sorted({each.offset, current[place].offset} if place in current else {each.offset})]
-            for place, each in wanted.items()
+            [*tp, sorted({each.offset, current[tp].offset} if tp in current else {each.offset})]
+            for tp, each in wanted.items()
         ]
         await self._store.put({(GROUP, group): stored})

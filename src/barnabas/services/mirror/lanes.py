@@ -46,8 +46,8 @@ class LinkState:
     def lost(self) -> list[TopicPartition]:
         """Those of which it is not known where the target stands."""
         return [
-            place
-            for place, each in self.partitions.items()
+            tp
+            for tp, each in self.partitions.items()
             if each.position < 0 and each.state in (State.ACTIVE, State.SOURCE_UNAVAILABLE)
         ]
 
@@ -87,7 +87,7 @@ class LeaderWorker:
                 except (ClientError, KafkaError) as error:
                     self._unavailable(wanted, str(error))
                     await asyncio.sleep(backoff.next_delay())
-                    await self._source.refresh_quietly({place.topic for place in wanted})
+                    await self._source.refresh_quietly({tp.topic for tp in wanted})
                     continue
                 backoff.reset()
                 payloads = await self._take(answers)
@@ -105,51 +105,49 @@ class LeaderWorker:
     def _wanted(self) -> dict[TopicPartition, FetchRange]:
         now, found = time.monotonic(), dict[TopicPartition, FetchRange]()
         topics, metadata = self._book.topics, self._source.metadata.topics
-        for place, partition in self._book.partitions.items():
-            if not partition.is_fetching or self._resting.get(place, 0.0) > now:
+        for tp, partition in self._book.partitions.items():
+            if not partition.is_fetching or self._resting.get(tp, 0.0) > now:
                 continue
-            known = metadata.get(place.topic)
-            led = known.partitions.get(place.partition) if known is not None else None
+            known = metadata.get(tp.topic)
+            led = known.partitions.get(tp.partition) if known is not None else None
             if led is not None and led.leader == self._leader:
-                source_id = topics[place.topic].source_id
-                found[place] = FetchRange(
-                    source_id, partition.position, partition.last_epoch, led.leader_epoch
-                )
+                source_id = topics[tp.topic].source_id
+                found[tp] = FetchRange(source_id, partition.position, partition.last_epoch, led.leader_epoch)
         return found
 
     async def _take(self, answers: Iterable[tuple[TopicPartition, Fetched]]) -> list[Payload]:
         payloads, now = [], time.time()
-        for place, fetched in answers:
-            partition = self._book.partitions.get(place)
+        for tp, fetched in answers:
+            partition = self._book.partitions.get(tp)
             if partition is None:
                 continue
             if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                fetched = await self._with_bounds(place, fetched)
+                fetched = await self._with_bounds(tp, fetched)
             damaged = partition.damaged
             payload = partition.take(fetched, now)
             if payload is not None:
                 payloads.append(payload)
             elif fetched.error or partition.damaged > damaged:
-                await self._rest(place, fetched.error)
+                await self._pause(tp, fetched.error)
         return payloads
 
-    async def _with_bounds(self, place: TopicPartition, fetched: Fetched) -> Fetched:
+    async def _with_bounds(self, tp: TopicPartition, fetched: Fetched) -> Fetched:
         try:
-            return await with_bounds(self._source, place, fetched)
+            return await with_bounds(self._source, tp, fetched)
         except (ClientError, KafkaError):
             return fetched._replace(error=ErrorCode.OFFSET_NOT_AVAILABLE)
 
-    async def _rest(self, place: TopicPartition, error: ErrorCode) -> None:
+    async def _pause(self, tp: TopicPartition, error: ErrorCode) -> None:
         """Nothing is gained by asking at once again; metadata may say what is wrong."""
-        self._resting[place] = time.monotonic() + REST_SECONDS
+        self._resting[tp] = time.monotonic() + REST_SECONDS
         if error in (
             ErrorCode.UNKNOWN_TOPIC_ID,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.INCONSISTENT_TOPIC_ID,
         ):
-            self._book.suspects.add(place.topic)
+            self._book.suspects.add(tp.topic)
         elif error:
-            await self._source.refresh_quietly([place.topic])
+            await self._source.refresh_quietly([tp.topic])
 
     async def _append(self, payloads: list[Payload]) -> None:
         try:
@@ -159,7 +157,7 @@ class LeaderWorker:
             standings = {}
         behind: dict[TopicPartition, int] = {}
         for payload in payloads:
-            partition, standing = self._book.partitions.get(payload.place), standings.get(payload.place)
+            partition, standing = self._book.partitions.get(payload.tp), standings.get(payload.tp)
             if partition is None:
                 continue
             if standing is None:
@@ -167,15 +165,15 @@ class LeaderWorker:
                 continue
             partition.settle(payload, standing)
             if standing.error == ErrorCode.NEW_LEADER_ELECTED:
-                behind[payload.place] = payload.last_epoch
+                behind[payload.tp] = payload.last_epoch
             elif standing.error:
-                self._resting[payload.place] = time.monotonic() + REST_SECONDS
+                self._resting[payload.tp] = time.monotonic() + REST_SECONDS
         if behind:
             await self._raise_epochs(behind)
 
     def _unavailable(self, wanted: Iterable[TopicPartition], why: str) -> None:
-        for place in wanted:
-            if (partition := self._book.partitions.get(place)) is not None:
+        for tp in wanted:
+            if (partition := self._book.partitions.get(tp)) is not None:
                 partition.unavailable(why)
 
 
@@ -185,19 +183,19 @@ async def locate(source: Client, book: LinkState, target: Target) -> None:
     if not lost:
         return
     standings = await target.standings(lost)
-    empty = [place for place, standing in standings.items() if standing.is_empty and not standing.error]
+    empty = [tp for tp, standing in standings.items() if standing.is_empty and not standing.error]
     starts = await log_starts(source, empty) if empty else {}
     now = time.time()
-    for place, standing in standings.items():
-        partition = book.partitions.get(place)
+    for tp, standing in standings.items():
+        partition = book.partitions.get(tp)
         if partition is None:
             continue
         if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
             partition.fail(standing.message or "the topic was deleted and created again at the source")
         elif standing.error in FORBIDDEN:
             partition.fail(f"the target forbids it: {standing.message or standing.error.name}")
-        elif not standing.error and place in starts:
-            partition.begin(starts[place], -1, now)
+        elif not standing.error and tp in starts:
+            partition.begin(starts[tp], -1, now)
         elif not standing.error:
             partition.begin(standing.log_end, standing.last_epoch, now)
 

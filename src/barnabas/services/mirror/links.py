@@ -126,8 +126,8 @@ class LinkTopics:
                 )
 
     def _fail_topic(self, name: str, reason: str) -> None:
-        for place, partition in self.book.partitions.items():
-            if place.topic == name:
+        for tp, partition in self.book.partitions.items():
+            if tp.topic == name:
                 partition.fail(reason)
 
     def _enter(self, planned: PlannedTopic, *, compacted: bool) -> None:
@@ -136,12 +136,10 @@ class LinkTopics:
             self._entered.add(planned.target)
         self.book.topics[name] = MirroredTopicIds(name, planned.source.id, planned.target)
         for index in planned.source.partitions:
-            place = TopicPartition(name, index)
-            partition = self.book.partitions.get(place)
+            tp = TopicPartition(name, index)
+            partition = self.book.partitions.get(tp)
             if partition is None:
-                self.book.partitions[place] = MirrorPartition(
-                    place, compacted=compacted, following=self._following
-                )
+                self.book.partitions[tp] = MirrorPartition(tp, compacted=compacted, following=self._following)
             else:
                 # One that was compacted once has gaps for ever.
                 partition.compacted |= compacted
@@ -174,8 +172,8 @@ class LinkTopics:
         self._forget(missing & self._missing)  # one that was just created is not known to every broker yet
         self._missing = missing
         await self._take_over_failures()
-        for place, partition in self.book.partitions.items():
-            state = orders.get(self.target_place(place).topic)
+        for tp, partition in self.book.partitions.items():
+            state = orders.get(self.target_tp(tp).topic)
             if state is not None:
                 partition.ordered(state)
         await self._report_failures()
@@ -185,36 +183,36 @@ class LinkTopics:
         """Topics that somebody has deleted in the target; they are mirrored anew."""
         for name in names:
             del self.book.topics[name]
-        for place in [place for place in self.book.partitions if place.topic in names]:
-            del self.book.partitions[place]
+        for tp in [tp for tp in self.book.partitions if tp.topic in names]:
+            del self.book.partitions[tp]
 
     async def _take_over_failures(self) -> None:
         known = await self._administration.known_failures(sorted(self._entered)) if self._entered else {}
         self._entered.clear()
-        for place, partition in self.book.partitions.items():
-            if (reason := known.get(self.target_place(place))) is not None:
+        for tp, partition in self.book.partitions.items():
+            if (reason := known.get(self.target_tp(tp))) is not None:
                 partition.fail(reason)
-                self._reported.add(self.target_place(place))
+                self._reported.add(self.target_tp(tp))
 
     async def _report_failures(self) -> None:
-        failed = {self.target_place(each.place): each for each in self.book.of(State.FAILED)}
+        failed = {self.target_tp(each.tp): each for each in self.book.of(State.FAILED)}
         self._reported &= failed.keys()
-        news = {place: each.reason for place, each in failed.items() if place not in self._reported}
+        news = {tp: each.reason for tp, each in failed.items() if tp not in self._reported}
         for reason in sorted(set(news.values())):
             _logger.error("a partition is not mirrored any more: %s", reason)
         if news:
             await self._administration.report_failed(news)
             self._reported |= news.keys()
-        standing = await self._administration.failed(sorted({place.topic for place in failed}))
-        for place in failed.keys() - news.keys() - standing:
-            failed[place].resume()
+        standing = await self._administration.failed(sorted({tp.topic for tp in failed}))
+        for tp in failed.keys() - news.keys() - standing:
+            failed[tp].resume()
 
     async def _report_source(self, orders: Mapping[str, State]) -> None:
-        away = {each.place.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
+        away = {each.tp.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
         names = {self.book.topics[name].target for name in away}
         lost = sorted(name for name in names if orders.get(name) is State.ACTIVE)
         # To activate a topic would activate its failed partitions too, which is a person's to do.
-        names |= {self.target_place(each.place).topic for each in self.book.of(State.FAILED)}
+        names |= {self.target_tp(each.tp).topic for each in self.book.of(State.FAILED)}
         back = sorted(
             name for name, state in orders.items() if state is State.SOURCE_UNAVAILABLE and name not in names
         )
@@ -224,15 +222,15 @@ class LinkTopics:
             await self._administration.report_source(back, available=True)
 
     async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
-        wanted = {self.target_place(place): epoch for place, epoch in epochs.items()}
+        wanted = {self.target_tp(tp): epoch for tp, epoch in epochs.items()}
         try:
             await self._administration.raise_epochs(wanted)
         except (ClientError, KafkaError) as error:
             _logger.warning("the target's leader epoch was not raised: %s", error)
             await asyncio.sleep(0.1)
 
-    def target_place(self, place: TopicPartition) -> TopicPartition:
-        return TopicPartition(self.book.topics[place.topic].target, place.partition)
+    def target_tp(self, tp: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.book.topics[tp.topic].target, tp.partition)
 
 
 async def origins_of(source: Client, topics: Mapping[str, Topic]) -> dict[str, Origin]:

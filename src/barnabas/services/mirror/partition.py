@@ -24,7 +24,7 @@ from barnabas.client.errors import RETRIABLE
 from barnabas.client.mirrors.store import State
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
-from barnabas.records.batch import HEADER_SIZE, MAGIC, SMALLEST_LENGTH, unpack_header
+from barnabas.records.batch import HEADER_SIZE, MAGIC, MIN_LENGTH, unpack_header
 
 NO_EPOCH = -1
 UNKNOWN = -1
@@ -83,7 +83,7 @@ class Fetched(NamedTuple):
 class Payload(NamedTuple):
     """Whole batches to append, or a cut, or both."""
 
-    place: TopicPartition
+    tp: TopicPartition
     records: memoryview
     first: int
     next_offset: int
@@ -113,12 +113,12 @@ class MirrorPartition:
 
     def __init__(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         *,
         compacted: bool = False,
         following: Following = Following(),  # noqa: B008
     ) -> None:
-        self.place = place
+        self.tp = tp
         self.compacted = compacted
         self.following = following
         self.state = State.ACTIVE
@@ -279,7 +279,7 @@ class MirrorPartition:
         while at + HEADER_SIZE <= total:
             base, length, batch_epoch, magic, _, _, last_delta, *_ = unpack_header(records, at)
             end = at + LOG_OVERHEAD + length
-            if length < SMALLEST_LENGTH or magic != MAGIC or last_delta < 0:
+            if length < MIN_LENGTH or magic != MAGIC or last_delta < 0:
                 return self._garbage(
                     f"no batch of this format (magic {magic}, {length} bytes) at offset {position}"
                 )
@@ -319,7 +319,7 @@ class MirrorPartition:
 
     def _payload(self, fetched: Fetched, size: int, position: int, epoch: int, now: float) -> Payload:
         return Payload(
-            self.place,
+            self.tp,
             fetched.records[:size],
             self.position,
             position,

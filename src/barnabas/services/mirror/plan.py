@@ -25,7 +25,9 @@ class MirroredTopicIds(NamedTuple):
 class Target(Protocol):
     """Places are those of the source; the target knows what they are called there."""
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
+    async def standings(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, TargetPosition]:
         """Those that the target answers for."""
         ...
 

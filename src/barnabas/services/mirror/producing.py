@@ -17,7 +17,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.mirrors.store import PLACE, POSITION, RUNS, MirrorStore, key_of, record_of
+from barnabas.client.mirrors.store import POSITION, RUNS, TOPIC_PARTITION, MirrorStore, key_of, record_of
 from barnabas.client.opening import check_batch
 from barnabas.client.producing.batch_producer import Placed, TransactionalProducer
 from barnabas.client.producing.transactional import FENCED
@@ -43,7 +43,7 @@ MAX_BYTES = 900 * 1024
 class RecodedBatch:
     """Waits for the id of the mirror's producer."""
 
-    place: TopicPartition
+    tp: TopicPartition
     records: list[Record]
     codec: int
 
@@ -67,10 +67,10 @@ class RecodedBatch:
 def recode(payload: Payload, target: TopicPartition, cluster: str) -> Iterator[RecodedBatch]:
     """InvalidRecords for what is no batch; CORRUPT_MESSAGE for one that was damaged."""
     aborted = AbortedTransactions(payload.aborted)
-    origin = f"{cluster}/{payload.place.topic}/{payload.place.partition}/"
+    origin = f"{cluster}/{payload.tp.topic}/{payload.tp.partition}/"
     for start, header in iterate_headers(payload.records):
         batch = payload.records[start : start + header.size]
-        check_batch(payload.place, batch, header)
+        check_batch(payload.tp, batch, header)
         if aborted.hide(batch, header):
             continue
         records = [
@@ -106,7 +106,7 @@ def _split(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 
 
 TRANSACTION_TIMEOUT_MS = 60_000
-MOST_FENCINGS, FENCINGS_WITHIN = 3, 60.0
+MAX_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 NOTHING = TargetPosition(0, -1, True)
 
 
@@ -136,7 +136,7 @@ class ProducingTarget:
         self._stored: dict[TopicPartition, deque[tuple[int, int]]] = defaultdict(deque)
         """Of each value of runs: the source offset in its key, and the target offset where it ends."""
         self.maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
-        self._fencings: deque[float] = deque(maxlen=MOST_FENCINGS)
+        self._fencings: deque[float] = deque(maxlen=MAX_FENCINGS)
         self._has_twin = False
         self.bytes = 0
 
@@ -161,23 +161,25 @@ class ProducingTarget:
             return
         self._fencings.append(time.monotonic())
         self._has_twin = (
-            len(self._fencings) == MOST_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
+            len(self._fencings) == MAX_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
         )
 
-    async def standings(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetPosition]:
+    async def standings(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, TargetPosition]:
         if self._has_twin:
             text = f"another mirror of the link {self._link} runs: stop it, or give this one another alias (--from)"
             raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
         if self._producer is None:
             await self.begin()
-        return {place: self._standing(place) for place in places}
+        return {tp: self._standing(tp) for tp in partitions}
 
-    def _standing(self, place: TopicPartition) -> TargetPosition:
-        position, topic = self._positions.get(place), self._topics[place.topic]
+    def _standing(self, tp: TopicPartition) -> TargetPosition:
+        position, topic = self._positions.get(tp), self._topics[tp.topic]
         if position is None:
             return NOTHING
         if position.topic_id != topic.source_id.hex():
-            text = f"topic {place.topic} was deleted and created again at the source"
+            text = f"topic {tp.topic} was deleted and created again at the source"
             return TargetPosition(-1, -1, False, ErrorCode.INCONSISTENT_TOPIC_ID, text)
         return TargetPosition(position.offset, position.epoch, False)
 
@@ -186,12 +188,11 @@ class ProducingTarget:
         async with self._turn:
             if self._producer is None:
                 return {
-                    each.place: TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION)
-                    for each in payloads
+                    each.tp: TargetPosition(-1, -1, False, ErrorCode.NETWORK_EXCEPTION) for each in payloads
                 }
             refused: dict[TopicPartition, TargetPosition] = {}
             batches = self._recoded(payloads, refused)
-            taken = [each for each in payloads if each.place not in refused]
+            taken = [each for each in payloads if each.tp not in refused]
             producer, self._producer = self._producer, None  # until it is known to have gone well
             try:
                 await self._commit(producer, taken, batches)
@@ -199,26 +200,26 @@ class ProducingTarget:
                 self._note_fencing(error)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
                 lost = TargetPosition(-1, -1, False, code, str(error))
-                return {**{each.place: lost for each in taken}, **refused}
+                return {**{each.tp: lost for each in taken}, **refused}
             self._producer = producer
-            return {**{each.place: self._standing(each.place) for each in taken}, **refused}
+            return {**{each.tp: self._standing(each.tp) for each in taken}, **refused}
 
     def _recoded(
         self, payloads: Iterable[Payload], refused: dict[TopicPartition, TargetPosition]
     ) -> dict[TopicPartition, list[RecodedBatch]]:
         found: dict[TopicPartition, list[RecodedBatch]] = {}
         for payload in payloads:
-            place = payload.place
+            tp = payload.tp
             if payload.truncate_to >= 0:
                 text = "the source was cut, and what was mirrored from it cannot be taken back out of this target"
-                refused[place] = TargetPosition(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
+                refused[tp] = TargetPosition(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
                 continue
             try:
-                target = TopicPartition(self._topics[place.topic].target, place.partition)
-                found[place] = list(recode(payload, target, self._cluster))
+                target = TopicPartition(self._topics[tp.topic].target, tp.partition)
+                found[tp] = list(recode(payload, target, self._cluster))
             except KafkaError as error:
-                standing = self._standing(place)
-                refused[place] = standing._replace(error=ErrorCode.CORRUPT_MESSAGE, message=str(error))
+                standing = self._standing(tp)
+                refused[tp] = standing._replace(error=ErrorCode.CORRUPT_MESSAGE, message=str(error))
         return found
 
     async def _commit(
@@ -228,54 +229,54 @@ class ProducingTarget:
         batches: Mapping[TopicPartition, list[RecodedBatch]],
     ) -> None:
         placed = await producer.send([batch for each in batches.values() for batch in each])
-        runs = {place: self._runs(each, placed) for place, each in batches.items() if each}
-        positions = {each.place: self._position(each) for each in payloads if len(each.records)}
+        runs = {tp: self._runs(each, placed) for tp, each in batches.items() if each}
+        positions = {each.tp: self._position(each) for each in payloads if len(each.records)}
         entries = [
-            *(self._position_record(place, position) for place, position in positions.items()),
-            *(self._runs_record(place, found) for place, found in runs.items()),
+            *(self._position_record(tp, position) for tp, position in positions.items()),
+            *(self._runs_record(tp, found) for tp, found in runs.items()),
         ]
         if not entries:
             return
-        await producer.send([RecodedBatch(PLACE, entries, 0)])
+        await producer.send([RecodedBatch(TOPIC_PARTITION, entries, 0)])
         await producer.commit()
         self._positions.update(positions)
-        for place, found in runs.items():
-            self._remember(place, found)
+        for tp, found in runs.items():
+            self._remember(tp, found)
         self.bytes += sum(len(each.records) for each in payloads)
 
     def _runs(self, batches: Sequence[RecodedBatch], placed: Placed) -> list[Run]:
-        where = placed[batches[0].place]
+        where = placed[batches[0].tp]
         runs: list[Run] = []
         for batch, appended in zip(batches, where, strict=True):
             if appended.base_offset < 0:
                 raise KafkaError(
-                    ErrorCode.NETWORK_EXCEPTION, f"{batch.place} does not say where a batch was appended"
+                    ErrorCode.NETWORK_EXCEPTION, f"{batch.tp} does not say where a batch was appended"
                 )
             runs += runs_of((record.offset for record in batch.records), appended.base_offset)
         return runs
 
     def _position(self, payload: Payload) -> Position:
-        topic_id = self._topics[payload.place.topic].source_id
+        topic_id = self._topics[payload.tp.topic].source_id
         return Position(payload.next_offset, payload.last_epoch, topic_id.hex())
 
-    def _position_record(self, place: TopicPartition, position: Position) -> Record:
-        return record_of(key_of(self._link, POSITION, *place), msgspec.json.encode(position))
+    def _position_record(self, tp: TopicPartition, position: Position) -> Record:
+        return record_of(key_of(self._link, POSITION, *tp), msgspec.json.encode(position))
 
-    def _runs_record(self, place: TopicPartition, runs: Sequence[Run]) -> Record:
-        return record_of(key_of(self._link, RUNS, *place, runs[0].source), encode_runs(runs))
+    def _runs_record(self, tp: TopicPartition, runs: Sequence[Run]) -> Record:
+        return record_of(key_of(self._link, RUNS, *tp, runs[0].source), encode_runs(runs))
 
-    def _remember(self, place: TopicPartition, runs: Sequence[Run]) -> None:
+    def _remember(self, tp: TopicPartition, runs: Sequence[Run]) -> None:
         for run in runs:
-            self.maps[place].add(run)
-        self._stored[place].append((runs[0].source, runs[-1].target + runs[-1].length))
+            self.maps[tp].add(run)
+        self._stored[tp].append((runs[0].source, runs[-1].target + runs[-1].length))
 
     async def forget_below(self, starts: Mapping[TopicPartition, int]) -> None:
         """`starts`: by the source's place, where the target's log begins. Runs before it are needed no more."""
         gone: list[bytes] = []
-        for place, start in starts.items():
-            stored = self._stored.get(place)
+        for tp, start in starts.items():
+            stored = self._stored.get(tp)
             while stored and len(stored) > 1 and stored[0][1] <= start:
-                gone.append(key_of(self._link, RUNS, *place, stored.popleft()[0]))
-            self.maps[place].forget_below(start)
+                gone.append(key_of(self._link, RUNS, *tp, stored.popleft()[0]))
+            self.maps[tp].forget_below(start)
         if gone:
             await self._store.write((key, None) for key in gone)

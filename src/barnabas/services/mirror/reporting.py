@@ -99,8 +99,8 @@ def status_of(link: Reported, now: float) -> Status:
 
 def _by_topic(book: LinkState) -> list[tuple[str, list[MirrorPartition]]]:
     found: dict[str, list[MirrorPartition]] = defaultdict(list)
-    for place, partition in book.partitions.items():
-        found[place.topic].append(partition)
+    for tp, partition in book.partitions.items():
+        found[tp.topic].append(partition)
     return sorted(found.items())
 
 

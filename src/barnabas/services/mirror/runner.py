@@ -143,7 +143,7 @@ class LinkRunner:
         await self._refresh()
 
     async def _note_start(self, error: Exception) -> None:
-        self._survive("refresh", error)
+        self._on_failure("refresh", error)
 
     async def _refresh(self) -> None:
         await self.topics.refresh()
@@ -165,7 +165,7 @@ class LinkRunner:
                 await locate(fetching, book, self.data)
                 self._errors["carry"] = ""
             except (ClientError, KafkaError) as error:
-                self._survive("carry", error)
+                self._on_failure("carry", error)
                 await asyncio.sleep(0.5)
                 await fetching.refresh_quietly(list(book.topics))
             self._lanes.follow(self._leaders())
@@ -200,9 +200,9 @@ class LinkRunner:
             await work()
             self._errors[name] = ""
         except (ClientError, KafkaError, TimeoutError) as error:
-            self._survive(name, error)
+            self._on_failure(name, error)
 
-    def _survive(self, name: str, error: Exception) -> None:
+    def _on_failure(self, name: str, error: Exception) -> None:
         """Raises what another attempt does not mend."""
         if isinstance(error, KafkaError) and error.code in FINAL:
             raise error

@@ -45,11 +45,11 @@ class SchemaReader:
     """
 
     def __init__(
-        self, client: Client, state: State, place: TopicPartition, died: Callable[[asyncio.Task[None]], None]
+        self, client: Client, state: State, tp: TopicPartition, died: Callable[[asyncio.Task[None]], None]
     ) -> None:
         self.client = client
         self.state = state
-        self.place = place
+        self.tp = tp
         self.position = 0  # of the next record; everything before it is in the state
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._died = died
@@ -70,8 +70,8 @@ class SchemaReader:
 
     async def catch_up(self, asker: Client) -> None:
         """Until everything is replayed that is committed now; `asker` is a client on which nothing waits."""
-        ends = await end_offsets(asker, [self.place], READ_COMMITTED)
-        await self.reached(ends[self.place])
+        ends = await end_offsets(asker, [self.tp], READ_COMMITTED)
+        await self.reached(ends[self.tp])
 
     async def reached(self, offset: int) -> None:
         """Until all records before this offset are replayed."""
@@ -110,17 +110,17 @@ class SchemaReader:
                 await self._fetch()
                 backoff.reset()
             except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot be read now: %s", self.place.topic, error)
+                logger.warning("%s cannot be read now: %s", self.tp.topic, error)
                 await asyncio.sleep(backoff.next_delay())
-                await self.client.refresh_quietly([self.place.topic])
+                await self.client.refresh_quietly([self.tp.topic])
 
     async def _fetch(self) -> None:
-        leader = await self.client.leader(self.place)
-        (fetched,) = await fetch(self.client, leader, {self.place: self.position}, SETTINGS)
+        leader = await self.client.leader(self.tp)
+        (fetched,) = await fetch(self.client, leader, {self.tp: self.position}, SETTINGS)
         if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.position = (await beginning_offsets(self.client, [self.place]))[self.place]
+            self.position = (await beginning_offsets(self.client, [self.tp]))[self.tp]
             return
-        raise_for(fetched.error, str(self.place))
+        raise_for(fetched.error, str(self.tp))
         await self._replay(fetched)
         self._wake()
 
@@ -128,7 +128,7 @@ class SchemaReader:
         aborted, began = AbortedTransactions(fetched.aborted), time.thread_time()
         for start, header in iterate_headers(fetched.records):
             batch = fetched.records[start : start + header.size]
-            check_batch(self.place, batch, header)
+            check_batch(self.tp, batch, header)
             hidden = aborted.hide(batch, header)
             if not header.is_control:
                 self._replay_batch(header, list(iterate_records(batch, header)), hidden=hidden)
@@ -150,7 +150,7 @@ class SchemaReader:
                     self.state.replay(record.key, record.value, producer_id)
             except Exception as error:  # whatever a program has written there must not end the registry
                 text = "the record at offset %d of %s is skipped, it cannot be understood: %s: %s"
-                logger.error(text, record.offset, self.place.topic, type(error).__name__, str(error)[:200])
+                logger.error(text, record.offset, self.tp.topic, type(error).__name__, str(error)[:200])
         is_awaited = not hidden and self._expected is not None
         if is_awaited and [(one.key, one.value) for one in records] == self._expected:
             self._expected = None

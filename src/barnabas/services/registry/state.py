@@ -30,7 +30,7 @@ logger = safe_logger(__name__)
 DEFAULT_LEVEL = Level.BACKWARD
 MAX_ANNOUNCED = 16  # producers whose last announcement is kept; one of them is the registries' own
 NOT_TRANSACTIONAL = -1
-Place = tuple[str, int]  # subject and version
+SubjectVersion = tuple[str, int]  # subject and version
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Context:
 
     schemas: dict[int, SchemaText] = field(default_factory=dict)
     ids: dict[SchemaText, int] = field(default_factory=dict)
-    places: dict[int, dict[Place, None]] = field(default_factory=dict)  # who uses an id
+    versions: dict[int, dict[SubjectVersion, None]] = field(default_factory=dict)  # who uses an id
     highest: int = 0  # of all ids ever seen, those of aborted records included
 
 
@@ -48,8 +48,8 @@ class State:
         self._subjects: dict[str, dict[int, Version]] = {}
         self._contexts: dict[str, Context] = {}
         self._named: dict[str, None] = {}  # contexts with a record of their own
-        self._referrers: dict[Place, dict[Place, None]] = {}
-        self._guids: dict[str, dict[Place, None]] = {}
+        self._referrers: dict[SubjectVersion, dict[SubjectVersion, None]] = {}
+        self._guids: dict[str, dict[SubjectVersion, None]] = {}
         self._configs: dict[str | None, Json] = {}
         self._modes: dict[str | None, Mode] = {}
         self._raw_keys: dict[Key, bytes] = {}
@@ -88,16 +88,16 @@ class State:
         return self._contexts[context].highest if context in self._contexts else 0
 
     def users_of(self, context: str, schema_id: int) -> list[Version]:
-        places = self._contexts[context].places.get(schema_id, {}) if context in self._contexts else {}
-        return [self._subjects[subject][version] for subject, version in places]
+        versions = self._contexts[context].versions.get(schema_id, {}) if context in self._contexts else {}
+        return [self._subjects[subject][version] for subject, version in versions]
 
     def with_guid(self, guid: str) -> list[Version]:
         return [self._subjects[subject][version] for subject, version in self._guids.get(guid, ())]
 
     def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[Version]:
         """Versions that refer to this one; `deleted`: also those that are deleted, and are found by their id still."""
-        places = self._referrers.get((subject, version), {})
-        found = [self._subjects[name][number] for name, number in places]
+        versions = self._referrers.get((subject, version), {})
+        found = [self._subjects[name][number] for name, number in versions]
         return [one for one in found if deleted or not one.deleted]
 
     def contexts(self) -> list[str]:
@@ -196,16 +196,16 @@ class State:
         versions[version.version] = version
         if len(versions) > 1 and next(reversed(versions)) < max(versions):
             self._subjects[subject] = dict(sorted(versions.items()))
-        place = (subject, version.version)
+        key = (subject, version.version)
         context = self._context(context_of(subject))
         context.highest = max(context.highest, version.id)
         if (known := context.schemas.setdefault(version.id, version.schema)) != version.schema:
             self._report(version, known)
         context.ids.setdefault(version.schema, version.id)
-        context.places.setdefault(version.id, {})[place] = None
-        self._guids.setdefault(version.guid, {})[place] = None
+        context.versions.setdefault(version.id, {})[key] = None
+        self._guids.setdefault(version.guid, {})[key] = None
         for target in _targets(version):
-            self._referrers.setdefault(target, {})[place] = None
+            self._referrers.setdefault(target, {})[key] = None
         if old is not None:
             self._drop_unused(old)
 
@@ -229,16 +229,16 @@ class State:
             del self._subjects[subject]
 
     def _unlink(self, old: Version) -> None:
-        place = (old.subject, old.version)
-        _discard(self._context(context_of(old.subject)).places, old.id, place)
-        _discard(self._guids, old.guid, place)
+        key = (old.subject, old.version)
+        _discard(self._context(context_of(old.subject)).versions, old.id, key)
+        _discard(self._guids, old.guid, key)
         for target in _targets(old):
-            _discard(self._referrers, target, place)
+            _discard(self._referrers, target, key)
 
     def _drop_unused(self, old: Version) -> None:
         """An id that no version has any more; `highest` sees to it that no other schema gets it."""
         context = self._context(context_of(old.subject))
-        if old.id not in context.places:
+        if old.id not in context.versions:
             context.schemas.pop(old.id, None)
 
     def _config(self, key: Key, document: Json | None) -> None:
@@ -298,14 +298,14 @@ def _set(where: dict[Any, Any], key: Any, value: Any) -> None:
         where[key] = value
 
 
-def _discard(where: dict[Any, dict[Place, None]], key: Any, place: Place) -> None:
+def _discard(where: dict[Any, dict[SubjectVersion, None]], key: Any, entry: SubjectVersion) -> None:
     if key in where:
-        where[key].pop(place, None)
+        where[key].pop(entry, None)
         if not where[key]:
             del where[key]
 
 
-def _targets(version: Version) -> list[Place]:
+def _targets(version: Version) -> list[SubjectVersion]:
     context = context_of(version.subject)
     return [(qualified(one.subject, context), one.version) for one in version.schema.references]
 

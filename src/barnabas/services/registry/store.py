@@ -65,15 +65,15 @@ class SchemaStore:
         """`died` is called when a task without which the registry does nothing has ended."""
         self.settings = settings
         self.state = State()
-        place = TopicPartition(settings.topic, 0)
+        tp = TopicPartition(settings.topic, 0)
         self._clients = [
             Client(settings.bootstrap, client_id=f"schema-registry-{role}", security=settings.security)
             for role in ("reader", "writer", "member")
         ]
         reading, writing, self._joining = self._clients
         self._died = died
-        self.reader = SchemaReader(reading, self.state, place, self._task_ended)
-        self._writer = SchemaWriter(writing, place)
+        self.reader = SchemaReader(reading, self.state, tp, self._task_ended)
+        self._writer = SchemaWriter(writing, tp)
         self._asking = writing
         self._peers = Peers(settings.peers, self.reader, writing)
         self._lock = asyncio.Lock()

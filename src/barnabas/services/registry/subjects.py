@@ -63,12 +63,12 @@ def _collect(
         raise invalid_schema(f"references are nested deeper than {DEEPEST}")
     for reference in schema.references:
         target = _target(state, reference, context)
-        place = (target.subject, target.version)
-        if place in path:
+        version = (target.subject, target.version)
+        if version in path:
             raise invalid_schema(f"the reference {reference.name!r} leads back to itself")
         if reference.name in found:
             continue
-        _collect(state, target.schema, context_of(target.subject), found, (*path, place))
+        _collect(state, target.schema, context_of(target.subject), found, (*path, version))
         found[reference.name] = Dependency(reference.name, target.schema)
         if len(found) > MAX_REFERENCES:
             raise invalid_schema(f"more than {MAX_REFERENCES} references")

@@ -10,7 +10,7 @@ from barnabas.config.setting import ConfigError
 
 TOPIC = "_schemas"
 REPLICAS = 3  # if there are so many brokers
-PLACE = TopicPartition(TOPIC, 0)
+TOPIC_PARTITION = TopicPartition(TOPIC, 0)
 
 
 class UnsuitableTopicError(ConfigError):

@@ -22,9 +22,9 @@ TIMEOUT_MS = 30_000  # after which the coordinator aborts a transaction that a d
 
 
 class SchemaWriter:
-    def __init__(self, client: Client, place: TopicPartition) -> None:
+    def __init__(self, client: Client, tp: TopicPartition) -> None:
         self.client = client
-        self.place = place
+        self.tp = tp
         self._plain_sender = BatchSender(client)
         self._producer: TransactionalProducer | None = None
 
@@ -58,13 +58,13 @@ class SchemaWriter:
         the marker of a transaction."""
         now = time.time_ns() // 1_000_000
         batch = build_batch([Record(0, now, Key(NOOP).encode(), None, ())])
-        (await self._plain_sender.send({self.place: batch})).raise_first()
+        (await self._plain_sender.send({self.tp: batch})).raise_first()
 
     async def _write(
         self, producer: TransactionalProducer, entries: Sequence[tuple[bytes, bytes | None]]
     ) -> int:
         now = time.time_ns() // 1_000_000
         records = [Record(at, now, key, value, ()) for at, (key, value) in enumerate(entries)]
-        placed = await producer.send([RecordBatch(self.place, records)])
+        placed = await producer.send([RecordBatch(self.tp, records)])
         await producer.commit()
-        return placed[self.place][0].base_offset + len(records)
+        return placed[self.tp][0].base_offset + len(records)

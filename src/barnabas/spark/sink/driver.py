@@ -36,7 +36,7 @@ from barnabas.spark.sink.state import (
 
 # -- Transactional ids of one process: other processes only use them to end open transactions
 
-Place = tuple[str, int, str, int]  # sink, run, start of the query, batch
+BatchOrigin = tuple[str, int, str, int]  # sink, run, start of the query, batch
 
 _by_process: dict[int, OwnNames] = {}
 
@@ -73,7 +73,7 @@ def own_names() -> OwnNames:
 # -- Reads the state of a sink: its key in the one partition of `__barnabas_sinks`, which all sinks of a cluster share
 
 SINKS_TOPIC = "__barnabas_sinks"
-PLACE = TopicPartition(SINKS_TOPIC, 0)
+TOPIC_PARTITION = TopicPartition(SINKS_TOPIC, 0)
 TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
     # A driver that starts reads what was not compacted yet: not more than two of these.
@@ -88,7 +88,9 @@ class Ledger:
     def __init__(self, client: Client, sink: str) -> None:
         key = sink.encode()
         self._key = key
-        self._table = CompactedTable(client, PLACE, lambda found: found == key, configs=TOPIC_SETTINGS)
+        self._table = CompactedTable(
+            client, TOPIC_PARTITION, lambda found: found == key, configs=TOPIC_SETTINGS
+        )
 
     @property
     def settled(self) -> bool:
@@ -195,7 +197,7 @@ class SinkDriver:
         record = Record(0, time.time_ns() // 1_000_000, self._sink.encode(), value)
         try:
             await producer.send(rows)
-            await producer.send([block_of(PLACE, record)])  # last: it says that all rows are there
+            await producer.send([block_of(TOPIC_PARTITION, record)])  # last: it says that all rows are there
             await producer.commit()
         except KafkaError as error:
             if error.code in FENCED:
@@ -220,8 +222,8 @@ class SinkDriver:
         return Outcome.COMMITTED
 
     async def _store(self, batch: Batch) -> Part:
-        place = (self._sink, batch.run, batch.start, batch.number)
-        name = own_names().take(*place)
+        origin = (self._sink, batch.run, batch.start, batch.number)
+        name = own_names().take(*origin)
         timeout_ms = await self.longest_timeout()
 
         async def initialize() -> ProducerIdAndEpoch:
@@ -229,7 +231,7 @@ class SinkDriver:
 
         producer = TransactionalBatchProducer(self._transactions, await initialize(), name, initialize)
         await producer.send(batch.rows)
-        own_names().keep(name, *place)
+        own_names().keep(name, *origin)
         return Part(name, producer.identity.producer_id, producer.identity.epoch)
 
 

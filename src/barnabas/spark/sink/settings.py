@@ -49,7 +49,7 @@ class SinkSettings:
     codec: int = Codec.NONE
     acks: int = -1
     largest_request: int | None = None
-    """None: batches of at most LARGEST_REQUEST; a larger record is sent alone, if its topic accepts it."""
+    """None: batches of at most MAX_REQUEST_BYTES; a larger record is sent alone, if its topic accepts it."""
     timeout_ms: int | None = None
     batch_of: str = ""
     """The query whose batch a job writes; empty for an independent job."""

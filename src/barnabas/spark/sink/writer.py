@@ -27,7 +27,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.records.blocks import Block
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.driver import Place, SinkDriver, own_names, owner_of_this_process
+from barnabas.spark.sink.driver import BatchOrigin, SinkDriver, own_names, owner_of_this_process
 from barnabas.spark.sink.protocol import Batch, SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings, digest
 from barnabas.spark.sink.state import Part
@@ -259,8 +259,8 @@ class Task:
         if following is None and self._may_hand_over(blocks):
             written.blocks = blocks
             return written
-        place = (self.sink, self.ticket.run, written.start, batch)
-        producer = await self._producer(link, place)
+        origin = (self.sink, self.ticket.run, written.start, batch)
+        producer = await self._producer(link, origin)
         while blocks is not None:
             ahead = asyncio.ensure_future(encoder.next_blocks()) if following is not None else None
             try:
@@ -275,7 +275,7 @@ class Task:
             blocks, following = following, upcoming
         if isinstance(producer, TransactionalBatchProducer):
             identity, name = producer.identity, producer.transactional_id or ""
-            own_names().keep(name, *place)
+            own_names().keep(name, *origin)
             written.part = Part(name, identity.producer_id, identity.epoch)
         return written
 
@@ -283,12 +283,12 @@ class Task:
         size = sum(len(block.data) for block in blocks)
         return self.settings.is_exactly_once and size <= self.settings.handed_over
 
-    async def _producer(self, link: BrokerLink, place: Place) -> BatchProducer:
+    async def _producer(self, link: BrokerLink, origin: BatchOrigin) -> BatchProducer:
         if not self.settings.is_exactly_once:
             return BatchProducer(
                 link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks
             )
-        name = own_names().take(*place)
+        name = own_names().take(*origin)
         transactions = Transactions(link.client)
 
         async def initialize() -> ProducerIdAndEpoch:

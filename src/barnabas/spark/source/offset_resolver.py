@@ -25,37 +25,37 @@ class OffsetResolver:
     def resolve(self, moment: Moment, assigned: Assigned, *, starting: bool) -> Offsets:
         """Resolve a moment to current offsets."""
         if moment.word is not None:
-            return self.offsets_at(dict.fromkeys(assigned.places, moment.word))
+            return self.offsets_at(dict.fromkeys(assigned.partitions, moment.word))
         if moment.offsets is not None:
             _check_complete(moment.offsets, assigned, "Offsets", starting)
-            words = {place: word for place, word in moment.offsets.items() if word in (LATEST, EARLIEST)}
+            words = {tp: word for tp, word in moment.offsets.items() if word in (LATEST, EARLIEST)}
             return {**moment.offsets, **self.offsets_at(words)}
         if moment.timestamps is not None:
             _check_complete(moment.timestamps, assigned, "OffsetsByTimestamp", starting)
-        times = moment.timestamps or dict.fromkeys(assigned.places, moment.timestamp or 0)
+        times = moment.timestamps or dict.fromkeys(assigned.partitions, moment.timestamp or 0)
         return self._by_time(times, starting)
 
     def offsets_at(self, moments: Offsets) -> Offsets:
         """LATEST, EARLIEST or a timestamp, per partition; -1 if no record is that new."""
         return self._topics.offsets_at(moments)
 
-    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
-        return self.offsets_at(dict.fromkeys(places, EARLIEST))
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self.offsets_at(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(self, places: Iterable[TopicPartition], known: Offsets) -> Offsets:
+    def latest(self, partitions: Iterable[TopicPartition], known: Offsets) -> Offsets:
         """Log end offsets. An end before the last read is requested again: a broker may be starting."""
         found: Offsets = {}
         for attempt in range(self._settings.offset_attempts):
             if attempt:
                 time.sleep(self._settings.offset_interval)
-            found = self.offsets_at(dict.fromkeys(places, LATEST))
-            if all(found[place] >= known.get(place, 0) for place in found):
+            found = self.offsets_at(dict.fromkeys(partitions, LATEST))
+            if all(found[tp] >= known.get(tp, 0) for tp in found):
                 break
         return found
 
     def _by_time(self, times: Offsets, starting: bool) -> Offsets:
         found = self.offsets_at(times)
-        missing = [place for place, offset in found.items() if offset < 0]
+        missing = [tp for tp, offset in found.items() if offset < 0]
         if missing and starting and not self._settings.latest_when_no_match:
             first = min(missing)
             raise SourceError(
@@ -66,10 +66,10 @@ class OffsetResolver:
 
 
 def _check_complete(given: Offsets, assigned: Assigned, what: str, starting: bool) -> None:
-    if set(given) == set(assigned.places):
+    if set(given) == set(assigned.partitions):
         return
     name = ("starting" if starting else "ending") + what
     raise SourceError(
         f"option {name!r} must name every partition (-1 is latest, -2 earliest): it names "
-        f"{partitions_text(given)}, but the partitions are {partitions_text(assigned.places)}"
+        f"{partitions_text(given)}, but the partitions are {partitions_text(assigned.partitions)}"
     )

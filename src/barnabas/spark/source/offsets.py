@@ -83,9 +83,9 @@ def check_batch_moments(starting: Moment, ending: Moment) -> None:
             continue
         if set(first) != set(last):
             raise OptionError("starting and ending offsets must name the same partitions")
-        for place, begin in first.items():
-            if 0 <= last[place] < begin:
-                raise OptionError(f"{place} starts at offset {begin}, but ends before it, at {last[place]}")
+        for tp, begin in first.items():
+            if 0 <= last[tp] < begin:
+                raise OptionError(f"{tp} starts at offset {begin}, but ends before it, at {last[tp]}")
 
 
 def parse_offsets(options: Options, name: str) -> Offsets:
@@ -99,14 +99,14 @@ def parse_offsets(options: Options, name: str) -> Offsets:
 def parse_partitions(text: str) -> list[TopicPartition]:
     """The option `assign`: `{"orders":[0,1]}`."""
     try:
-        places = [
+        partitions = [
             TopicPartition(topic, int(index)) for topic, found in json.loads(text).items() for index in found
         ]
     except (ValueError, TypeError, AttributeError):
-        places = []
-    if not places:
+        partitions = []
+    if not partitions:
         raise OptionError(f'option \'assign\': expected e.g. {{"topicA":[0,1],"topicB":[0]}}, got {text}')
-    return sorted(places)
+    return sorted(partitions)
 
 
 def flat(topics: Mapping[str, Mapping[str, int]]) -> Offsets:
@@ -126,22 +126,22 @@ def by_topic(offsets: Offsets) -> dict[str, Any]:
 
 
 def size_between(start: Offsets, end: Offsets) -> int:
-    return sum(max(0, offset - start.get(place, 0)) for place, offset in end.items())
+    return sum(max(0, offset - start.get(tp, 0)) for tp, offset in end.items())
 
 
 def share_out(limit: int, start: Offsets, end: Offsets) -> Offsets:
     """The end of a micro-batch of about `limit` offsets, in proportion to what each partition holds, as in Spark."""
-    sizes = {place: end[place] - start.get(place, 0) for place in end if end[place] > start.get(place, 0)}
+    sizes = {tp: end[tp] - start.get(tp, 0) for tp in end if end[tp] > start.get(tp, 0)}
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
     shared = dict(end)
-    for place, size in sizes.items():
+    for tp, size in sizes.items():
         # At least one: a small partition must make progress next to large ones.
         part = max(1, limit * size // total)
-        shared[place] = min(start.get(place, 0) + part, end[place])
+        shared[tp] = min(start.get(tp, 0) + part, end[tp])
     return shared
 
 
-def partitions_text(places: Iterable[TopicPartition]) -> str:
-    return ", ".join(map(str, sorted(places)))
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

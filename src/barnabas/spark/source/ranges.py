@@ -12,7 +12,7 @@ ENOUGH_TASKS, LARGER = 16, 5  # 64 partitions of 80,000 records: 2.5 M records/s
 
 def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """In the order of the partitions; those with nothing to read are left out."""
-    ranges = [OffsetRange(place, start[place], end[place]) for place in sorted(end) if place in start]
+    ranges = [OffsetRange(tp, start[tp], end[tp]) for tp in sorted(end) if tp in start]
     return [found for found in ranges if found.size > 0]
 
 
@@ -62,7 +62,7 @@ def split(found: OffsetRange, parts: int) -> list[OffsetRange]:
     for left in range(parts, 0, -1):
         until = first + (found.until - first) // left
         if until > first:
-            pieces.append(OffsetRange(found.place, first, until))
+            pieces.append(OffsetRange(found.tp, first, until))
         first = until
     return pieces
 
@@ -73,7 +73,7 @@ def share_tasks(ranges: Iterable[OffsetRange], most: int) -> list[list[OffsetRan
     size = most
     for found in ranges:
         held = tasks[-1] if tasks else []
-        if size + found.size > most or any(other.place == found.place for other in held):
+        if size + found.size > most or any(other.tp == found.tp for other in held):
             tasks.append([])
             size = 0
         tasks[-1].append(found)

@@ -57,12 +57,12 @@ class RemoteTopics:
     def assigned(self, *, recent: bool = False) -> Assigned:
         if not recent or time.monotonic() - self._looked >= LOOK_SECONDS:
             self._look()
-        places = chosen(list(self._partitions), self._subscription)
-        ids = {place.topic: uuid_to_text(self._partitions[place].folder.topic_id) for place in places}
-        return Assigned(places, ids)
+        partitions = chosen(list(self._partitions), self._subscription)
+        ids = {tp.topic: uuid_to_text(self._partitions[tp].folder.topic_id) for tp in partitions}
+        return Assigned(partitions, ids)
 
     def offsets_at(self, moments: Offsets) -> Offsets:
-        if any(place not in self._partitions for place in moments):
+        if any(tp not in self._partitions for tp in moments):
             self._look()
         return self._link.run(self._offsets_at(moments))
 
@@ -75,23 +75,23 @@ class RemoteTopics:
         return self._link.run(self._with_segments(there))
 
     def _has(self, wanted: OffsetRange) -> bool:
-        known = self._partitions.get(wanted.place)
+        known = self._partitions.get(wanted.tp)
         return known is not None and wanted.until <= known.manifest.tiered_end
 
     def _clipped(self, wanted: OffsetRange, lose: Callable[[str], None]) -> OffsetRange | None:
-        place, first, until = wanted
-        known = self._partitions.get(place)
+        tp, first, until = wanted
+        known = self._partitions.get(tp)
         if known is None:
-            lose(f"{place} is not in the object store any more")
+            lose(f"{tp} is not in the object store any more")
             return None
         start, end = known.manifest.log_start, known.manifest.tiered_end
         if first < start:
             lose(
-                f"offset {first} of {place} is not in the object store any more: its first record there is {start}"
+                f"offset {first} of {tp} is not in the object store any more: its first record there is {start}"
             )
         if until > end:
-            lose(f"{place} ends at {end} in the object store, and {until} was to be its end")
-        clipped = OffsetRange(place, max(first, start), min(until, end))
+            lose(f"{tp} ends at {end} in the object store, and {until} was to be its end")
+        clipped = OffsetRange(tp, max(first, start), min(until, end))
         return clipped if clipped.size > 0 else None
 
     # -- asking the store -----------------------------------------------------------------------------------
@@ -119,16 +119,16 @@ class RemoteTopics:
         if wanted.pattern is not None:
             names = matching([topic.topic for topic in topics], INTERNAL_TOPICS, wanted.pattern)
             return [topic for topic in topics if topic.topic in names]
-        return meant(topics, wanted.topics or sorted({place.topic for place in wanted.assigned}))
+        return meant(topics, wanted.topics or sorted({tp.topic for tp in wanted.assigned}))
 
     async def _offsets_at(self, moments: Offsets) -> Offsets:
-        found = await asyncio.gather(*(self._offset_at(place, moment) for place, moment in moments.items()))
+        found = await asyncio.gather(*(self._offset_at(tp, moment) for tp, moment in moments.items()))
         return dict(zip(moments, found, strict=True))
 
-    async def _offset_at(self, place: TopicPartition, moment: int) -> int:
-        partition = self._partitions.get(place)
+    async def _offset_at(self, tp: TopicPartition, moment: int) -> int:
+        partition = self._partitions.get(tp)
         if partition is None:
-            raise BucketError(f"There is no {place} here.")
+            raise BucketError(f"There is no {tp} here.")
         if moment in (EARLIEST, LATEST):
             manifest = partition.manifest
             return manifest.log_start if moment == EARLIEST else manifest.tiered_end
@@ -136,7 +136,7 @@ class RemoteTopics:
         return -1 if offset is None else offset
 
     async def _with_segments(self, ranges: list[OffsetRange]) -> list[Held]:
-        partitions = [self._partitions[each.place] for each in ranges]
+        partitions = [self._partitions[each.tp] for each in ranges]
         reader = self._link.reader
         found = await asyncio.gather(
             *(

@@ -32,7 +32,7 @@ class Subscription:
     @property
     def text(self) -> str:
         """For names and messages."""
-        names = self.topics or tuple(sorted({place.topic for place in self.assigned}))
+        names = self.topics or tuple(sorted({tp.topic for tp in self.assigned}))
         return ",".join(names) or self.pattern or ""
 
 

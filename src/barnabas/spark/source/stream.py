@@ -53,9 +53,9 @@ class BatchReader(DataSourceReader):
         assigned = view.assigned()
         start = view.resolve(self._settings.starting, assigned, starting=True)
         end = view.resolve(self._settings.ending, assigned, starting=False)
-        for place, first in start.items():
-            if first > end[place]:
-                raise SourceError(f"{place} would start at offset {first} and end before it, at {end[place]}")
+        for tp, first in start.items():
+            if first > end[tp]:
+                raise SourceError(f"{tp} would start at offset {first} and end before it, at {end[tp]}")
         return tasks_for(ranges_between(start, end), self._settings)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -145,14 +145,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, known: Offsets, *, recent: bool = True) -> Position:
         view = OffsetResolver(self._settings)
         assigned = view.assigned(recent=recent)
-        return Position(view.latest(assigned.places, known), assigned.ids)
+        return Position(view.latest(assigned.partitions, known), assigned.ids)
 
     def _with_new_partitions(self, begin: Position, end: Position) -> Offsets:
         """Start of each partition of `end`: new partitions, and those of a recreated topic, from their first record."""
         renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
         if renewed:
             self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created again")
-        new = [place for place in end.offsets if place not in begin.offsets or place.topic in renewed]
+        new = [tp for tp in end.offsets if tp not in begin.offsets or tp.topic in renewed]
         if not new:
             return begin.offsets
         log.info("new partitions: %s", partitions_text(new))
@@ -162,13 +162,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         gone = set(start) - set(end)
         if gone:
             self._lose(f"{partitions_text(gone)} do not exist any more")
-        for place, first in start.items():
-            if place in end and end[place] < first:
-                self._lose(f"{place} ended at {first} before, and ends at {end[place]} now")
+        for tp, first in start.items():
+            if tp in end and end[tp] < first:
+                self._lose(f"{tp} ended at {first} before, and ends at {end[tp]} now")
 
     def _check_beginnings(self, known: Offsets, before: Position) -> None:
         """A partition created since then starts at 0; otherwise records were deleted unread."""
-        late = [place for place, first in known.items() if first > 0 and place not in before.offsets]
+        late = [tp for tp, first in known.items() if first > 0 and tp not in before.offsets]
         if late:
             self._lose(f"{partitions_text(late)} are new, and their first records are already deleted")
 

@@ -80,7 +80,7 @@ def _store_tasks(ranges: list[OffsetRange], settings: SourceSettings) -> list[In
 
     assert settings.remote is not None
     held = remote_topics(settings.remote, settings.subscription).held(ranges, _losing(settings))
-    by_place = {found.wanted.place: found for found in held}
+    by_partition = {found.wanted.tp: found for found in held}
     if settings.min_partitions is None and settings.max_records is None:
         there = [
             part for found in held for part in divide_by_size(found.wanted, found.entries, STORE_TASK_BYTES)
@@ -89,7 +89,7 @@ def _store_tasks(ranges: list[OffsetRange], settings: SourceSettings) -> list[In
         there = [found.wanted for found in held]
 
     def parts_of(wanted: OffsetRange) -> list[SegmentRange]:
-        found = by_place[wanted.place]
+        found = by_partition[wanted.tp]
         return segment_ranges(found.partition, found.entries, wanted)
 
     return [
@@ -111,7 +111,7 @@ def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -
     try:
         for found in _fetch(task, settings):
             for columns in decode(found.planned, builder.wanted, found.first, found.until):
-                yield builder.batch(columns, found.place)
+                yield builder.batch(columns, found.tp)
     except BadValueError as error:
         raise SourceError(str(error)) from error
 

@@ -23,7 +23,7 @@ OWN_TOPICS = "__barnabas_"
 
 
 class Assigned(NamedTuple):
-    places: list[TopicPartition]
+    partitions: list[TopicPartition]
     ids: dict[str, str]  # by topic; none from brokers that are too old to have them
 
 
@@ -72,30 +72,31 @@ class BrokerTopics:
 
     def assigned(self, *, recent: bool = False) -> Assigned:
         return self.link.persist(
-            lambda: _assigned(self.link.client, self._settings.subscription), self._settings.client.patience
+            lambda: _assigned(self.link.client, self._settings.subscription),
+            self._settings.client.total_timeout,
         )
 
     def offsets_at(self, moments: Offsets) -> Offsets:
         if not moments:
             return {}
         client, isolation = self.link.client, self._settings.client.fetch.isolation
-        patience = self._settings.client.patience
-        found = self.link.persist(lambda: list_offsets(client, moments, isolation), patience)
-        return {place: answer.offset for place, answer in found.items()}
+        total_timeout = self._settings.client.total_timeout
+        found = self.link.persist(lambda: list_offsets(client, moments, isolation), total_timeout)
+        return {tp: answer.offset for tp, answer in found.items()}
 
 
 async def _assigned(client: Client, subscription: Subscription) -> Assigned:
     topics = await _topics(client, subscription)
-    places = [TopicPartition(name, index) for name, topic in topics.items() for index in topic.partitions]
+    partitions = [TopicPartition(name, index) for name, topic in topics.items() for index in topic.partitions]
     ids = {name: uuid_to_text(topic.id) for name, topic in topics.items() if topic.id != ZERO_UUID}
-    return Assigned(chosen(places, subscription), ids)
+    return Assigned(chosen(partitions, subscription), ids)
 
 
-def chosen(places: list[TopicPartition], subscription: Subscription) -> list[TopicPartition]:
+def chosen(partitions: list[TopicPartition], subscription: Subscription) -> list[TopicPartition]:
     """Those that `assign` names, or all."""
     if not subscription.assigned:
-        return sorted(places)
-    missing = set(subscription.assigned) - set(places)
+        return sorted(partitions)
+    missing = set(subscription.assigned) - set(partitions)
     if missing:
         raise SourceError(f"unknown partitions {partitions_text(missing)}: see the option 'assign'")
     return sorted(subscription.assigned)
@@ -106,7 +107,7 @@ async def _topics(client: Client, subscription: Subscription) -> dict[str, Topic
         topics = await client.all_topics()
         internal = {name for name, topic in topics.items() if topic.internal}
         return {name: topics[name] for name in matching(list(topics), internal, subscription.pattern)}
-    names = subscription.topics or sorted({place.topic for place in subscription.assigned})
+    names = subscription.topics or sorted({tp.topic for tp in subscription.assigned})
     try:
         return await client.topics(names)
     except KafkaError as error:

@@ -154,11 +154,11 @@ class SegmentBuild:
             ABORTED: segment.aborted,
             PRODUCERS: segment.producers,
         }
-        places, position = {}, len(segment.data)
+        table, position = {}, len(segment.data)
         for name, data in sections.items():
-            places[name] = Section(position, len(data), crc32c(data))
+            table[name] = Section(position, len(data), crc32c(data))
             position += len(data)
-        footer = self._footer(places, chunks)
+        footer = self._footer(table, chunks)
         footer.check()
         encoded = footer.encode()
         self.entry = entry_of(footer, self._name, position, encoded)

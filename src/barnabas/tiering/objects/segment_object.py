@@ -167,18 +167,18 @@ def entry_of(footer: Footer, name: str, position: int, data: bytes) -> SegmentEn
 
 
 async def read_section(store: ObjectReader, key: str, footer: Footer, name: str) -> bytes:
-    place = footer.sections[name]
-    if not place.length:
+    section = footer.sections[name]
+    if not section.length:
         return b""
-    data = bytes(await store.get_range(key, place.position, place.position + place.length))
+    data = bytes(await store.get_range(key, section.position, section.position + section.length))
     check_section(key, footer, name, data)
     return data
 
 
 def check_section(key: str, footer: Footer, name: str, data: Bytes) -> None:
     """BadObjectError if these are not the bytes of the section."""
-    place = footer.sections[name]
-    if len(data) != place.length or (data and crc32c(data) != place.crc):
+    section = footer.sections[name]
+    if len(data) != section.length or (data and crc32c(data) != section.crc):
         raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
 
 

@@ -90,10 +90,10 @@ def _states(segment: SegmentIndexes, snapshot: bytes, now_ms: int) -> ProducerSt
 
 async def _stored_producers(parts: ReadingParts, segment: SegmentIndexes) -> bytes:
     key, footer = segment.key, segment.footer
-    place = footer.sections[PRODUCERS]
-    if not place.length:
+    section = footer.sections[PRODUCERS]
+    if not section.length:
         return encode_snapshot(())
-    data = await parts.store.get_range(key, place.position, place.position + place.length)
+    data = await parts.store.get_range(key, section.position, section.position + section.length)
     check_section(key, footer, PRODUCERS, data)
     return bytes(data)
 

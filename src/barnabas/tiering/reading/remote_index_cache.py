@@ -128,9 +128,9 @@ class RemoteIndexCache:
         footer = await self._threads.call(lambda: footer_of(data, key, entry))
         sections = {}
         for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
-            place = footer.sections[name]
-            until = place.position + place.length
-            section = await self._store.get_range(key, place.position, until) if place.length else b""
+            extent = footer.sections[name]
+            until = extent.position + extent.length
+            section = await self._store.get_range(key, extent.position, until) if extent.length else b""
             sections[name] = bytes(section)
         return await self._threads.call(lambda: SegmentIndexes(key, entry, footer, sections))
 
@@ -150,7 +150,7 @@ def _from_end(key: str, entry: SegmentEntry, end: Bytes) -> SegmentIndexes:
     footer = footer_of(bytes(end[entry.footer - entry.size :]), key, entry)
     sections = {}
     for name in (OFFSET_INDEX, TIME_INDEX, ABORTED):
-        place = footer.sections[name]
-        start = place.position - entry.size
-        sections[name] = bytes(end[start : start + place.length])
+        section = footer.sections[name]
+        start = section.position - entry.size
+        sections[name] = bytes(end[start : start + section.length])
     return SegmentIndexes(key, entry, footer, sections)

@@ -160,7 +160,7 @@ class SegmentFetcher:
         self._lose(segment.part)
 
     def _lose(self, part: SegmentRange) -> None:
-        offsets = f"offsets {part.first} to {part.until - 1} of {part.place}"
+        offsets = f"offsets {part.first} to {part.until - 1} of {part.tp}"
         self._on_loss(f"{offsets} are gone: {part.key} is not there any more")
 
 
@@ -174,12 +174,12 @@ async def _twice(read: Callable[[], Awaitable[T]]) -> T:
 
 def _planned(chunk: _Chunk, data: Bytes) -> FetchedRange:
     segment, number, _ = chunk
-    place, first, until = segment.part.place, segment.part.first, segment.part.until
+    tp, first, until = segment.part.tp, segment.part.first, segment.part.until
     try:
         planned = plan_batches(memoryview(data), first, until, segment.aborted_in(number))
     except KafkaError as error:
-        raise BadObjectError(f"{segment.part.key}, chunk {number} of {place}: {error.message}") from error
-    return FetchedRange(place, first, until, planned)
+        raise BadObjectError(f"{segment.part.key}, chunk {number} of {tp}: {error.message}") from error
+    return FetchedRange(tp, first, until, planned)
 
 
 def _first_offset(aborted: tuple[int, int]) -> int:

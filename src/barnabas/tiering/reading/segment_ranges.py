@@ -27,7 +27,7 @@ from barnabas.tiering.stores.store import ObjectReader
 class SegmentRange(NamedTuple):
     """Offsets of one segment: from `first` up to, without, `until`."""
 
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     until: int
     key: str
@@ -51,10 +51,10 @@ def segment_ranges(
     partition: BucketPartition, entries: Iterable[SegmentEntry], wanted: OffsetRange
 ) -> list[SegmentRange]:
     """The parts of segments that a range consists of, in its order."""
-    place, first, until = wanted
+    tp, first, until = wanted
     return [
         SegmentRange(
-            place, max(first, entry.base), min(until, entry.end), entry_key(partition.folder, entry), entry
+            tp, max(first, entry.base), min(until, entry.end), entry_key(partition.folder, entry), entry
         )
         for entry in entries
         if entry.base < until and first < entry.end
@@ -69,10 +69,10 @@ def divide_by_size(
     first, size = wanted.first, 0
     for entry in entries:
         if size and size + entry.size > most_bytes and first < entry.base < wanted.until:
-            found.append(OffsetRange(wanted.place, first, entry.base))
+            found.append(OffsetRange(wanted.tp, first, entry.base))
             first, size = entry.base, 0
         size += entry.size
-    return [*found, OffsetRange(wanted.place, first, wanted.until)]
+    return [*found, OffsetRange(wanted.tp, first, wanted.until)]
 
 
 # -- by time ----------------------------------------------------------------------------------------------

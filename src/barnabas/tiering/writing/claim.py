@@ -156,8 +156,8 @@ def divergence(manifest: Manifest, log: LogView) -> int | None:
         return None
     start = max(remote[0][1], local[0][1], manifest.log_start)
     end = min(manifest.tiered_end, log.end)
-    places = {start, *(first for _, first in (*remote, *local))}
-    for offset in sorted(place for place in places if start <= place < end):
+    candidates = {start, *(first for _, first in (*remote, *local))}
+    for offset in sorted(each for each in candidates if start <= each < end):
         if _epoch_at(remote, offset) != _epoch_at(local, offset):
             return offset
     return None

@@ -262,6 +262,6 @@ def test_a_throttle_keeps_below_its_rate_and_listens_meanwhile() -> None:
 
     throttle = RateLimiter(1000.0, clock=lambda: now[0], sleep=sleep)
     for _ in range(5):
-        throttle.pass_by(1000, lambda: checks.append(now[0]))
+        throttle.acquire(1000, lambda: checks.append(now[0]))
     assert now[0] == pytest.approx(5.0)
     assert len(checks) >= 50

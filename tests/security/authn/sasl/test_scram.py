@@ -17,7 +17,7 @@ from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.security.authn.sasl.scram_users import StoredUsers
 from barnabas.security.authn.scram import new_credential
 from barnabas.security.principal import Principal
-from tests.longest_step import LONGEST_STEP
+from tests.longest_step import MAX_STEP
 
 NAME, PASSWORD = "al=ice, x", "her secret"
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -208,5 +208,5 @@ def test_a_long_name_costs_no_more_than_its_length(letter: str) -> None:
         exchange().step(message)
     seconds, (_, peak) = time.thread_time() - began, tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < LONGEST_STEP * 2, "it is parsed only up to 4 KiB, and this is 512"
+    assert seconds < MAX_STEP * 2, "it is parsed only up to 4 KiB, and this is 512"
     assert peak < 8 * len(message)

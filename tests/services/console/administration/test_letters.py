@@ -11,8 +11,8 @@ from barnabas.services.console.errors import BadInputError
 
 
 def letter(offset: int, reason: str, group: str = "billing") -> DeadLetter:
-    place, origin = TopicPartition("dlq.jobs", 0), TopicPartition("jobs", 1)
-    return DeadLetter(place, offset, 1000 + offset, origin, offset, group, 5, reason, b"k", b"v", ())
+    tp, origin = TopicPartition("dlq.jobs", 0), TopicPartition("jobs", 1)
+    return DeadLetter(tp, offset, 1000 + offset, origin, offset, group, 5, reason, b"k", b"v", ())
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 SCRIPT = "<script>window.injected = 1</script>"
 IMAGE = '"\'><img class=injected src=x onerror="window.injected = 1">'
@@ -74,7 +74,7 @@ def _create_topics(servers: str) -> None:
     status = NewTopic(STATUS_TOPIC, 1, config=TOPIC_SETTINGS)
     topics = [*(NewTopic(name, 2) for name in TOPICS), dead, status]
     for future in admin.create_topics(topics).values():
-        future.result(PATIENCE)
+        future.result(TIMEOUT)
 
 
 def _write_records(servers: str) -> None:
@@ -100,7 +100,7 @@ def _write_records(servers: str) -> None:
         producer.produce(STATUS_TOPIC, msgspec.json.encode(status), status.key)
     producer.produce(HOSTILE, None, "deleted")
     producer.produce(HOSTILE, LARGE, b"large")
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def _statuses() -> list[Status]:
@@ -122,14 +122,14 @@ def _transaction(servers: str) -> Iterator[None]:
         "transaction.timeout.ms": 900_000,
     }  # the longest that brokers allow
     producer = Producer({"bootstrap.servers": servers, **settings})
-    producer.init_transactions(PATIENCE)
+    producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
     producer.produce(ORDERS, json.dumps({"id": 1000}))
-    producer.flush(PATIENCE)
+    producer.flush(TIMEOUT)
     try:
         yield
     finally:
-        producer.abort_transaction(PATIENCE)
+        producer.abort_transaction(TIMEOUT)
 
 
 @contextmanager
@@ -165,10 +165,10 @@ def _create_rights(servers: str) -> None:
         for name in GROUPS
     ]
     for future in admin.create_acls(acls).values():
-        future.result(PATIENCE)
+        future.result(TIMEOUT)
     secret = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     changes: list[UserScramCredentialAlteration] = [
         UserScramCredentialUpsertion(name, secret, b"secret") for name in (SCRIPT, IMAGE, "alice")
     ]
     for future in admin.alter_user_scram_credentials(changes).values():
-        future.result(PATIENCE)
+        future.result(TIMEOUT)

@@ -21,7 +21,7 @@ from barnabas.testing import EmbeddedBroker
 TOPICS = ("orders", "payments", "clicks", "shipments", "app.logs")
 PARTITIONS = 4
 MINUTES = 120
-PATIENCE = 30.0
+TIMEOUT = 30.0
 # How far behind each group is: a part of what the topic has.
 GROUPS = {"billing": ("orders", 0.01), "warehouse": ("orders", 0.2), "fraud": ("payments", 0.05)}
 LINES = (
@@ -39,7 +39,7 @@ def shop() -> Iterator[EmbeddedBroker]:
         admin = AdminClient({"bootstrap.servers": servers})
         status = NewTopic(STATUS_TOPIC, 1, config=TOPIC_SETTINGS)
         for future in admin.create_topics([*(NewTopic(t, PARTITIONS) for t in TOPICS), status]).values():
-            future.result(PATIENCE)
+            future.result(TIMEOUT)
         _sell(servers)
         with _groups(servers):
             yield broker
@@ -56,7 +56,7 @@ def _sell(servers: str) -> None:
             _event(producer, source, min(at, now))
     for each in _statuses(now):
         producer.produce(STATUS_TOPIC, msgspec.json.encode(each), each.key)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def _event(producer: Producer, source: random.Random, at: int) -> None:
@@ -105,7 +105,7 @@ def _groups(servers: str) -> Iterator[None]:
     members = []
     for group, (topic, behind) in GROUPS.items():
         consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": f"{group}-1"})
-        consumer.commit(offsets=list(_places(consumer, topic, behind)), asynchronous=False)
+        consumer.commit(offsets=list(_partitions(consumer, topic, behind)), asynchronous=False)
         consumer.subscribe([topic])
         while not consumer.assignment():
             consumer.poll(0.05)
@@ -117,7 +117,7 @@ def _groups(servers: str) -> Iterator[None]:
             member.close()
 
 
-def _places(consumer: Consumer, topic: str, behind: float) -> Iterator[TopicPartition]:
+def _partitions(consumer: Consumer, topic: str, behind: float) -> Iterator[TopicPartition]:
     for partition in range(PARTITIONS):
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
         yield TopicPartition(topic, partition, int(end * (1 - behind)))

@@ -17,7 +17,7 @@ from tests.services.console.web import CLUSTER, RunningConsole
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-LARGEST_PAGE = 60_000
+MAX_PAGE = 60_000
 """Bytes as they are transferred, with everything that the page asks for."""
 
 # What stands in a path: hostile where Kafka allows it.
@@ -79,7 +79,7 @@ def test_a_page_is_sound(
         assert visit.status == 200, visit.page.locator("main").inner_text()
         record_property("page", (route.path, visit.bytes, visit.first_paint_ms))
         assert visit.page.locator("h1").count() == 1
-        assert visit.bytes <= LARGEST_PAGE
+        assert visit.bytes <= MAX_PAGE
         assert visit.accessibility() == []
         _look_in_the_dark_and_at_a_phone(visit)
         _is_harmless(visit)

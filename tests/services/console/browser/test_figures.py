@@ -16,13 +16,13 @@ from tests.services.console.web import CLUSTER, RunningConsole
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 
 
 @pytest.fixture
 def visit(chromium: Browser, hostile_console: RunningConsole) -> Iterator[Visit]:
     with visiting(chromium, hostile_console.url) as visit:
-        visit.page.set_default_timeout(PATIENCE_MS)
+        visit.page.set_default_timeout(TIMEOUT_MS)
         yield visit
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PICTURES = PROJECT_ROOT / "docs" / "images" / "console"
-LARGEST_PICTURE = 60_000
+MAX_PICTURE = 60_000
 SIZE = (1120, 720)
 SHOWN: dict[str, tuple[str, Scheme, tuple[int, int]]] = {
     "overview": ("", "light", SIZE),
@@ -63,7 +63,7 @@ def test_a_page_has_its_picture(chromium: Browser, shop_console: RunningConsole,
         small = base64.b64decode(_blank(chromium, taken))
     PICTURES.mkdir(parents=True, exist_ok=True)
     (PICTURES / f"{name}.webp").write_bytes(small)
-    assert len(small) <= LARGEST_PICTURE
+    assert len(small) <= MAX_PICTURE
 
 
 def _blank(chromium: Browser, picture: bytes) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Scheme = Literal["light", "dark"]
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 QUIET_S = 0.15  # without a request: the page is there
 WATCH = """
     window.violations = [];
@@ -68,7 +68,7 @@ class Visit:
 
     def settle(self) -> None:
         """Until the page asks for nothing any more; streams go on."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while self._waiting or time.monotonic() - self._last < QUIET_S:
             assert time.monotonic() < deadline, [request.url for request in self._waiting]
             self.page.wait_for_timeout(20)
@@ -136,7 +136,7 @@ def visiting(
     """With an empty cache, as of somebody who was never here."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
     try:
-        context.set_default_timeout(PATIENCE_S * 1000)
+        context.set_default_timeout(TIMEOUT_S * 1000)
         yield Visit(context.new_page(), origin)
     finally:
         context.close()

@@ -14,7 +14,7 @@ from barnabas.services.console.sampling.snapshot import (
     GroupSample,
     GroupTopic,
     LogDirSample,
-    PartitionPlace,
+    PartitionLayout,
     Snapshot,
     TopicSample,
 )
@@ -26,12 +26,12 @@ def broker(number: int, error: str = "", dirs: tuple[LogDirSample, ...] = ()) ->
 
 def place(
     index: int, leader: int = 1, isr: tuple[int, ...] = (1,), replicas: tuple[int, ...] = (1,)
-) -> PartitionPlace:
-    return PartitionPlace(index, leader, 0, replicas, isr, ())
+) -> PartitionLayout:
+    return PartitionLayout(index, leader, 0, replicas, isr, ())
 
 
 def topic(
-    name: str, places: Iterable[PartitionPlace], ends: Iterable[int], starts: Iterable[int] = ()
+    name: str, places: Iterable[PartitionLayout], ends: Iterable[int], starts: Iterable[int] = ()
 ) -> TopicSample:
     layout, known = tuple(places), array("q", ends)
     begins = array("q", starts) or array("q", [0] * len(layout))

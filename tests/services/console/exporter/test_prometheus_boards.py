@@ -30,7 +30,7 @@ from tools.monitoring.rules import rules_file
 
 pytestmark = [pytest.mark.extended, pytest.mark.java, pytest.mark.timeout(600)]
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPICS = {"orders": 6, "views": 4}
 READY = "The exporter is ready on "
@@ -72,7 +72,7 @@ class Prometheus:
 
 
 def wait_for_scrapes(condition: Callable[[], bool], what: str) -> None:
-    until(condition, what, PATIENCE, every=1)
+    until(condition, what, TIMEOUT, every=1)
 
 
 class Place(NamedTuple):

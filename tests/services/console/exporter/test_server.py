@@ -29,7 +29,7 @@ from barnabas.testing.loop_thread import LoopThread
 from tests.apache_kafka import ApacheKafka, run_tool
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
@@ -71,7 +71,7 @@ def page(url: str, **headers: str) -> dict[str, float]:
 def _fill(bootstrap: str) -> None:
     given: dict[str, Any] = {"bootstrap.servers": bootstrap}
     admin = AdminClient(given)
-    admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(PATIENCE)
+    admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(TIMEOUT)
     producer = Producer(given)
     for number in range(30):
         producer.produce("orders", str(number).encode(), partition=number % 3)
@@ -190,7 +190,7 @@ def _read_reports(bootstrap: str) -> dict[str, dict[str, object]]:
     reader = Consumer({**given, "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 200})
     reader.subscribe(["ops"])
     found: dict[str, dict[str, object]] = {}
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while "kafka/default/group/billing" not in found:
         assert time.monotonic() < deadline, found
         record = reader.poll(0.2)

@@ -14,7 +14,7 @@ from barnabas.services.console.logs.lines import rows_of
 from barnabas.services.console.logs.store import Store, StoreSettings
 
 NOW_MS = 1_795_000_000_000
-PLACE = TopicPartition("app.logs", 0)
+TP = TopicPartition("app.logs", 0)
 FILE_HEADERS: tuple[Header, ...] = (("host", b"web-1"), ("path", b"/var/log/shop.log"))
 
 
@@ -45,7 +45,7 @@ def store_of(folder: Path, lines: Sequence[bytes], chunk_rows: int, time: int = 
     store = Store(folder, StoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows), clock=lambda: time / 1000)
     for first in range(0, len(lines), 7):
         columns = columns_of(lines[first : first + 7], first=first, time=time + first)
-        store.add(PLACE.topic, "an id", PLACE.partition, rows_of(PLACE, columns))
+        store.add(TP.topic, "an id", TP.partition, rows_of(TP, columns))
         if store.is_due:
             store.flush()
     return store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.logs.columns import LEVELS, line_at
 from barnabas.services.console.logs.lines import rows_of
-from tests.services.console.logs.making import NOW_MS, PLACE, columns_of
+from tests.services.console.logs.making import NOW_MS, TP, columns_of
 
 NAMES = ("host", "path", "peer", "parsed", "severity", "service")
 TRICKY = (
@@ -76,7 +76,7 @@ def test_levels_are_found_as_programs_write_them(text: str, level: str) -> None:
 
 
 def test_a_line_without_a_time_was_written_with_the_line_above_it() -> None:
-    rows = rows_of(PLACE, columns_of([b"2026-10-01T12:00:00Z ERROR x", b"  at a.b", b"", b"  at c.d"]))
+    rows = rows_of(TP, columns_of([b"2026-10-01T12:00:00Z ERROR x", b"  at a.b", b"", b"  at c.d"]))
 
     assert set(pa.array(rows.column("time")).cast(pa.int64()).to_pylist()) == {ms("2026-10-01T12:00:00")}
 
@@ -133,9 +133,7 @@ def test_what_somebody_else_wrote_is_kept_as_it_is(value: bytes, topic: str) -> 
 
 
 def test_tombstones_are_no_lines_and_names_that_are_no_text_are_shown_anyhow() -> None:
-    rows = rows_of(
-        PLACE, columns_of([None, b"x", None], [("host", b"\xff"), ("host", b"second")], key=b"\xfe")
-    )
+    rows = rows_of(TP, columns_of([None, b"x", None], [("host", b"\xff"), ("host", b"second")], key=b"\xfe"))
 
     assert rows.num_rows == 1
     assert rows.column("offset").to_pylist() == [1]

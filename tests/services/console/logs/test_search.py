@@ -21,7 +21,7 @@ from barnabas.services.console.logs.columns import LEVELS
 from barnabas.services.console.logs.query import Cursor, Term, Wanted, quoted, read_cursor, read_text
 from barnabas.services.console.logs.service import LogTopics
 from barnabas.services.console.logs.store import Store
-from tests.services.console.logs.making import NOW_MS, PLACE, store_of
+from tests.services.console.logs.making import NOW_MS, TP, store_of
 
 WORDS = ("ERROR", "info", "INFO", "Pay", "pay.", "x*", "\t", "\\", '"', "[warn]", "a(b", "\N{BELL}", "\0")
 LINES = st.lists(
@@ -126,8 +126,8 @@ def test_levels_names_and_times_narrow_a_search(tmp_path: Path) -> None:
 def test_the_lines_around_one_are_of_the_same_file(tmp_path: Path) -> None:
     store = store_of(tmp_path, [b"line %d" % number for number in range(40)], 10)
     with archive_of(store) as archive:
-        found = asyncio.run(archive.surroundings(PLACE, 20, 3))
-        edge = asyncio.run(archive.surroundings(PLACE, 0, 3))
+        found = asyncio.run(archive.surroundings(TP, 20, 3))
+        edge = asyncio.run(archive.surroundings(TP, 0, 3))
         missing = asyncio.run(archive.surroundings(TopicPartition("app.logs", 5), 20, 3))
     assert missing is None
     assert found is not None

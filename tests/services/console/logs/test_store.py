@@ -7,7 +7,7 @@ import pytest
 from barnabas.services.console.logs.chunks import UNFINISHED
 from barnabas.services.console.logs.lines import rows_of
 from barnabas.services.console.logs.store import InUseError, Store, StoreSettings
-from tests.services.console.logs.making import NOW_MS, PLACE, columns_of, store_of
+from tests.services.console.logs.making import NOW_MS, TP, columns_of, store_of
 
 
 def offsets(store: Store) -> list[int]:
@@ -22,7 +22,7 @@ def test_positions_belong_to_the_files(tmp_path: Path) -> None:
 
     again = Store(tmp_path)
     assert offsets(again) == list(range(in_files))
-    assert again.positions[PLACE.topic].next[PLACE.partition] == in_files < 50
+    assert again.positions[TP.topic].next[TP.partition] == in_files < 50
     again.close()
 
 
@@ -46,7 +46,7 @@ def test_a_damaged_file_and_those_behind_it_are_read_again(tmp_path: Path) -> No
 
     again = Store(tmp_path)
     assert offsets(again) == list(range(28))
-    assert again.positions[PLACE.topic].next == {0: 28}
+    assert again.positions[TP.topic].next == {0: 28}
     assert sorted(tmp_path.glob("*")) == sorted([*paths[:2], tmp_path / "lock"])
     again.close()
 
@@ -78,14 +78,14 @@ def test_lines_that_are_too_old_go_but_not_how_far_was_read(tmp_path: Path) -> N
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
     with store_of(tmp_path, [b"x"] * 10, chunk_rows=100) as store:
-        store.begin(PLACE.topic, "another id", 0, 0)
-        assert store.positions[PLACE.topic].next == {0: 0}
+        store.begin(TP.topic, "another id", 0, 0)
+        assert store.positions[TP.topic].next == {0: 0}
 
 
 def test_many_small_additions_are_few_chunks(tmp_path: Path) -> None:
     with Store(tmp_path, clock=lambda: NOW_MS / 1000) as store:
         for first in range(300):
-            store.add(PLACE.topic, "id", 0, rows_of(PLACE, columns_of([b"x"], first=first)))
+            store.add(TP.topic, "id", 0, rows_of(TP, columns_of([b"x"], first=first)))
         assert len(store.chunks) < 12
         assert offsets(store) == list(range(300))
 

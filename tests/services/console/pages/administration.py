@@ -9,7 +9,7 @@ import confluent_kafka
 from tests.services.console.web import CLUSTER, RunningConsole, Web
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 _numbers = itertools.count()
 
 
@@ -30,7 +30,7 @@ def write(bootstrap: str, topic: str, count: int, partition: int = 0, size: int 
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(count):
         producer.produce(topic, b"%0*d" % (size, number), partition=partition)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def look_anew(console: RunningConsole) -> None:

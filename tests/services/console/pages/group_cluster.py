@@ -18,7 +18,7 @@ from tests.groups.streams.test_same_answers_as_kafka import StreamsTalk, commit
 from tests.share.test_with_clients import set_group, share_consumer, take
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
@@ -31,7 +31,7 @@ def fill(bootstrap: str) -> None:
     """`orders` has ten records in each of three partitions; `billing` has committed in two of them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("empty", 1, 1)]).values():
-        done.result(PATIENCE)
+        done.result(TIMEOUT)
     produce(bootstrap, 30)
     commit_as("billing", bootstrap, {0: 4, 1: 10})
     commit_as("other", bootstrap, {0: 1, 2: 2})
@@ -41,7 +41,7 @@ def produce(bootstrap: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce("orders", str(number).encode(), partition=number % 3)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def commit_as(group: str, bootstrap: str, offsets: dict[int, int]) -> None:

@@ -17,7 +17,7 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.share.dead_letters import GROUP_PREFIX
 from tests.apache_kafka import run_tool
 from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
-from tests.services.console.pages.administration import PATIENCE, created, look_anew, new_name, write
+from tests.services.console.pages.administration import TIMEOUT, created, look_anew, new_name, write
 from tests.services.console.web import RunningConsole, Web
 from tests.support.waiting import eventually
 
@@ -255,10 +255,10 @@ def test_one_broker_has_nothing_to_move_and_cannot_be_emptied(either: Web) -> No
 
 def open_transaction(bootstrap: str, topic: str, name: str) -> confluent_kafka.Producer:
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
-    producer.init_transactions(PATIENCE)
+    producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
     producer.produce(topic, b"open")
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
     return producer
 
 
@@ -290,7 +290,7 @@ def test_an_open_transaction_is_shown_as_kafka_transactions_does_and_aborted(
     ended = ("CompleteAbort", "Empty")
     assert eventually(lambda: either.api(path).json["row"]["state"], lambda state: state in ended) in ended
     with pytest.raises(confluent_kafka.KafkaException):
-        producer.commit_transaction(PATIENCE)
+        producer.commit_transaction(TIMEOUT)
     assert either.change("/transactions/nobody/abort", confirm="nobody").status == 404
 
 
@@ -350,7 +350,7 @@ def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
             "__connect.errors.exception.message": "<b>no such column" if number < 3 else "gone",
         }
         producer.produce(dead, b"v%d" % number, b"k", headers=headers)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
     look_anew(either_console)
     assert {row["topic"]: row["records"] for row in either.api("/dead").json["topics"]}[dead] == 5

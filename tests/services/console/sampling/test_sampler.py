@@ -53,13 +53,13 @@ def test_rates_and_lag_come_from_two_refreshes(broker: EmbeddedBroker, tmp_path:
         history = History(tmp_path / "history.sqlite")
         await history.open()
         async with sampling(broker.bootstrap_servers, history) as (sampler, clock):
-            place = TopicPartition(topic, 0)
+            tp = TopicPartition(topic, 0)
             await write(sampler.client, topic, 10)
-            await commit_offsets(sampler.client, "readers", {place: 4})
+            await commit_offsets(sampler.client, "readers", {tp: 4})
             first = await sampler.refresh()
             clock.advance(10_000)
             await write(sampler.client, topic, 50)
-            await commit_offsets(sampler.client, "readers", {place: 30})
+            await commit_offsets(sampler.client, "readers", {tp: 30})
             second = await sampler.refresh()
             names = await history.names()
             curve = await history.read(topic_series(topic, "in"), NOW, NOW + 30_000, 3)
@@ -144,7 +144,7 @@ def test_everybody_who_waits_is_told_of_each_snapshot(broker: EmbeddedBroker) ->
 
 
 TOPICS, PARTITIONS, GROUPS = 40, 600, 20  # more partitions than one answer has
-LONGEST_TURN = 0.05
+MAX_TURN = 0.05
 """Seconds of CPU: ten times what it is."""
 
 
@@ -161,7 +161,7 @@ def test_a_large_cluster_is_read_whole_and_holds_the_loop_for_moments_only() -> 
         assert len([name for name in snapshot.groups if name.startswith("billing-")]) == GROUPS
         assert all(group.lag is not None for group in snapshot.groups.values())
         assert snapshot.error == ""
-        assert max(turns) < LONGEST_TURN
+        assert max(turns) < MAX_TURN
 
     with EmbeddedBroker() as broker:
         asyncio.run(scenario(broker.bootstrap_servers))

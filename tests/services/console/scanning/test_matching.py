@@ -20,13 +20,13 @@ from barnabas.records.record import Record
 from barnabas.services.console.scanning.merging import Merge
 from barnabas.services.console.scanning.messages import Found, Range
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Hit, Search, Shown
-from barnabas.services.console.scanning.places import read_places, write_places
+from barnabas.services.console.scanning.places import decode_positions, encode_positions
 from barnabas.services.console.scanning.worker.reading import Section, Window
 from barnabas.services.console.scanning.worker.searching import Looker
 from barnabas.services.console.scanning.worker.showing import Viewer
 from tests.services.console.scanning.plain import search_plainly
 
-PLACE = TopicPartition("t", 0)
+TP = TopicPartition("t", 0)
 TEXTS = ("a", "ä", "\\u00e4", "\U0001f600", '"', "\\", "\n", "ab", "é*", "=")
 
 texts = st.lists(st.sampled_from(TEXTS), max_size=4).map("".join)
@@ -73,7 +73,7 @@ def log_of(made: list[Any]) -> tuple[bytes, list[ConsumedRecord], int]:
 @example([(0, 0, [(None, None, (("h", None),))])], Search(topic="t", header="h=", limit=1000))
 def test_columns_match_what_a_plain_loop_matches(made: list[Any], search: Search) -> None:
     log, plain, end = log_of(made)
-    section = Section(PLACE, 0, end, plan_batches(memoryview(log), 0, end))
+    section = Section(TP, 0, end, plan_batches(memoryview(log), 0, end))
     looker = Looker(search, None)
     hits = [hit for part in section.parts() for hit in looker._find(part, 0, 1000).hits]
     assert [(hit.partition, hit.offset) for hit in hits] == search_plainly(search, plain)
@@ -84,14 +84,14 @@ def test_windows_give_every_record_once_from_the_newest_to_the_oldest(made: list
     log, plain, end = log_of(made)
     looker = Looker(Search(topic="t", limit=1000), None)
     found: list[int] = []
-    window = Window(OffsetRange(PLACE, min(lowest, end), end))
+    window = Window(OffsetRange(TP, min(lowest, end), end))
     window._offsets = 2  # the first ones small, so that there are some
     window.first = max(min(lowest, end), end - 2)
     while not window.is_done:
         planned = plan_batches(memoryview(log), window.first, window.until)
         inside: list[int] = []
         if planned.batches:
-            section = window.take(FetchedRange(PLACE, window.first, window.until, planned))
+            section = window.take(FetchedRange(TP, window.first, window.until, planned))
             for part in section.parts():
                 inside += [hit.offset for hit in looker._find(part, 0, 1000).hits]
         found += reversed(inside)
@@ -101,9 +101,9 @@ def test_windows_give_every_record_once_from_the_newest_to_the_oldest(made: list
 
 @given(st.dictionaries(st.integers(0, 5000), st.integers(0, 1 << 62), max_size=20))
 def test_places_go_through_an_address_and_back(places: dict[int, int]) -> None:
-    word = write_places(places)
+    word = encode_positions(places)
     assert word.replace("-", "").replace("_", "").isalnum() or not word
-    assert (read_places(word) if word else {}) == places
+    assert (decode_positions(word) if word else {}) == places
 
 
 steps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 3)), max_size=12)

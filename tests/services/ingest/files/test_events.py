@@ -24,8 +24,8 @@ def test_windows_lines_lose_their_carriage_return_and_places_count_it() -> None:
 def test_lines_and_their_newlines_are_the_bytes_that_were_consumed(data: bytes, offset: int) -> None:
     events = split_lines(data, offset, final=False)
     assert b"".join(line + b"\n" for line in events.values) == data[: events.end - offset]
-    for line, place in zip(events.values, events.places, strict=True):
-        assert data[place - offset : place - offset + len(line)] == line
+    for line, start in zip(events.values, events.offsets, strict=True):
+        assert data[start - offset : start - offset + len(line)] == line
 
 
 def test_events_of_several_lines_begin_with_the_pattern() -> None:

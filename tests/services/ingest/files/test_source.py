@@ -90,7 +90,7 @@ class Reader:
 
 def records_of(collected: Collected) -> list[tuple[str, Record]]:
     return [
-        (batch.place.topic, record)
+        (batch.tp.topic, record)
         for batch in collected.batches
         for data in [memoryview(batch.seal(1, 0, 0, transactional=True))]
         for _, header in iterate_headers(data)

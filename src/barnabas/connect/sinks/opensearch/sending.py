@@ -25,7 +25,7 @@ from barnabas.connect.sinks.opensearch.bulk import (
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 10.0
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     _since: float | None = None
-    _backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0))
+    _backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, MAX_PAUSE, jitter=0))
 
     def progress(self) -> None:
         self._since = None
@@ -51,7 +51,7 @@ class Patience:
                 "and start the "
                 "connector again. What was sent before is not written twice"
             )
-        self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), LONGEST_PAUSE))
+        self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), MAX_PAUSE))
 
 
 class Sender:

@@ -153,7 +153,7 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
     patience: str = "5 minutes"
     """How long a server that takes nothing is waited for before the connector fails, and is started again."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"index {self.index or '(by route)'} of {without_password(self.url)}"
 
     def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> OpenSearchWriter:

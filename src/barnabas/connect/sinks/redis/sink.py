@@ -118,7 +118,7 @@ class RedisSink(ConnectorEndpoint, frozen=True):
     ca: str | None = None
     """A file with the certificates that are trusted, where the system's do not have them."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         where = f"stream {self.stream}" if self.kind == "stream" else f"keys {self.prefix}*"
         return f"{where} of {self.url}"
 

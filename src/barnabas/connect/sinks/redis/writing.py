@@ -142,7 +142,7 @@ class RedisWriter:
                 "A cluster of Redis has no transactions over all keys: write to one server.", said
             )
         return PipelineError(
-            f"The batch could not be written to {self._sink.place()}; it is tried again, and written once.",
+            f"The batch could not be written to {self._sink.location()}; it is tried again, and written once.",
             said,
         )
 

@@ -55,11 +55,11 @@ class PageFeeder:
         page = page_of(self._ask(cursor).body, self._layout, cursor)
         if page.cursor == cursor:
             return False
-        incoming.bring(last + 1, page.cursor, self._rows(page, last + 1))
+        incoming.stage_rows(last + 1, page.cursor, self._rows(page, last + 1))
         return True
 
     def _rows(self, page: Page, number: int) -> DataFrame:
-        lines = [(row.decode(), number * MAX_IN_A_PAGE + place) for place, row in enumerate(page.rows)]
+        lines = [(row.decode(), number * MAX_IN_A_PAGE + index) for index, row in enumerate(page.rows)]
         frame = self._session.createDataFrame(lines, f"line STRING, {ORDER} BIGINT")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         return frame.withColumn("row", F.from_json("line", self._schema, options)).select("row.*", ORDER)

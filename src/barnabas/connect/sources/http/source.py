@@ -44,7 +44,7 @@ class HttpSource(ConnectorEndpoint, frozen=True):
     max_bytes: int = 64 << 20
     """Of one answer."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.url.split('?')[0]} by {self.cursor}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:

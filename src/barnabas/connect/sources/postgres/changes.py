@@ -66,7 +66,7 @@ class TableColumns:
         """The key is the replica identity, which is what a deletion tells; of tables that log whole rows, the primary
         key as it is now."""
         names = [column.name for column in relation.columns]
-        identity = [place for place, one in enumerate(relation.columns) if one.is_key]
+        identity = [index for index, one in enumerate(relation.columns) if one.is_key]
         if relation.identity == "f":
             keys = [names.index(name) for name in primary_key or () if name in names]
         else:
@@ -74,9 +74,9 @@ class TableColumns:
         converters = [converter(types, column.type_id) for column in relation.columns]
         return cls(relation.schema, relation.name, names, converters, keys)
 
-    def json(self, row: Sequence[Value], places: Sequence[int] | None = None) -> bytes:
-        """The columns at `places`, those without a value left out."""
-        chosen = range(len(self.names)) if places is None else places
+    def json(self, row: Sequence[Value], indexes: Sequence[int] | None = None) -> bytes:
+        """The columns at `indexes`, those without a value left out."""
+        chosen = range(len(self.names)) if indexes is None else indexes
         return _encode(
             {self.names[at]: self._value(at, row[at]) for at in chosen if row[at] is not UNCHANGED}
         )
@@ -203,8 +203,8 @@ class ChangeRows:
         begin = self._begin
         assert begin is not None
         self._seq += 1
-        place = (table.schema, table.name, begin.commit_lsn, begin.xid, self._seq, begin.micros)
-        return Change(key, before, after, op, *place, unchanged)
+        position = (table.schema, table.name, begin.commit_lsn, begin.xid, self._seq, begin.micros)
+        return Change(key, before, after, op, *position, unchanged)
 
 
 def snapshot_row(table: TableColumns, row: Sequence[Value], lsn: int, micros: int) -> Change:

@@ -36,7 +36,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
     heartbeat: str = "30 seconds"
     """So often the slot moves on while the tables are quiet."""
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"tables {', '.join(self.tables)} of {without_password(self.url)}"
 
     def read(self, session: SparkSession, context: Context) -> DataFrame:

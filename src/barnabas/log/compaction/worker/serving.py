@@ -47,7 +47,7 @@ class RateLimiter:
         self._sleep = sleep
         self._due = clock()
 
-    def pass_by(self, size: int, check: Callable[[], None]) -> None:
+    def acquire(self, size: int, check: Callable[[], None]) -> None:
         """Wait until `size` more bytes are allowed; call `check`, which may raise, before and after each sleep."""
         check()
         self._due = max(self._due, self._clock()) + size / self._rate
@@ -59,7 +59,7 @@ class RateLimiter:
 def do(job: Job, fs: FileSystem, check: Callable[[], None], report: Callable[[Part], None]) -> Result:
     """Run a job; `check` is called regularly and raises if the job was cancelled."""
     throttle = RateLimiter(job.bytes_per_second)
-    return compact(job, fs, lambda size: throttle.pass_by(size, check), report)
+    return compact(job, fs, lambda size: throttle.acquire(size, check), report)
 
 
 PARENT_CHECK_SECONDS = 5.0

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential, ScramMechanism
 from barnabas.security.authn.sasl.scram import Known
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, SALT_BYTES
+from barnabas.security.authn.scram import MIN_ITERATIONS, SALT_BYTES
 from barnabas.security.authn.tokens import credential_of, is_expired
 from barnabas.security.principal import USER, Principal
 
@@ -64,7 +64,7 @@ class _Parameters(NamedTuple):
     """Parameters of a credential that are visible to an unauthenticated client."""
 
     salt_bytes: int = SALT_BYTES
-    iterations: int = FEWEST_ITERATIONS
+    iterations: int = MIN_ITERATIONS
 
 
 class StoredUsers:
@@ -90,7 +90,7 @@ class StoredUsers:
         credentials = self._credentials()
         decoy = self._decoy(self._common_parameters(credentials, mechanism), mechanism, name)
         credential = credentials.get((name, mechanism))
-        if credential is None or credential.iterations < FEWEST_ITERATIONS:
+        if credential is None or credential.iterations < MIN_ITERATIONS:
             return decoy
         return Known(credential, Principal(USER, name))
 
@@ -108,7 +108,7 @@ class StoredUsers:
             cached[mechanism] = _most_common(
                 _Parameters(len(each.salt), each.iterations)
                 for (_, other), each in credentials.items()
-                if other == mechanism and each.iterations >= FEWEST_ITERATIONS
+                if other == mechanism and each.iterations >= MIN_ITERATIONS
             )
         return cached[mechanism]
 

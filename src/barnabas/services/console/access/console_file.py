@@ -91,17 +91,17 @@ class _Reader:
         )
 
     def _each(self, section: str, said: Iterable[Any], make: Callable[[Any], T]) -> list[T]:
-        return [self._at(f"{section}.{place}", partial(make, each)) for place, each in enumerate(said)]
+        return [self._at(f"{section}.{index}", partial(make, each)) for index, each in enumerate(said)]
 
-    def _at(self, place: str, make: Callable[[], T]) -> T:
+    def _at(self, path: str, make: Callable[[], T]) -> T:
         try:
             return make()
         except (ValueError, SecuritySettingError) as error:
-            self._node(place).fail(f"{error}.")
+            self._node(path).fail(f"{error}.")
 
-    def _node(self, place: str) -> Node:
+    def _node(self, path: str) -> Node:
         node = self._document
-        for step in filter(None, place.split(".")):
+        for step in filter(None, path.split(".")):
             if step.isdecimal():
                 node = node.items[int(step)]
             elif step in node.fields:

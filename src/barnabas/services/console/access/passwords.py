@@ -62,7 +62,7 @@ class ApiTokens:
 
 KIND = "scrypt"
 LOG_N, BLOCK, PARALLEL = 15, 8, 1  # OWASP's choice of 32 MiB
-FEWEST_LOG_N, MOST_LOG_N = 14, 18
+MIN_LOG_N, MAX_LOG_N = 14, 18
 SALT_BYTES, HASH_BYTES = 16, 32
 AT_A_TIME = 2
 MAX_PASSWORD = 1024
@@ -90,7 +90,7 @@ class PasswordHash(NamedTuple):
             found = cls(int(log_n), int(block), int(parallel), _decoded(salt), _decoded(digest))
         except (ValueError, binascii.Error):
             raise PasswordHashError from None
-        is_bounded = FEWEST_LOG_N <= found.log_n <= MOST_LOG_N and (found.block, found.parallel) == (8, 1)
+        is_bounded = MIN_LOG_N <= found.log_n <= MAX_LOG_N and (found.block, found.parallel) == (8, 1)
         if kind != KIND or not is_bounded or len(found.hash) != HASH_BYTES or len(found.salt) < SALT_BYTES:
             raise PasswordHashError
         return found

@@ -63,7 +63,7 @@ def reasons_of(letters: Iterable[DeadLetter]) -> list[Reason]:
 
 def row_of(letter: DeadLetter) -> LetterRow:
     return LetterRow(
-        letter.place.partition,
+        letter.tp.partition,
         letter.offset,
         letter.timestamp,
         letter.kind,

@@ -50,13 +50,13 @@ class Meter:
     def rates(self, now: float, copied: Mapping[TopicPartition, int]) -> dict[TopicPartition, float | None]:
         """Bytes per second since the last sample; within a second of it, the previous rates."""
         seen: dict[TopicPartition, tuple[float, int, float | None]] = {}
-        for place, reached in copied.items():
-            then, before, rate = self._seen.get(place, (now, reached, None))
+        for tp, reached in copied.items():
+            then, before, rate = self._seen.get(tp, (now, reached, None))
             if now - then >= 1:
                 then, before, rate = now, reached, max(0.0, (reached - before) / (now - then))
-            seen[place] = (then, before, rate)
+            seen[tp] = (then, before, rate)
         self._seen = seen
-        return {place: rate for place, (_, _, rate) in seen.items()}
+        return {tp: rate for tp, (_, _, rate) in seen.items()}
 
 
 class Mover:
@@ -99,8 +99,8 @@ class Mover:
             self.error = _sentence(error)
             return
         if failed:
-            place, why = next(iter(failed.items()))
-            self.error = f"{len(failed)} partitions have not got their preferred leader; {place}: {why}"
+            tp, why = next(iter(failed.items()))
+            self.error = f"{len(failed)} partitions have not got their preferred leader; {tp}: {why}"
 
 
 def _sentence(error: Exception) -> str:
@@ -110,24 +110,24 @@ def _sentence(error: Exception) -> str:
 
 def progress_of(layout: Layout, meter: Meter, now: float) -> list[Progress]:
     sizes = layout.partition_sizes
-    copied = {place: layout.copied(place) for place in layout.moving}
+    copied = {tp: layout.copied(tp) for tp in layout.moving}
     rates = meter.rates(now, copied)
     return [
         Progress(
-            *place,
+            *tp,
             list(moving.target),
             list(moving.adding),
             list(moving.removing),
-            max(sizes.get(place, 0), copied[place]),
-            copied[place],
-            rates[place],
+            max(sizes.get(tp, 0), copied[tp]),
+            copied[tp],
+            rates[tp],
         )
-        for place, moving in sorted(layout.moving.items())
+        for tp, moving in sorted(layout.moving.items())
     ]
 
 
 def digest(plan: Plan) -> str:
     """Identifies a plan: a form made from one plan must not start another."""
     text = repr([(*move.partition, move.before, move.after) for move in plan.moves])
-    elections = repr([tuple(place) for place in plan.elections])
+    elections = repr([tuple(tp) for tp in plan.elections])
     return hashlib.sha256((text + elections).encode()).hexdigest()[:16]

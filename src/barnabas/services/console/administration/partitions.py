@@ -107,7 +107,7 @@ async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) 
     if not indexes:
         return {}
     found = await list_offsets(client, {TopicPartition(topic, index): moment for index in indexes})
-    return {place.partition: answer.offset for place, answer in found.items()}
+    return {tp.partition: answer.offset for tp, answer in found.items()}
 
 
 async def _sizes(client: Client, topic: Topic) -> dict[int, dict[int, int]]:
@@ -115,9 +115,7 @@ async def _sizes(client: Client, topic: Topic) -> dict[int, dict[int, int]]:
     brokers = {broker for each in topic.partitions.values() for broker in each.replicas}
     up = sorted(brokers & client.metadata.brokers.keys())
     found = await replica_sizes(client, up, {topic.name: list(topic.partitions)})
-    return {
-        broker: {place.partition: size for place, size in sizes.items()} for broker, sizes in found.items()
-    }
+    return {broker: {tp.partition: size for tp, size in sizes.items()} for broker, sizes in found.items()}
 
 
 async def _producers(client: Client, topic: str, indexes: list[int]) -> dict[int, list[ProducerState]] | None:
@@ -125,7 +123,7 @@ async def _producers(client: Client, topic: str, indexes: list[int]) -> dict[int
         found = await producers_of(client, [TopicPartition(topic, index) for index in indexes])
     except (ClientError, KafkaError):
         return None
-    return {place.partition: producers for place, producers in found.items()}
+    return {tp.partition: producers for tp, producers in found.items()}
 
 
 async def _tiered(client: Client, topic: str, indexes: list[int]) -> dict[int, int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from barnabas.services.console.alarms.alarm import Finding, Subject
 from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionPlace, TopicSample
+from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionLayout, TopicSample
 
 LAG_SECONDS = 300
 DISK_SHARE = 0.1
@@ -27,7 +27,10 @@ def missing_brokers(known: Known) -> Iterator[Finding]:
     """Those that have replicas, and are not in the cluster; and those that do not answer."""
     brokers = known.snapshot.brokers
     wanted = {
-        node for topic in known.snapshot.topics.values() for place in topic.layout for node in place.replicas
+        node
+        for topic in known.snapshot.topics.values()
+        for partition in topic.layout
+        for node in partition.replicas
     }
     for node in sorted(wanted - brokers.keys()):
         yield Finding(str(node), f"Broker {node} has replicas and is not in the cluster.")
@@ -43,61 +46,63 @@ def missing_controller(known: Known) -> Iterator[Finding]:
 
 def failed_log_dirs(known: Known) -> Iterator[Finding]:
     for node, broker in known.snapshot.brokers.items():
-        for place in broker.log_dirs:
-            if place.error:
-                yield Finding(f"{node}:{place.path}", f"{place.path} of broker {node}: {place.error}")
+        for log_dir in broker.log_dirs:
+            if log_dir.error:
+                yield Finding(f"{node}:{log_dir.path}", f"{log_dir.path} of broker {node}: {log_dir.error}")
 
 
 def full_disks(known: Known) -> Iterator[Finding]:
     for node, broker in known.snapshot.brokers.items():
-        for place in broker.log_dirs:
-            if place.total > 0 and 0 <= place.usable < DISK_SHARE * place.total:
-                percent = 100 * place.usable / place.total
+        for log_dir in broker.log_dirs:
+            if log_dir.total > 0 and 0 <= log_dir.usable < DISK_SHARE * log_dir.total:
+                percent = 100 * log_dir.usable / log_dir.total
                 yield Finding(
-                    f"{node}:{place.path}", f"{percent:.1f} % of {place.path} of broker {node} are free."
+                    f"{node}:{log_dir.path}", f"{percent:.1f} % of {log_dir.path} of broker {node} are free."
                 )
 
 
 # Topics
 
 
-def _places(known: Known) -> Iterator[tuple[TopicSample, PartitionPlace]]:
+def _partitions(known: Known) -> Iterator[tuple[TopicSample, PartitionLayout]]:
     for topic in known.snapshot.topics.values():
-        for place in topic.layout:
-            yield topic, place
+        for partition in topic.layout:
+            yield topic, partition
 
 
-def _partition(topic: TopicSample, place: PartitionPlace, text: str) -> Finding:
-    return Finding(f"{topic.name}-{place.index}", text, Subject.TOPIC, topic.name)
+def _partition(topic: TopicSample, partition: PartitionLayout, text: str) -> Finding:
+    return Finding(f"{topic.name}-{partition.index}", text, Subject.TOPIC, topic.name)
 
 
 def leaderless_partitions(known: Known) -> Iterator[Finding]:
-    for topic, place in _places(known):
-        if place.leader < 0:
-            last = ", ".join(map(str, place.isr or place.replicas))
-            text = f"{topic.name}-{place.index} waits for one of these brokers: {last}."
-            yield _partition(topic, place, text)
+    for topic, partition in _partitions(known):
+        if partition.leader < 0:
+            last = ", ".join(map(str, partition.isr or partition.replicas))
+            text = f"{topic.name}-{partition.index} waits for one of these brokers: {last}."
+            yield _partition(topic, partition, text)
 
 
 def last_replicas(known: Known) -> Iterator[Finding]:
-    for topic, place in _places(known):
-        if place.leader >= 0 and len(place.isr) == 1 < len(place.replicas):
-            text = f"Only broker {place.isr[0]} is in sync for {topic.name}-{place.index}."
-            yield _partition(topic, place, text)
+    for topic, partition in _partitions(known):
+        if partition.leader >= 0 and len(partition.isr) == 1 < len(partition.replicas):
+            text = f"Only broker {partition.isr[0]} is in sync for {topic.name}-{partition.index}."
+            yield _partition(topic, partition, text)
 
 
 def under_replicated_partitions(known: Known) -> Iterator[Finding]:
-    for topic, place in _places(known):
-        if len(place.isr) < len(place.replicas):
-            behind = ", ".join(str(node) for node in place.replicas if node not in place.isr)
-            text = f"{topic.name}-{place.index} is not in sync on these brokers: {behind}."
-            yield _partition(topic, place, text)
+    for topic, partition in _partitions(known):
+        if len(partition.isr) < len(partition.replicas):
+            behind = ", ".join(str(node) for node in partition.replicas if node not in partition.isr)
+            text = f"{topic.name}-{partition.index} is not in sync on these brokers: {behind}."
+            yield _partition(topic, partition, text)
 
 
 def moved_leaders(known: Known) -> Iterator[Finding]:
     """Of a topic, once: a broker that was restarted leads nothing until it is asked to."""
     for topic in known.snapshot.topics.values():
-        moved = sum(place.leader >= 0 and place.leader != place.replicas[0] for place in topic.layout)
+        moved = sum(
+            partition.leader >= 0 and partition.leader != partition.replicas[0] for partition in topic.layout
+        )
         if moved:
             text = f"{moved} of {len(topic.layout)} partitions of {topic.name} are led by another replica."
             yield Finding(topic.name, text, Subject.TOPIC, topic.name)

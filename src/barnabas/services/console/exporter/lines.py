@@ -112,12 +112,12 @@ def _broker_lines(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
-    places = (
-        (_labels(LOG_DIR_TOTAL, node, place.path), place)
+    rows = (
+        (_labels(LOG_DIR_TOTAL, node, log_dir.path), log_dir)
         for node, broker in snapshot.brokers.items()
-        for place in broker.log_dirs
+        for log_dir in broker.log_dirs
     )
-    yield from _by_place(LOG_DIR_METRICS, places)
+    yield from _by_metric(LOG_DIR_METRICS, rows)
 
 
 def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
@@ -145,12 +145,12 @@ def _topic_lines(snapshot: Snapshot) -> Iterator[str]:
         kafka.TOPIC_PARTITIONS,
         (Row(_labels(kafka.TOPIC_PARTITIONS, each.name), len(each.layout)) for each in topics),
     )
-    places = (
+    rows = (
         (_labels(kafka.CURRENT_OFFSET, topic.name, partition.partition), partition)
         for topic in topics
         for partition in topic.partitions()
     )
-    yield from _by_place(PARTITION_METRICS, places)
+    yield from _by_metric(PARTITION_METRICS, rows)
 
 
 def _group_lines(snapshot: Snapshot, members: Mapping[str, int]) -> Iterator[str]:
@@ -158,18 +158,18 @@ def _group_lines(snapshot: Snapshot, members: Mapping[str, int]) -> Iterator[str
     yield from _family(
         kafka.GROUP_MEMBERS, (Row(_labels(kafka.GROUP_MEMBERS, name), count) for name, count in known)
     )
-    places = (
+    rows = (
         (_labels(kafka.GROUP_LAG, group.name, each.topic, each.partition), each)
         for group in snapshot.groups.values()
         for each in group.partitions()
     )
-    yield from _by_place(GROUP_METRICS, places)
+    yield from _by_metric(GROUP_METRICS, rows)
     topics = (
         (_labels(kafka.GROUP_LAG_SUM, group.name, topic.topic), list(topic.partitions()))
         for group in snapshot.groups.values()
         for topic in group.topics
     )
-    yield from _by_place(SUM_METRICS, topics)
+    yield from _by_metric(SUM_METRICS, topics)
 
 
 def _sum_of(read: Callable[[GroupPartition], Value]) -> Callable[[list[GroupPartition]], Value]:
@@ -186,13 +186,13 @@ SUM_METRICS: dict[Metric, Callable[[list[GroupPartition]], Value]] = {
 }
 
 
-def _by_place(
-    metrics: Mapping[Metric, Callable[[T], Value]], places: Iterable[tuple[str, T]]
+def _by_metric(
+    metrics: Mapping[Metric, Callable[[T], Value]], rows: Iterable[tuple[str, T]]
 ) -> Iterator[str]:
     """The first metric formats the labels; the others reuse them."""
     written: list[tuple[str, T]] = []
     for metric, read in metrics.items():
-        source = written or _kept(places, written)
+        source = written or _kept(rows, written)
         yield from _family(metric, (Row(labels, read(each)) for labels, each in source))
 
 

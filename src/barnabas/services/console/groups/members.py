@@ -42,7 +42,7 @@ class Member(msgspec.Struct):
     """Of Kafka Streams: what it does, and what it keeps ready."""
 
     @property
-    def places(self) -> Iterator[tuple[str, int]]:
+    def partitions(self) -> Iterator[tuple[str, int]]:
         for each in self.assigned:
             yield from ((each.topic, partition) for partition in each.partitions)
 
@@ -108,13 +108,13 @@ async def _streams(client: Client, name: str) -> GroupMembers:
     members = []
     for one in found.members:
         active = one.assignment.active_tasks
-        places = (
+        partitions = (
             TopicPartition(topic, index)
             for ids in active
             for topic in inputs.get(ids.subtopology_id, [])
             for index in ids.partitions
         )
-        member = _member(one, one.instance_id, _by_topic(places))
+        member = _member(one, one.instance_id, _by_topic(partitions))
         kept = (("standby", one.assignment.standby_tasks), ("warm-up", one.assignment.warmup_tasks))
         member.tasks = [
             *_tasks("active", active),
@@ -149,8 +149,8 @@ def _named(member: ConsumerMember | ShareMember) -> list[Assigned]:
     )
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> list[Assigned]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[Assigned]:
     found: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         found[topic].append(partition)
     return [Assigned(topic, sorted(found[topic])) for topic in sorted(found)]

@@ -42,16 +42,18 @@ async def offsets_now(client: Client, name: str, kind: str, topic_names: Mapping
     }
 
 
-async def log_bounds(client: Client, places: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
+async def log_bounds(client: Client, partitions: Iterable[TopicPartition]) -> tuple[Offsets, Offsets]:
     """Start and end offsets of partitions."""
-    wanted = list(places)
+    wanted = list(partitions)
     return await beginning_offsets(client, wanted), await end_offsets(client, wanted)
 
 
-async def offsets_at(client: Client, places: Iterable[TopicPartition], moment: int, ends: Offsets) -> Offsets:
+async def offsets_at(
+    client: Client, partitions: Iterable[TopicPartition], moment: int, ends: Offsets
+) -> Offsets:
     """The first offset at or after a time; the end if no record is that new."""
-    found = await list_offsets(client, dict.fromkeys(places, moment))
-    return {place: answer.offset if answer.offset >= 0 else ends[place] for place, answer in found.items()}
+    found = await list_offsets(client, dict.fromkeys(partitions, moment))
+    return {tp: answer.offset if answer.offset >= 0 else ends[tp] for tp, answer in found.items()}
 
 
 async def move_group(client: Client, name: str, kind: str, offsets: Offsets) -> None:
@@ -89,8 +91,8 @@ async def _move_share_group(client: Client, name: str, offsets: Offsets) -> None
         raise_for(response.error_code, response.error_message or name)
         for topic in response.responses:
             for partition in topic.partitions:
-                place = f"{topic.topic_name}-{partition.partition_index}"
-                raise_for(partition.error_code, partition.error_message or place)
+                tp = f"{topic.topic_name}-{partition.partition_index}"
+                raise_for(partition.error_code, partition.error_message or tp)
 
     request = AlterShareGroupOffsetsRequest(group_id=name, topics=list(topics.values()))
     await groups.ask_coordinator(client, name, request, check)

@@ -24,7 +24,7 @@ class Change(msgspec.Struct):
     after: int
 
     @property
-    def place(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
@@ -59,26 +59,26 @@ def parse_number(text: str, way: str) -> int:
 
 
 def plan(
-    wanted: Offsets, before: Offsets, starts: Offsets, ends: Offsets, places: Iterable[TopicPartition]
+    wanted: Offsets, before: Offsets, starts: Offsets, ends: Offsets, partitions: Iterable[TopicPartition]
 ) -> list[PlannedChange]:
     """Plan each partition with a target offset, including unchanged ones."""
     planned = []
-    for place in sorted(places):
-        if place in wanted:
-            start, end, after = starts[place], ends[place], wanted[place]
+    for tp in sorted(partitions):
+        if tp in wanted:
+            start, end, after = starts[tp], ends[tp], wanted[tp]
             problem = ""
             if not start <= after <= end:
                 problem = f"{after} is outside of the log, which has {start} to {end}"
-            planned.append(PlannedChange(*place, before.get(place), after, start, end, problem))
+            planned.append(PlannedChange(*tp, before.get(tp), after, start, end, problem))
     return planned
 
 
 def differences(changes: Iterable[Change], now: Offsets) -> list[str]:
     """Partitions whose committed offset changed since the plan was made."""
     return [
-        f"{change.place} was at {_word(change.before)} and is at {_word(now.get(change.place))}"
+        f"{change.tp} was at {_word(change.before)} and is at {_word(now.get(change.tp))}"
         for change in changes
-        if now.get(change.place) != change.before
+        if now.get(change.tp) != change.before
     ]
 
 

@@ -141,10 +141,10 @@ class LogArchive:
         await self._in_threads([scan.work] * self._threads, stop)
         return _found(scan, buckets, chunks, limit, time.monotonic() - started)
 
-    async def surroundings(self, place: TopicPartition, offset: int, around: int) -> Surroundings | None:
+    async def surroundings(self, tp: TopicPartition, offset: int, around: int) -> Surroundings | None:
         """None: this line is not kept here."""
         chunks, stop = self.store.chunks, Stop(self._budget)
-        (found,) = await self._in_threads([lambda: surroundings_of(chunks, place, offset, around)], stop)
+        (found,) = await self._in_threads([lambda: surroundings_of(chunks, tp, offset, around)], stop)
         return found
 
     async def _in_threads(self, work: list[Callable[[], T]], stop: Stop) -> list[T]:
@@ -170,9 +170,9 @@ def buckets_of(chunks: Iterable[Chunk], wanted: Wanted) -> Buckets:
 
 def _found(scan: Scan, buckets: Buckets, chunks: Iterable[Chunk], limit: int, seconds: float) -> Found:
     tally = scan.result()
-    oldest = tally.places[-1] if tally.places else None
+    oldest = tally.matches[-1] if tally.matches else None
     return Found(
-        lines=[line_at(place.chunk.rows, place.at, place.row) for place in tally.places],
+        lines=[line_at(match.chunk.rows, match.at, match.row) for match in tally.matches],
         matched=tally.matched,
         scanned=tally.scanned,
         total=sum(chunk.rows.num_rows for chunk in chunks),

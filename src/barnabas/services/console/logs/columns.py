@@ -77,9 +77,9 @@ def header_of(headers: pa.Array, name: str) -> pa.Array:
     wanted = pc.equal(pairs.field("key"), name)
     rows = pc.filter(pc.list_parent_indices(headers), wanted).to_numpy(zero_copy_only=False)
     values = pc.filter(pairs.field("value"), wanted)
-    place = np.full(len(headers), -1, np.int64)
-    place[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
-    return values.take(pa.array(place, mask=place < 0))
+    index = np.full(len(headers), -1, np.int64)
+    index[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    return values.take(pa.array(index, mask=index < 0))
 
 
 # -- A row as it is shown ------------------------------------------------------------------------------

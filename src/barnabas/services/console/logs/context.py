@@ -33,11 +33,11 @@ class _Neighbour(NamedTuple):
 
 
 def surroundings_of(
-    chunks: Sequence[Chunk], place: TopicPartition, offset: int, around: int
+    chunks: Sequence[Chunk], tp: TopicPartition, offset: int, around: int
 ) -> Surroundings | None:
     """Lines of a partition in the order of their offsets. The template `logs` spreads the entries of a file over topics
     by level: those are put together by time."""
-    anchor = _find(chunks, place, offset)
+    anchor = _find(chunks, tp, offset)
     if anchor is None:
         return None
     line = anchor.line()
@@ -81,13 +81,13 @@ class _Neighbours(NamedTuple):
         return _Neighbour(int(self.orders[number]), self.chunk.first_row + index, self.chunk, index)
 
 
-def _find(chunks: Sequence[Chunk], place: TopicPartition, offset: int) -> _Neighbour | None:
+def _find(chunks: Sequence[Chunk], tp: TopicPartition, offset: int) -> _Neighbour | None:
     for chunk in reversed(chunks):
-        mask = _is(chunk.rows, "topic", place.topic) & _at_partition(chunk.rows, place.partition)
+        mask = _is(chunk.rows, "topic", tp.topic) & _at_partition(chunk.rows, tp.partition)
         found = np.flatnonzero(mask & (_offsets(chunk.rows) == offset))
         if len(found):
             index = int(found[-1])
-            order = int(_orders(chunk.rows, place.topic)[index])
+            order = int(_orders(chunk.rows, tp.topic)[index])
             return _Neighbour(order, chunk.first_row + index, chunk, index)
     return None
 

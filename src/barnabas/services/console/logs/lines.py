@@ -167,13 +167,13 @@ class _Facts(NamedTuple):
 T = TypeVar("T", _Syslog, _Entry)
 
 
-def rows_of(place: TopicPartition, columns: RecordColumns) -> pa.RecordBatch:
+def rows_of(tp: TopicPartition, columns: RecordColumns) -> pa.RecordBatch:
     """Tombstones are left out."""
     arrays = columns.arrays
     if arrays["value"].null_count:
         there = arrays["value"].is_valid()
         arrays = {name: array.filter(there) for name, array in arrays.items()}
-    facts = _facts(place, arrays)
+    facts = _facts(tp, arrays)
     rows = len(facts.message)
     text = facts.message.view(pa.string())
     beginnings = heads(text)
@@ -184,17 +184,17 @@ def rows_of(place: TopicPartition, columns: RecordColumns) -> pa.RecordBatch:
         ),
         levels_of(_levels(facts, beginnings)),
         *names,
-        same_name(place.topic, rows),
-        pa.array(np.full(rows, place.partition, np.int32)),
+        same_name(tp.topic, rows),
+        pa.array(np.full(rows, tp.partition, np.int32)),
         arrays["offset"],
         text,
     ]
     return pa.RecordBatch.from_arrays(columns_in_order, schema=SCHEMA)
 
 
-def _facts(place: TopicPartition, arrays: Mapping[str, pa.Array]) -> _Facts:
+def _facts(tp: TopicPartition, arrays: Mapping[str, pa.Array]) -> _Facts:
     headers, values = arrays["headers"], arrays["value"]
-    if LEVEL_TOPIC.fullmatch(place.topic):
+    if LEVEL_TOPIC.fullmatch(tp.topic):
         return _of_entries([_decoded(value, _Entry) for value in values.to_pylist()], arrays)
     if _has(headers, "peer") and not _has(headers, "parsed"):
         return _of_syslog([_decoded(value, _Syslog) for value in values.to_pylist()], arrays)

@@ -36,7 +36,7 @@ class Buckets(NamedTuple):
     number: int
 
 
-class Place(NamedTuple):
+class LineMatch(NamedTuple):
     """A line that was found."""
 
     time: int
@@ -68,7 +68,7 @@ class Tally:
         self.scanned = 0
         self.bars: Longs = np.zeros((buckets.number, len(LEVELS)), np.int64)
         self.facets: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
-        self.places: list[Place] = []
+        self.matches: list[LineMatch] = []
         self.beyond = 0
         """Lines that match and are older than the cursor."""
 
@@ -79,7 +79,7 @@ class Tally:
         self.bars += other.bars
         for name, counts in other.facets.items():
             self.facets[name].update(counts)
-        self.places += other.places
+        self.matches += other.matches
 
 
 class Scan:
@@ -120,7 +120,7 @@ class Scan:
         whole = Tally(self._buckets)
         for tally in self._tallies:
             whole.merge(tally)
-        whole.places = newest(whole.places, self._limit)
+        whole.matches = newest(whole.matches, self._limit)
         return whole
 
     def _look(self, chunk: Chunk, tally: Tally) -> None:
@@ -144,14 +144,14 @@ class Scan:
         tally.beyond += len(times)
         chosen = _last(times, self._limit)
         found = [
-            Place(int(times[each]), chunk.first_row + int(indexes[each]), chunk, int(indexes[each]))
+            LineMatch(int(times[each]), chunk.first_row + int(indexes[each]), chunk, int(indexes[each]))
             for each in chosen
         ]
-        tally.places = newest([*tally.places, *found], self._limit)
+        tally.matches = newest([*tally.matches, *found], self._limit)
 
 
-def newest(places: Sequence[Place], limit: int) -> list[Place]:
-    return sorted(places, key=lambda place: place[:2], reverse=True)[:limit]
+def newest(matches: Sequence[LineMatch], limit: int) -> list[LineMatch]:
+    return sorted(matches, key=lambda match: match[:2], reverse=True)[:limit]
 
 
 def matching_rows(chunk: Chunk, wanted: Wanted) -> Longs | None:
@@ -215,9 +215,9 @@ def _taken(values: npt.NDArray[Any], rows: Longs | None) -> npt.NDArray[Any]:
 
 def _bars(times: Longs, levels: npt.NDArray[Any], buckets: Buckets) -> Longs:
     """Count lines by bucket and level. Lines outside of the range count in the first or the last bucket."""
-    places = np.clip((times - buckets.start) // buckets.width, 0, buckets.number - 1)
+    indexes = np.clip((times - buckets.start) // buckets.width, 0, buckets.number - 1)
     shape = buckets.number, len(LEVELS)
-    flat = np.bincount(places * shape[1] + levels, minlength=shape[0] * shape[1])
+    flat = np.bincount(indexes * shape[1] + levels, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.int64)
 
 

@@ -83,8 +83,8 @@ class Tailer:
         await self._flush_if_due()
         await self._look_for_topics()
         ranges = await self._news()
-        for topic in {each.place.topic for each in ranges}:
-            await self._read_topic(topic, [each for each in ranges if each.place.topic == topic])
+        for topic in {each.tp.topic for each in ranges}:
+            await self._read_topic(topic, [each for each in ranges if each.tp.topic == topic])
         await self._flush_if_due()
         return bool(ranges)
 
@@ -107,44 +107,42 @@ class Tailer:
         self._store.expire()
 
     async def _news(self) -> list[OffsetRange]:
-        places = [
+        partitions = [
             TopicPartition(name, index) for name, topic in self._topics.items() for index in topic.partitions
         ]
-        if not places:
+        if not partitions:
             self.status.behind = 0
             return []
-        ends = await end_offsets(self._client, places, READ_COMMITTED)
-        await self._begin(places, ends)
+        ends = await end_offsets(self._client, partitions, READ_COMMITTED)
+        await self._begin(partitions, ends)
         ranges = [
-            OffsetRange(place, first, end)
-            for place, end in ends.items()
-            if (first := self._position(place)) < end
+            OffsetRange(tp, first, end) for tp, end in ends.items() if (first := self._position(tp)) < end
         ]
         self.status.behind = sum(each.size for each in ranges)
         return [each._replace(until=min(each.until, each.first + STEP_OFFSETS)) for each in ranges]
 
-    def _position(self, place: TopicPartition) -> int:
-        return self._store.positions[place.topic].next[place.partition]
+    def _position(self, tp: TopicPartition) -> int:
+        return self._store.positions[tp.topic].next[tp.partition]
 
-    async def _begin(self, places: Iterable[TopicPartition], ends: dict[TopicPartition, int]) -> None:
+    async def _begin(self, partitions: Iterable[TopicPartition], ends: dict[TopicPartition, int]) -> None:
         """New partitions from the first line that is to be kept; one that was cut off from its beginning."""
-        new = [place for place in places if not self._is_known(place)]
+        new = [tp for tp in partitions if not self._is_known(tp)]
         if new:
             since = int((time.time() - self._store.settings.keep_seconds) * 1000)
             found = await list_offsets(self._client, dict.fromkeys(new, since))
-            for place in new:
-                self._settle(place, found[place].offset if found[place].offset >= 0 else ends[place])
-        cut = [place for place in places if self._position(place) > ends[place]]
+            for tp in new:
+                self._settle(tp, found[tp].offset if found[tp].offset >= 0 else ends[tp])
+        cut = [tp for tp in partitions if self._position(tp) > ends[tp]]
         if cut:
-            for place, first in (await beginning_offsets(self._client, cut)).items():
-                self._settle(place, first)
+            for tp, first in (await beginning_offsets(self._client, cut)).items():
+                self._settle(tp, first)
 
-    def _is_known(self, place: TopicPartition) -> bool:
-        known = self._store.positions.get(place.topic)
-        return known is not None and known.id == self._id(place.topic) and place.partition in known.next
+    def _is_known(self, tp: TopicPartition) -> bool:
+        known = self._store.positions.get(tp.topic)
+        return known is not None and known.id == self._id(tp.topic) and tp.partition in known.next
 
-    def _settle(self, place: TopicPartition, offset: int) -> None:
-        self._store.begin(place.topic, self._id(place.topic), place.partition, offset)
+    def _settle(self, tp: TopicPartition, offset: int) -> None:
+        self._store.begin(tp.topic, self._id(tp.topic), tp.partition, offset)
 
     def _id(self, topic: str) -> str:
         return str(self._topics[topic].id)
@@ -166,27 +164,27 @@ class Tailer:
                     await self._take(found)
         finally:
             await fetcher.close()
-        for place, _, until in ranges:  # behind markers, aborted records and compacted gaps
-            self._settle(place, until)
+        for tp, _, until in ranges:  # behind markers, aborted records and compacted gaps
+            self._settle(tp, until)
 
     async def _take(self, found: FetchedRange) -> None:
         """A piece at a time, so that few lines are in memory. Records that cannot be read are passed over."""
-        place = found.place
+        tp = found.tp
         pieces = decode(found.planned, WANTED, found.first, found.until)
         try:
-            while (rows := await asyncio.to_thread(_next_rows, place, pieces)) is not None:
+            while (rows := await asyncio.to_thread(_next_rows, tp, pieces)) is not None:
                 self.status.read += rows.num_rows
-                self._store.add(place.topic, self._id(place.topic), place.partition, rows)
+                self._store.add(tp.topic, self._id(tp.topic), tp.partition, rows)
                 await self._flush_if_due()
         except InvalidRecords as error:
-            self._lose(f"{place}: {error}")
-        self._settle(place, min(found.planned.next_offset, found.until))
+            self._lose(f"{tp}: {error}")
+        self._settle(tp, min(found.planned.next_offset, found.until))
 
     def _lose(self, what: str) -> None:
         self.status.lost = what
         _logger.warning("log lines were deleted before they were read: %s", what)
 
 
-def _next_rows(place: TopicPartition, pieces: Iterator[RecordColumns]) -> pa.RecordBatch | None:
+def _next_rows(tp: TopicPartition, pieces: Iterator[RecordColumns]) -> pa.RecordBatch | None:
     columns = next(pieces, None)
-    return None if columns is None else rows_of(place, columns)
+    return None if columns is None else rows_of(tp, columns)

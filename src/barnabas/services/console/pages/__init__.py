@@ -19,14 +19,14 @@ def route_table() -> RouteTable:
         topics,
     )
     from barnabas.services.console.pages import (
-        shown as places,
+        shown as search,
     )
     from barnabas.services.console.pages.access import acls, api, audit, login, may, quotas, settings, users
     from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
     from barnabas.services.console.pages.records import chart, exporting, listing, one, producing, tail
     from barnabas.services.console.pages.topic.table import routes as of_a_topic
 
-    figures = (places, overview, topics, groups, group_offsets, curves, alarms, metrics)
+    figures = (search, overview, topics, groups, group_offsets, curves, alarms, metrics)
     records = (listing, one, tail, exporting, chart, producing)
     access = (login, acls, may, users, quotas, audit, settings, api)
     subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]

@@ -87,12 +87,12 @@ async def _complete(context: Context, series: str, curve: Curve, until_ms: int) 
     """Rates of the time before the console was started come from the cluster itself."""
     if not curve.values or curve.values[0] is not None:
         return curve
-    places = _places(context.cluster.sampler.snapshot, series)
-    past = await context.cluster.sampler.past.of(places, curve.times[0], until_ms)
+    partitions = _partitions(context.cluster.sampler.snapshot, series)
+    past = await context.cluster.sampler.past.of(partitions, curve.times[0], until_ms)
     return with_past(curve, past)
 
 
-def _places(snapshot: Snapshot, series: str) -> list[TopicPartition]:
+def _partitions(snapshot: Snapshot, series: str) -> list[TopicPartition]:
     if series == "cluster/in":
         names = [name for name, topic in snapshot.topics.items() if not topic.internal]
     elif series.startswith("topic/") and series.endswith("/in"):
@@ -100,10 +100,10 @@ def _places(snapshot: Snapshot, series: str) -> list[TopicPartition]:
     else:
         return []
     return [
-        TopicPartition(name, place.index)
+        TopicPartition(name, partition.index)
         for name in names
         if name in snapshot.topics
-        for place in snapshot.topics[name].layout
+        for partition in snapshot.topics[name].layout
     ]
 
 

@@ -22,7 +22,7 @@ READS = topic_named(Operation.READ, STATUS_TOPIC)
 CHART_WIDTH, CHART_HEIGHT = 300, 60
 MAX_DRAWN = 300
 ENDED = ("stopped", "failed", "lost")
-PLACES: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "agent": "/agents"}
+PATHS: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "agent": "/agents"}
 
 
 class ListQuery(msgspec.Struct):
@@ -146,7 +146,7 @@ async def forget_report(context: Context, form: ForgetForm) -> Done:
         raise StaleError(f"{form.name} reports that it is {work.state}: stop it first")
     await forget_status(context.client, form.kind, form.name)
     await context.cluster.statuses.refresh()
-    return Done(f"The report of {form.name} is removed.", PLACES[form.kind])
+    return Done(f"The report of {form.name} is removed.", PATHS[form.kind])
 
 
 def _list(board: StatusBoard, kind: Kind, query: ListQuery) -> WorksPage:

@@ -66,7 +66,7 @@ async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
         raise BadInputError(f"Offsets are set to {', '.join(offset_plan.WAYS)}", "to")
     planned = await _plan(context, sample, query) if query.to else []
     problem = await _problem(context.client, sample, planned) if query.to else ""
-    changes = [Change(*each.place, each.before, each.after) for each in planned]
+    changes = [Change(*each.tp, each.before, each.after) for each in planned]
     return OffsetsPage(
         *(
             sample.name,
@@ -105,7 +105,7 @@ async def set_offsets(context: Context, form: OffsetsForm) -> Done:
         text = f"{sample.name} has moved since: {'; '.join(moved[:SHOWN_DIFFERENCES])}{more}. Look at the plan again"
         raise StaleError(text, "changes")
     await _check_bounds(context.client, changes)
-    await move_group(context.client, sample.name, sample.type, {each.place: each.after for each in changes})
+    await move_group(context.client, sample.name, sample.type, {each.tp: each.after for each in changes})
     return Done(f"{sample.name} goes on at the new offsets", f"/groups/{quote(sample.name)}")
 
 
@@ -123,20 +123,20 @@ def _topic_names(context: Context) -> dict[Uuid, str]:
 async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> list[PlannedChange]:
     before = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
     source = await _source(context, query)
-    places = await _places(context, query, {**before, **source})
-    if len(places) > MAX_CHANGES:
-        raise BadInputError(f"That would be {len(places)} partitions; choose a topic", "topic")
-    starts, ends = await log_bounds(context.client, places)
+    partitions = await _partitions(context, query, {**before, **source})
+    if len(partitions) > MAX_CHANGES:
+        raise BadInputError(f"That would be {len(partitions)} partitions; choose a topic", "topic")
+    starts, ends = await log_bounds(context.client, partitions)
     if query.to == offset_plan.TIME:
-        wanted = await offsets_at(context.client, places, offset_plan.parse_time(query.value), ends)
+        wanted = await offsets_at(context.client, partitions, offset_plan.parse_time(query.value), ends)
     elif query.to == offset_plan.NUMBER:
-        wanted = dict.fromkeys(places, offset_plan.parse_number(query.value, query.to))
+        wanted = dict.fromkeys(partitions, offset_plan.parse_number(query.value, query.to))
     elif query.to == offset_plan.SHIFT:
         by = offset_plan.parse_number(query.value, query.to)
-        wanted = {place: offset + by for place, offset in before.items()}
+        wanted = {tp: offset + by for tp, offset in before.items()}
     else:
         wanted = {offset_plan.EARLIEST: starts, offset_plan.LATEST: ends}.get(query.to, source)
-    return offset_plan.plan(wanted, before, starts, ends, places)
+    return offset_plan.plan(wanted, before, starts, ends, partitions)
 
 
 async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition, int]:
@@ -150,18 +150,18 @@ async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition,
     return await offsets_now(context.client, other.name, other.type, _topic_names(context))
 
 
-async def _places(
+async def _partitions(
     context: Context, query: OffsetsQuery, known: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
     """A topic that is named may be one in which the group has no offsets yet."""
     for name in query.topic:
         await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    places = await context.client.partitions(query.topic) if query.topic else sorted(known)
-    described = await _described(context, {place.topic for place in places})
+    partitions = await context.client.partitions(query.topic) if query.topic else sorted(known)
+    described = await _described(context, {tp.topic for tp in partitions})
     return [
-        place
-        for place in places
-        if place.topic in described and (not query.partition or place.partition in query.partition)
+        tp
+        for tp in partitions
+        if tp.topic in described and (not query.partition or tp.partition in query.partition)
     ]
 
 
@@ -186,11 +186,11 @@ async def _problem(client: Client, sample: GroupSample, planned: list[PlannedCha
 
 
 async def _check_bounds(client: Client, changes: list[Change]) -> None:
-    starts, ends = await log_bounds(client, [change.place for change in changes])
+    starts, ends = await log_bounds(client, [change.tp for change in changes])
     for change in changes:
-        if not starts[change.place] <= change.after <= ends[change.place]:
-            bounds = f"{starts[change.place]} to {ends[change.place]}"
-            raise BadInputError(f"{change.after} is outside of {change.place}, which has {bounds}", "changes")
+        if not starts[change.tp] <= change.after <= ends[change.tp]:
+            bounds = f"{starts[change.tp]} to {ends[change.tp]}"
+            raise BadInputError(f"{change.after} is outside of {change.tp}, which has {bounds}", "changes")
 
 
 def _read_plan(text: str) -> list[Change]:

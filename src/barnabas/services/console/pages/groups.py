@@ -177,7 +177,7 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
     left_out = sum(each.topic not in topics for each in sample.topics)
     members = within(members, topics)
     sample = await exact_group(context.client, sample.within(topics), snapshot.taken_ms)
-    owners = {place: member.id for member in members.members for place in member.places}
+    owners = {tp: member.id for member in members.members for tp in member.partitions}
     rows = [
         PartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
         for row in sample.partitions()

@@ -147,12 +147,12 @@ async def show_line(context: Context, query: LineQuery) -> LinePage:
     """One log line between those before and after it in the same file or program."""
     archive = context.cluster.logs.archive
     await _refuse_masked(context, query.topic)
-    place = TopicPartition(query.topic, query.partition)
+    tp = TopicPartition(query.topic, query.partition)
     around = min(max(query.around, 1), MAX_AROUND)
-    found = None if archive is None else await archive.surroundings(place, query.offset, around)
+    found = None if archive is None else await archive.surroundings(tp, query.offset, around)
     if found is None:
         raise ResourceNotFoundError(
-            f"The line at offset {query.offset} of {place} is not kept here (any more); its record may be: see the "
+            f"The line at offset {query.offset} of {tp} is not kept here (any more); its record may be: see the "
             "records of the topic"
         )
     allowed = await context.allowed(

@@ -20,46 +20,46 @@ from barnabas.services.console.sampling.snapshot import Snapshot
 
 routes = Routes()
 
-MAX_PLACES = 20
+MAX_RESULTS = 20
 
 
-class PlacesQuery(msgspec.Struct):
+class SearchQuery(msgspec.Struct):
     q: str = ""
 
 
-class Place(msgspec.Struct):
+class SearchResult(msgspec.Struct):
     kind: str
     name: str
     url: str
 
 
-class Places(msgspec.Struct):
+class SearchResults(msgspec.Struct):
     q: str
-    found: list[Place]
+    found: list[SearchResult]
 
 
 @routes.page("/goto", needs=SHOWN, template="places.html")
-async def find_places(context: Context, query: PlacesQuery) -> Places:
+async def search(context: Context, query: SearchQuery) -> SearchResults:
     """Pages, topics and groups whose name contains `q`, the shortest first."""
     pages = [
-        Place("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
+        SearchResult("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
         for entry, route in context.table.entries
         if _fits(query.q, entry.word)
     ]
     snapshot = context.cluster.sampler.snapshot
-    topics = await _places(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
-    groups = await _places(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
-    found = sorted(topics + groups, key=lambda place: len(place.name))
-    return Places(query.q, (pages + found)[:MAX_PLACES])
+    topics = await _matches(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
+    groups = await _matches(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
+    found = sorted(topics + groups, key=lambda match: len(match.name))
+    return SearchResults(query.q, (pages + found)[:MAX_RESULTS])
 
 
-async def _places(
+async def _matches(
     context: Context, part: str, kind: str, resource: ResourceType, names: Iterable[str]
-) -> list[Place]:
+) -> list[SearchResult]:
     fitting = [name for name in names if _fits(part, name)]
     allowed = await context.allowed(Operation.DESCRIBE, resource, fitting)
-    shown = sorted(allowed, key=lambda name: (len(name), name))[:MAX_PLACES]
-    return [Place(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
+    shown = sorted(allowed, key=lambda name: (len(name), name))[:MAX_RESULTS]
+    return [SearchResult(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
 
 
 def _fits(part: str, name: str) -> bool:

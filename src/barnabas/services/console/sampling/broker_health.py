@@ -46,23 +46,23 @@ class HealthReader:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._places: dict[int, Address | None] = {}
+        self._addresses: dict[int, Address | None] = {}
         self._asked_at = 0.0
 
     async def read(self, brokers: Mapping[int, Broker]) -> dict[int, BrokerHealth]:
         """Of the brokers that serve metrics here, without TLS and without a password."""
         now = asyncio.get_running_loop().time()
-        if now - self._asked_at > ASK_AGAIN or brokers.keys() - self._places.keys():
+        if now - self._asked_at > ASK_AGAIN or brokers.keys() - self._addresses.keys():
             self._asked_at = now
-            found = await asyncio.gather(*(self._place_of(broker) for broker in brokers.values()))
-            self._places = dict(zip(brokers, found, strict=True))
-        asked = {broker_id: place for broker_id, place in self._places.items() if place is not None}
+            found = await asyncio.gather(*(self._metrics_address(broker) for broker in brokers.values()))
+            self._addresses = dict(zip(brokers, found, strict=True))
+        asked = {broker_id: address for broker_id, address in self._addresses.items() if address is not None}
         read = await asyncio.gather(*map(_read_page, asked.values()))
         return {
             broker_id: health for broker_id, health in zip(asked, read, strict=True) if health is not None
         }
 
-    async def _place_of(self, broker: Broker) -> Address | None:
+    async def _metrics_address(self, broker: Broker) -> Address | None:
         try:
             async with asyncio.timeout(TIMEOUT):
                 settings = await describe_configs(self._client, BROKER, str(broker.id))
@@ -94,8 +94,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _read_page(place: Address) -> BrokerHealth | None:
-    url = f"http://{place}/metrics"
+async def _read_page(address: Address) -> BrokerHealth | None:
+    url = f"http://{address}/metrics"
     try:
         page = await asyncio.to_thread(fetch, url, timeout=TIMEOUT, max_bytes=MAX_PAGE)
     except OSError:

@@ -32,25 +32,25 @@ async def record_times(client: Client, offsets: Mapping[TopicPartition, int]) ->
     limit = asyncio.Semaphore(AT_ONCE)
     found: dict[TopicPartition, int] = {}
 
-    async def look(place: TopicPartition, offset: int) -> None:
+    async def look(tp: TopicPartition, offset: int) -> None:
         async with limit:
             try:
-                moment = await _record_time(client, place, offset)
+                moment = await _record_time(client, tp, offset)
             except (ClientError, KafkaError):
                 return
         if moment is not None:
-            found[place] = moment
+            found[tp] = moment
 
-    await asyncio.gather(*(look(place, offset) for place, offset in offsets.items()))
+    await asyncio.gather(*(look(tp, offset) for tp, offset in offsets.items()))
     return found
 
 
-async def _record_time(client: Client, place: TopicPartition, offset: int) -> int | None:
-    leader = await client.leader(place)
-    fetched = (await fetch(client, leader, {place: offset}, ONE_BATCH))[0]
+async def _record_time(client: Client, tp: TopicPartition, offset: int) -> int | None:
+    leader = await client.leader(tp)
+    fetched = (await fetch(client, leader, {tp: offset}, ONE_BATCH))[0]
     if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and fetched.log_start_offset > offset:
         # Retention was faster than the group: it goes on at the oldest record that there is.
-        fetched = (await fetch(client, leader, {place: fetched.log_start_offset}, ONE_BATCH))[0]
+        fetched = (await fetch(client, leader, {tp: fetched.log_start_offset}, ONE_BATCH))[0]
     return None if fetched.error else _first_time(fetched)
 
 
@@ -101,21 +101,21 @@ class EndTimes:
                 del notes[1 : MAX_NOTES // 2 : 2]
         self._seen_ms[topic] = ms
 
-    def note_record(self, place: TopicPartition, offset: int, ms: int) -> None:
-        self._records[place] = KnownRecord(offset, ms)
+    def note_record(self, tp: TopicPartition, offset: int, ms: int) -> None:
+        self._records[tp] = KnownRecord(offset, ms)
 
     def keep(self, topics: Collection[str]) -> None:
         """Forget the others."""
         for gone in self._notes.keys() - topics:
             del self._notes[gone], self._seen_ms[gone]
-        self._records = {place: known for place, known in self._records.items() if place.topic in topics}
+        self._records = {tp: known for tp, known in self._records.items() if tp.topic in topics}
 
     def forget(self, topic: str) -> None:
         """Drop the history of a topic that was recreated."""
         self._notes.pop(topic, None)
         self._seen_ms.pop(topic, None)
-        for place in [place for place in self._records if place.topic == topic]:
-            del self._records[place]
+        for tp in [tp for tp in self._records if tp.topic == topic]:
+            del self._records[tp]
 
     def written_ms(self, topic: str, partition: int, offset: int) -> float | None:
         """Estimated write time of `offset`; None if it precedes the history or is not written yet."""

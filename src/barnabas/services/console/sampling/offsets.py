@@ -103,9 +103,9 @@ async def _partitions_by_leader(topology: Topology) -> dict[int, list[TopicParti
     slices = Slices()
     for name, layout in topology.topics.items():
         by_leader: dict[int, list[int]] = defaultdict(list)
-        for place in layout.partitions:
-            if place.leader >= 0:
-                by_leader[place.leader].append(place.index)
+        for partition in layout.partitions:
+            if partition.leader >= 0:
+                by_leader[partition.leader].append(partition.index)
         for leader, partitions in by_leader.items():
             found[leader].append(TopicPartitions(name, partitions))
         await slices.rest()

@@ -219,9 +219,9 @@ class Refresh:
         health = await self._health.read(topology.brokers)
         slices = Slices()
         for layout in topology.topics.values():
-            for place in layout.partitions:
-                leaders[place.leader] += 1
-                for broker_id in place.replicas:
+            for partition in layout.partitions:
+                leaders[partition.leader] += 1
+                for broker_id in partition.replicas:
                     replicas[broker_id] += 1
             await slices.rest()
         return {
@@ -239,19 +239,19 @@ class Refresh:
         """Groups whose lag in seconds is known now: ages that the ends that are remembered do not tell."""
         if self._count % LOOK_AGAIN == 0:
             self._silent.clear()
-        unknown = [age for age in await _of_unknown_age(groups) if age.place.topic not in self._silent]
+        unknown = [age for age in await _of_unknown_age(groups) if age.tp.topic not in self._silent]
         wanted = nlargest(LOOKUPS, unknown, key=lambda age: age.lag)
-        offsets = {age.place: age.committed for age in wanted}
+        offsets = {age.tp: age.committed for age in wanted}
         found = await record_times(self._client, offsets)
-        for place, ms in found.items():
-            self._times.note_record(place, offsets[place], ms)
-        self._silent |= {place.topic for place in offsets} - {place.topic for place in found}
-        return list({age.group: None for age in unknown if age.place in found})
+        for tp, ms in found.items():
+            self._times.note_record(tp, offsets[tp], ms)
+        self._silent |= {tp.topic for tp in offsets} - {tp.topic for tp in found}
+        return list({age.group: None for age in unknown if age.tp in found})
 
 
 class _UnknownAge(NamedTuple):
     group: str
-    place: TopicPartition
+    tp: TopicPartition
     committed: int
     lag: int
 

@@ -75,17 +75,17 @@ class Sampler:
         try:
             self.snapshot = await self._refresh.take(self.snapshot)
         except (ClientError, KafkaError, OSError) as error:
-            self._tell(str(error))
+            self._set_error(str(error))
         except Exception:
             _logger.exception("a refresh failed")
-            self._tell("this is a defect of the console, and its log says more")
+            self._set_error("this is a defect of the console, and its log says more")
         else:
             await self._record(self.snapshot)
         self._taken.set()
         self._taken = asyncio.Event()
         return self.snapshot
 
-    def _tell(self, reason: str) -> None:
+    def _set_error(self, reason: str) -> None:
         self.snapshot = msgspec.structs.replace(self.snapshot, error=f"No newer figures: {reason}.")
 
     async def _record(self, snapshot: Snapshot) -> None:

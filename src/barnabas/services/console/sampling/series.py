@@ -40,17 +40,17 @@ class PastRates:
         self._client = client
         self._kept: OrderedDict[tuple[object, ...], list[PastRate]] = OrderedDict()
 
-    async def of(self, places: Sequence[TopicPartition], since_ms: int, until_ms: int) -> list[PastRate]:
+    async def of(self, partitions: Sequence[TopicPartition], since_ms: int, until_ms: int) -> list[PastRate]:
         """Nothing if it would be too much work, or if the cluster does not answer in time."""
-        if not places or len(places) > MAX_PARTITIONS:
+        if not partitions or len(partitions) > MAX_PARTITIONS:
             return []
         step = max(1000, (until_ms - since_ms) // POINTS)
-        key = (frozenset(places), step, since_ms // step)
+        key = (frozenset(partitions), step, since_ms // step)
         if key not in self._kept:
             try:
                 async with asyncio.timeout(TIMEOUT):
                     self._kept[key] = await _past_rates(
-                        self._client, places, since_ms - since_ms % step, step
+                        self._client, partitions, since_ms - since_ms % step, step
                     )
             except (ClientError, KafkaError, TimeoutError):
                 return []
@@ -60,16 +60,19 @@ class PastRates:
 
 
 async def _past_rates(
-    client: Client, places: Sequence[TopicPartition], since_ms: int, step_ms: int
+    client: Client, partitions: Sequence[TopicPartition], since_ms: int, step_ms: int
 ) -> list[PastRate]:
     moments = [since_ms + at * step_ms for at in range(POINTS + 1)]
-    ends = await end_offsets(client, places)
+    ends = await end_offsets(client, partitions)
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def written_before(moment: int) -> int:
         async with limit:
-            found = await list_offsets(client, dict.fromkeys(places, moment))
-        return sum(found[place].offset if found[place].offset >= 0 else ends[place] for place in places)
+            found = await list_offsets(client, dict.fromkeys(partitions, moment))
+        return sum(
+            found[position].offset if found[position].offset >= 0 else ends[position]
+            for position in partitions
+        )
 
     written = await asyncio.gather(*map(written_before, moments))
     return [
@@ -106,9 +109,9 @@ class _Written:
         return begin_ms < self._last_ms and end_ms > self._first_ms
 
     def before(self, ms: int) -> float:
-        place = (min(max(ms, self._first_ms), self._last_ms) - self._first_ms) / self._step_ms
-        at = min(int(place), len(self._counts) - 2)
-        return self._counts[at] + (self._counts[at + 1] - self._counts[at]) * (place - at)
+        position = (min(max(ms, self._first_ms), self._last_ms) - self._first_ms) / self._step_ms
+        at = min(int(position), len(self._counts) - 2)
+        return self._counts[at] + (self._counts[at + 1] - self._counts[at]) * (position - at)
 
 
 def topic_series(topic: str, what: str) -> str:

@@ -66,13 +66,13 @@ async def _replicas_by_broker(topology: Topology) -> dict[int, list[DescribableL
     found: dict[int, dict[str, DescribableLogDirTopic]] = {broker_id: {} for broker_id in topology.brokers}
     slices = Slices()
     for name, layout in topology.topics.items():
-        for place in layout.partitions:
-            for broker_id in place.replicas:
+        for partition in layout.partitions:
+            for broker_id in partition.replicas:
                 topics = found.get(broker_id)
                 if topics is not None:
                     if name not in topics:
                         topics[name] = DescribableLogDirTopic(topic=name)
-                    topics[name].partitions.append(place.index)
+                    topics[name].partitions.append(partition.index)
         await slices.rest()
     return {broker_id: list(topics.values()) for broker_id, topics in found.items()}
 

@@ -43,7 +43,7 @@ UNKNOWN = -1
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
 
-class PartitionPlace(msgspec.Struct, frozen=True, gc=False):
+class PartitionLayout(msgspec.Struct, frozen=True, gc=False):
     """Leader and replicas of a partition, from Metadata."""
 
     index: int
@@ -72,7 +72,7 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
     name: str
     id: Uuid
     internal: bool
-    layout: tuple[PartitionPlace, ...]
+    layout: tuple[PartitionLayout, ...]
     """Leader, replicas and ISR, by partition number."""
     starts: Sequence[int]
     ends: Sequence[int]
@@ -86,8 +86,10 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
     """Records a second that groups have committed, all groups together; None without groups."""
 
     def partitions(self) -> Iterator[PartitionSample]:
-        for place, start, end, size in zip(self.layout, self.starts, self.ends, self.sizes, strict=True):
-            yield PartitionSample(place.index, place.leader, place.replicas, place.isr, start, end, size)
+        for partition, start, end, size in zip(self.layout, self.starts, self.ends, self.sizes, strict=True):
+            yield PartitionSample(
+                partition.index, partition.leader, partition.replicas, partition.isr, start, end, size
+            )
 
     @property
     def records(self) -> int:
@@ -96,11 +98,11 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def offline(self) -> int:
-        return sum(place.leader < 0 for place in self.layout)
+        return sum(partition.leader < 0 for partition in self.layout)
 
     @property
     def under_replicated(self) -> int:
-        return sum(len(place.isr) < len(place.replicas) for place in self.layout)
+        return sum(len(partition.isr) < len(partition.replicas) for partition in self.layout)
 
 
 class GroupPartition(NamedTuple):

@@ -16,7 +16,7 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from barnabas.services.console.sampling.snapshot import PartitionPlace, Slices
+from barnabas.services.console.sampling.snapshot import PartitionLayout, Slices
 
 TIMEOUT = 10.0
 """Seconds for one of the small requests. Figures of a broker that takes longer stay as they were."""
@@ -28,7 +28,7 @@ class TopicLayout(NamedTuple):
     name: str
     id: Uuid
     internal: bool
-    partitions: tuple[PartitionPlace, ...]
+    partitions: tuple[PartitionLayout, ...]
 
 
 class Topology(NamedTuple):
@@ -75,11 +75,11 @@ async def _read_at_once(client: Client) -> dict[str, TopicLayout]:
     found = {}
     for name, topic in (await client.all_topics()).items():
         if not topic.error:
-            places = tuple(
-                PartitionPlace(one.index, one.leader, one.leader_epoch, one.replicas, one.isr, one.offline)
+            partitions = tuple(
+                PartitionLayout(one.index, one.leader, one.leader_epoch, one.replicas, one.isr, one.offline)
                 for one in topic.partitions.values()
             )
-            found[name] = TopicLayout(name, topic.id, topic.internal, places)
+            found[name] = TopicLayout(name, topic.id, topic.internal, partitions)
         await slices.rest()
     return found
 
@@ -98,12 +98,12 @@ class _Tuples:
 def _layouts(topics: list[DescribeTopicPartitionsResponseTopic], tuples: _Tuples) -> Iterator[TopicLayout]:
     for topic in topics:
         if not topic.error_code and topic.name is not None:
-            places = tuple([_place(partition, tuples) for partition in topic.partitions])
-            yield TopicLayout(topic.name, topic.topic_id, topic.is_internal, places)
+            partitions = tuple([_partition(partition, tuples) for partition in topic.partitions])
+            yield TopicLayout(topic.name, topic.topic_id, topic.is_internal, partitions)
 
 
-def _place(partition: DescribeTopicPartitionsResponsePartition, tuples: _Tuples) -> PartitionPlace:
-    return PartitionPlace(
+def _partition(partition: DescribeTopicPartitionsResponsePartition, tuples: _Tuples) -> PartitionLayout:
+    return PartitionLayout(
         partition.partition_index,
         partition.leader_id,
         partition.leader_epoch,

@@ -18,7 +18,7 @@ from barnabas.client.offsets import (
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import iterate_headers
 from barnabas.services.console.scanning.model import Search, SearchError
-from barnabas.services.console.scanning.places import read_places
+from barnabas.services.console.scanning.places import decode_positions
 
 LATE_MS = 5 * 60_000
 """A record whose timestamp is this much older than that of one before it is still found by a search with `until`."""
@@ -32,18 +32,16 @@ class Bounds(NamedTuple):
 
 
 async def find_bounds(client: Client, search: Search) -> Bounds:
-    places = await _partitions(client, search)
-    lowest = await beginning_offsets(client, places)
+    partitions = await _partitions(client, search)
+    lowest = await beginning_offsets(client, partitions)
     isolation = READ_COMMITTED if search.committed else READ_UNCOMMITTED
-    until = await end_offsets(client, places, isolation)
-    first = {place: max(lowest[place], search.first_offset or 0) for place in places}
+    until = await end_offsets(client, partitions, isolation)
+    first = {tp: max(lowest[tp], search.first_offset or 0) for tp in partitions}
     if search.until_offset is not None:
-        until = {place: min(end, search.until_offset) for place, end in until.items()}
+        until = {tp: min(end, search.until_offset) for tp, end in until.items()}
     notes = await _narrow_by_time(client, search, first, until)
     _go_on(search, first, until)
-    ranges = [
-        OffsetRange(place, first[place], until[place]) for place in places if first[place] < until[place]
-    ]
+    ranges = [OffsetRange(tp, first[tp], until[tp]) for tp in partitions if first[tp] < until[tp]]
     return Bounds(ranges, notes)
 
 
@@ -52,12 +50,12 @@ async def _partitions(client: Client, search: Search) -> list[TopicPartition]:
     if not search.partitions:
         return there
     wanted = set(search.partitions)
-    missing = sorted(wanted - {place.partition for place in there})
+    missing = sorted(wanted - {tp.partition for tp in there})
     if missing:
         raise SearchError(
             f"{search.topic} has no partition {missing[0]}: it has 0 to {len(there) - 1}", "partitions"
         )
-    return [place for place in there if place.partition in wanted]
+    return [tp for tp in there if tp.partition in wanted]
 
 
 async def _narrow_by_time(
@@ -65,12 +63,12 @@ async def _narrow_by_time(
 ) -> list[str]:
     """The broker names the first record that is not older; which ones are too new is left to the search."""
     if search.since is not None and first:
-        for place, found in (await list_offsets(client, dict.fromkeys(first, search.since))).items():
-            first[place] = max(first[place], found.offset if found.offset >= 0 else until[place])
+        for tp, found in (await list_offsets(client, dict.fromkeys(first, search.since))).items():
+            first[tp] = max(first[tp], found.offset if found.offset >= 0 else until[tp])
     later = (
         await _too_new(client, search.until + LATE_MS, until) if search.until is not None and until else {}
     )
-    unread = sum(until[place] - max(first[place], offset) for place, offset in later.items())
+    unread = sum(until[tp] - max(first[tp], offset) for tp, offset in later.items())
     until.update(later)
     return (
         [f"{unread:,} offsets that came later were not read; empty *Until* to read them."]
@@ -88,28 +86,26 @@ async def _too_new(
     perhaps, may come after it: it says nothing.
     """
     found = await list_offsets(client, dict.fromkeys(until, moment))
-    later = {place: at.offset for place, at in found.items() if 0 <= at.offset < until[place]}
-    markers = await asyncio.gather(*(_is_marker(client, place, offset) for place, offset in later.items()))
-    return {place: offset for (place, offset), marks in zip(later.items(), markers, strict=True) if not marks}
+    later = {tp: at.offset for tp, at in found.items() if 0 <= at.offset < until[tp]}
+    markers = await asyncio.gather(*(_is_marker(client, tp, offset) for tp, offset in later.items()))
+    return {tp: offset for (tp, offset), marks in zip(later.items(), markers, strict=True) if not marks}
 
 
-async def _is_marker(client: Client, place: TopicPartition, offset: int) -> bool:
+async def _is_marker(client: Client, tp: TopicPartition, offset: int) -> bool:
     """True for a control batch, and for one that cannot be read."""
-    (answer,) = await fetch(
-        client, await client.leader(place), {place: offset}, FetchSettings(partition_bytes=1)
-    )
+    (answer,) = await fetch(client, await client.leader(tp), {tp: offset}, FetchSettings(partition_bytes=1))
     return next((header.is_control for _, header in iterate_headers(answer.records)), True)
 
 
 def _go_on(search: Search, first: dict[TopicPartition, int], until: dict[TopicPartition, int]) -> None:
     if not search.continue_at:
         return
-    places = read_places(search.continue_at)
-    for place in list(first):
-        at = places.get(place.partition)
+    positions = decode_positions(search.continue_at)
+    for tp in list(first):
+        at = positions.get(tp.partition)
         if at is None:
-            until[place] = first[place]  # it was read to its end
+            until[tp] = first[tp]  # it was read to its end
         elif search.newest_first:
-            until[place] = min(until[place], at)
+            until[tp] = min(until[tp], at)
         else:
-            first[place] = max(first[place], at)
+            first[tp] = max(first[tp], at)

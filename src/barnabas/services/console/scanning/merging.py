@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.services.console.scanning.messages import Found, Range
 from barnabas.services.console.scanning.model import Hit
-from barnabas.services.console.scanning.places import write_places
+from barnabas.services.console.scanning.places import encode_positions
 
 _NOTHING_YET = -(1 << 62)
 
@@ -56,7 +56,7 @@ class Merge:
     @property
     def continue_at(self) -> str:
         """Behind the hits that were given out."""
-        return write_places({one: at for one, at in self._given.items() if at != self._ends[one]})
+        return encode_positions({one: at for one, at in self._given.items() if at != self._ends[one]})
 
     def _moment(self, partition: int) -> int:
         return self._sign * self._waiting[partition][0].timestamp

@@ -13,15 +13,15 @@ from barnabas.services.console.scanning.model import SearchError
 _BAD = "the place to continue at is damaged: begin the search again"
 
 
-def write_places(places: Mapping[int, int]) -> str:
+def encode_positions(positions: Mapping[int, int]) -> str:
     """Empty if nothing is left to read."""
-    if not places:
+    if not positions:
         return ""
-    packed = msgspec.msgpack.encode([number for pair in sorted(places.items()) for number in pair])
+    packed = msgspec.msgpack.encode([number for pair in sorted(positions.items()) for number in pair])
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def read_places(word: str) -> dict[int, int]:
+def decode_positions(word: str) -> dict[int, int]:
     try:
         packed = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))
         numbers = msgspec.msgpack.decode(packed, type=list[int])

@@ -45,7 +45,7 @@ from barnabas.services.console.scanning.model import (
     SearchEvent,
     Skipped,
 )
-from barnabas.services.console.scanning.places import read_places, write_places
+from barnabas.services.console.scanning.places import decode_positions, encode_positions
 from barnabas.services.console.scanning.process import Pool, SearchProcess
 
 PROGRESS_SECONDS = 0.2
@@ -89,11 +89,11 @@ class Scanner:
     async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
         """New records from now on, or from `continue_at`, whose gap is counted and not read."""
         check(search)
-        places = await client.partitions([search.topic])
-        wanted = [place for place in places if not search.partitions or place.partition in search.partitions]
+        partitions = await client.partitions([search.topic])
+        wanted = [tp for tp in partitions if not search.partitions or tp.partition in search.partitions]
         ends = {
-            place.partition: end
-            for place, end in (await end_offsets(client, wanted, int(search.committed))).items()
+            tp.partition: end
+            for tp, end in (await end_offsets(client, wanted, int(search.committed))).items()
         }
         if gap := _gap(search.continue_at, ends):
             yield Skipped(gap)
@@ -104,7 +104,7 @@ class Scanner:
                 if isinstance(answer, Found):
                     if answer.skipped:
                         yield Skipped(answer.skipped)
-                    yield Hits(answer.hits, write_places(answer.positions))
+                    yield Hits(answer.hits, encode_positions(answer.positions))
 
     async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
         """A file: `json`, `csv` or `parquet`."""
@@ -259,13 +259,13 @@ async def _ranges(client: Client, search: Search) -> list[Range]:
 
 
 def _as_ranges(bounds: Bounds) -> list[Range]:
-    return [Range(one.place.partition, one.first, one.until) for one in bounds.ranges]
+    return [Range(one.tp.partition, one.first, one.until) for one in bounds.ranges]
 
 
 def _gap(word: str, ends: dict[int, int]) -> int:
     """Number of offsets that a paused tail has missed."""
-    places = read_places(word) if word else {}
-    return sum(max(0, ends[one] - at) for one, at in places.items() if one in ends)
+    positions = decode_positions(word) if word else {}
+    return sum(max(0, ends[one] - at) for one, at in positions.items() if one in ends)
 
 
 def _shares(

@@ -121,7 +121,7 @@ class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 # -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS`
 
 T = TypeVar("T", bound=msgspec.Struct)
-SMALLEST_MOST = 1024
+MIN_MOST = 1024
 """Of `max_line_bytes`."""
 
 
@@ -142,8 +142,8 @@ class SourceKind(NamedTuple):
 
 
 def make_files(words: FilesWords, common: Common) -> FilesSource:
-    if words.max_line_bytes < SMALLEST_MOST:
-        raise ValueError(f"max_line_bytes is at least {SMALLEST_MOST}")
+    if words.max_line_bytes < MIN_MOST:
+        raise ValueError(f"max_line_bytes is at least {MIN_MOST}")
     multiline = words.multiline
     settings = FilesSettings(
         patterns=_several(words.paths),

@@ -14,7 +14,7 @@ NEWLINE = b"\n"
 
 class Events(NamedTuple):
     values: list[bytes]
-    places: list[int]
+    offsets: list[int]
     """Where each begins in the file."""
     end: int
     """Where the next event begins."""
@@ -31,10 +31,10 @@ def split_lines(data: bytes, offset: int, *, final: bool) -> Events:
     else:
         complete, end = data[:last], offset + last + 1
     lines = complete.split(NEWLINE)
-    places = list(accumulate([len(line) + 1 for line in lines[:-1]], initial=offset))
+    offsets = list(accumulate([len(line) + 1 for line in lines[:-1]], initial=offset))
     if b"\r" in complete:
         lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
-    return Events(lines, places, end)
+    return Events(lines, offsets, end)
 
 
 def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
@@ -50,9 +50,9 @@ def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
     whole = beginnings if final else beginnings[:-1]
     ends = [*beginnings[1:], len(lines.values)]
     values = [NEWLINE.join(lines.values[first:last]) for first, last in zip(whole, ends, strict=False)]
-    places = [lines.places[first] for first in whole]
-    end = lines.end if final else lines.places[beginnings[-1]]
-    return Events(values, places, end)
+    offsets = [lines.offsets[first] for first in whole]
+    end = lines.end if final else lines.offsets[beginnings[-1]]
+    return Events(values, offsets, end)
 
 
 class Separated(NamedTuple):
@@ -67,12 +67,12 @@ def separate_too_long(events: Events, limit: int) -> Separated:
         return Separated(events, [])
     fitting = [index for index, value in enumerate(events.values) if len(value) <= limit]
     too_long = [
-        (place, value)
-        for place, value in zip(events.places, events.values, strict=True)
+        (offset, value)
+        for offset, value in zip(events.offsets, events.values, strict=True)
         if len(value) > limit
     ]
     return Separated(
-        Events(_taken(events.values, fitting), _taken(events.places, fitting), events.end), too_long
+        Events(_taken(events.values, fitting), _taken(events.offsets, fitting), events.end), too_long
     )
 
 

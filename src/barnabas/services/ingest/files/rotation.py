@@ -42,4 +42,6 @@ def _is_part_of(newcomer: OpenFile, known: FilePosition, original: OpenFile) -> 
     if size > original.size:
         return False
     length = min(size, TAIL_BYTES)
-    return all(newcomer.read(place, length) == original.read(place, length) for place in (0, size - length))
+    return all(
+        newcomer.read(offset, length) == original.read(offset, length) for offset in (0, size - length)
+    )

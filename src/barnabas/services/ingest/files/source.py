@@ -34,7 +34,7 @@ MAX_SKIPPED = 32 * PIECE
 """Of a line that is too long, in one turn."""
 SHOWN_OF_TOO_LONG = 64 * 1024
 """Bytes of a line that is too long in its dead letter."""
-PLACE_HEADER = "offset"
+POSITION_HEADER = "offset"
 
 _logger = safe_logger(__name__)
 
@@ -200,8 +200,8 @@ class FilesSource:
 
     def _emit(self, file: TrackedFile, events: Events, limit: int, collected: Collected) -> None:
         fitting, too_long = separate_too_long(events, limit)
-        for place, value in too_long:
-            self._dead_letter(file, place, len(value), value[:SHOWN_OF_TOO_LONG], collected)
+        for offset, value in too_long:
+            self._dead_letter(file, offset, len(value), value[:SHOWN_OF_TOO_LONG], collected)
         if not fitting.values:
             return
         assert self._topics is not None
@@ -210,7 +210,7 @@ class FilesSource:
         encoder = self._encoder(file.position.path, key)
         most = self._topics.most_bytes(self.settings.topic) - 4096
         now = int(time.time() * 1000)
-        for batch in encoder.batches(partition, fitting.values, fitting.places, now, min(most, PIECE)):
+        for batch in encoder.batches(partition, fitting.values, fitting.offsets, now, min(most, PIECE)):
             collected.batches.append(batch)
             collected.encoded += len(batch.data)
         collected.records += len(fitting.values)
@@ -247,7 +247,7 @@ class FilesSource:
             file.scanned += len(data)
 
     def _dead_letter(
-        self, file: TrackedFile, place: int, length: int, shown: bytes, collected: Collected
+        self, file: TrackedFile, offset: int, length: int, shown: bytes, collected: Collected
     ) -> None:
         path, topic = file.position.path, self.settings.dead_letters
         key = self._key(path)
@@ -256,7 +256,7 @@ class FilesSource:
         )
         headers = (
             *self._headers(path),
-            (PLACE_HEADER, b"%d" % place),
+            (POSITION_HEADER, b"%d" % offset),
             ("length", b"%d" % length),
             (REASON_HEADER, reason.encode()),
         )
@@ -283,7 +283,7 @@ class FilesSource:
         found = self._encoders.get(path)
         if found is None:
             codec = CODEC_BY_NAME[self.settings.compression]
-            found = LineEncoder(key, self._headers(path), PLACE_HEADER, codec=codec)
+            found = LineEncoder(key, self._headers(path), POSITION_HEADER, codec=codec)
             self._encoders[path] = found
         return found
 

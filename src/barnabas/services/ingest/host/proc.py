@@ -141,20 +141,20 @@ def parse_connections(text: str) -> int:
 
 def parse_mounts(text: str) -> dict[str, str]:
     """One place for each device. Only local ones: asking for a server that is away would wait for it."""
-    places: dict[str, str] = {}
+    mounts: dict[str, str] = {}
     for line in text.splitlines():
-        device, place, *_ = line.split(" ")
+        device, path, *_ = line.split(" ")
         if device.startswith("/dev/") and not device.startswith("/dev/loop"):
-            places.setdefault(device, place.replace("\\040", " "))
-    return places
+            mounts.setdefault(device, path.replace("\\040", " "))
+    return mounts
 
 
-def _fullness(places: dict[str, str]) -> Iterable[tuple[str, float]]:
-    for place in places.values():
+def _fullness(mounts: dict[str, str]) -> Iterable[tuple[str, float]]:
+    for path in mounts.values():
         try:
-            found = os.statvfs(place)
+            found = os.statvfs(path)
         except OSError:
             continue
         used = found.f_blocks - found.f_bfree
         if used + found.f_bavail:
-            yield place, round(100 * used / (used + found.f_bavail), 1)
+            yield path, round(100 * used / (used + found.f_bavail), 1)

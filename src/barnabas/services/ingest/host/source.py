@@ -139,9 +139,9 @@ class HostSource:
         topic, now = self.settings.topic, int(time.time() * 1000)
         value = msgspec.json.encode({"time": now, "service": service, "host": self.settings.host, **report})
         key = service.encode()
-        place = TopicPartition(topic, partition_for_key(key, self._topics.partitions(topic)))
+        tp = TopicPartition(topic, partition_for_key(key, self._topics.partitions(topic)))
         record = Record(0, now, key, value, (*self.settings.headers, ("host", self.settings.host.encode())))
-        collected.batches.append(RecordBatch(place, [record]))
+        collected.batches.append(RecordBatch(tp, [record]))
         collected.records += 1
         collected.bytes += len(value)
         self.samples += 1

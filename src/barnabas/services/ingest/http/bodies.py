@@ -92,7 +92,7 @@ def _document(body: bytes, most: int) -> list[bytes]:
     except msgspec.ValidationError:
         raise too_large("the body has more records", most, "max_records") from None
     except msgspec.DecodeError as error:
-        raise bad_json(_line_of(body, _place_of(error, len(body))), _reason(error)) from None
+        raise bad_json(_line_of(body, _offset_of(error, len(body))), _reason(error)) from None
     except RecursionError:
         raise bad_json(1, "it is nested too deeply") from None
 
@@ -124,11 +124,11 @@ def _numbered(body: bytes) -> Iterator[tuple[int, bytes]]:
         start = end + 1
 
 
-def _line_of(body: bytes, place: int) -> int:
-    return body.count(b"\n", 0, place) + 1
+def _line_of(body: bytes, offset: int) -> int:
+    return body.count(b"\n", 0, offset) + 1
 
 
-def _place_of(error: Exception, end: int) -> int:
+def _offset_of(error: Exception, end: int) -> int:
     """msgspec says `(byte 12)` at the end; of what is cut off it says nothing."""
     digits = str(error).rpartition("(byte ")[2].removesuffix(")")
     return int(digits) if digits.isdecimal() else end

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 from barnabas.client.addresses import Address, parse_address
 from barnabas.security.tls.of_files import check_files
 
-SMALLEST_MOST = 480
+MIN_MOST = 480
 Transport = Literal["udp", "tcp", "tls"]
 _TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp", "tls")
 
@@ -50,9 +50,9 @@ class ListenSettings(Protocol):
 def endpoints_of(settings: ListenSettings) -> list[Endpoint]:
     """ValueError or SecuritySettingError with a sentence for what cannot be meant."""
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
-    if settings.max_message_bytes < SMALLEST_MOST:
+    if settings.max_message_bytes < MIN_MOST:
         raise ValueError(
-            f"max_message_bytes is at least {SMALLEST_MOST}, which every receiver must take (RFC 5424)"
+            f"max_message_bytes is at least {MIN_MOST}, which every receiver must take (RFC 5424)"
         )
     if settings.connections < 1 or settings.idle_timeout <= 0:
         raise ValueError("connections and idle_timeout are more than 0")

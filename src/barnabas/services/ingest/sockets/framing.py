@@ -64,17 +64,17 @@ class FrameDecoder:
         if self.error is not None:
             return frames
         data = self._buffer + data if self._buffer else data
-        place, end = 0, len(data)
+        position, end = 0, len(data)
         try:
-            while place < end:
-                after = self._next(data, place, frames)
-                if after == place:
+            while position < end:
+                after = self._next(data, position, frames)
+                if after == position:
                     break
-                place = after
+                position = after
         except FramingError as error:
             self.error = error
-            place = end
-        self._buffer = data[place:]
+            position = end
+        self._buffer = data[position:]
         return frames
 
     def end(self) -> list[Frame]:
@@ -87,53 +87,53 @@ class FrameDecoder:
             return [Frame(rest, is_whole=False)] if rest else []
         return [Frame(rest)] if (rest := rest.rstrip(BETWEEN)) else []
 
-    def _next(self, data: bytes, place: int, frames: list[Frame]) -> int:
+    def _next(self, data: bytes, position: int, frames: list[Frame]) -> int:
         """Where to go on; the same place if more bytes are needed."""
         if self._skipping:
-            return self._skip(data, place)
-        first = data[place]
+            return self._skip(data, position)
+        first = data[position]
         if first in self._counts:
-            return self._counted(data, place, frames)
+            return self._counted(data, position, frames)
         if first in BETWEEN:
-            return place + 1
-        return self._line(data, place, frames)
+            return position + 1
+        return self._line(data, position, frames)
 
-    def _line(self, data: bytes, place: int, frames: list[Frame]) -> int:
-        newline = data.find(b"\n", place, place + self._longest + 1)
+    def _line(self, data: bytes, position: int, frames: list[Frame]) -> int:
+        newline = data.find(b"\n", position, position + self._longest + 1)
         if newline >= 0:
-            if line := data[place:newline].rstrip(BETWEEN):
+            if line := data[position:newline].rstrip(BETWEEN):
                 frames.append(Frame(line))
             return newline + 1
-        if len(data) - place <= self._longest:
-            return place
-        frames.append(Frame(data[place : place + self._longest], is_whole=False))
+        if len(data) - position <= self._longest:
+            return position
+        frames.append(Frame(data[position : position + self._longest], is_whole=False))
         self._skipping = True
-        return place + self._longest
+        return position + self._longest
 
-    def _skip(self, data: bytes, place: int) -> int:
-        newline = data.find(b"\n", place)
+    def _skip(self, data: bytes, position: int) -> int:
+        newline = data.find(b"\n", position)
         if newline < 0:
             return len(data)
         self._skipping = False
         return newline + 1
 
-    def _counted(self, data: bytes, place: int, frames: list[Frame]) -> int:
+    def _counted(self, data: bytes, position: int, frames: list[Frame]) -> int:
         most = len(str(self._longest))
-        here = place
-        while here < len(data) and here - place <= most and data[here] in _DIGITS:
+        here = position
+        while here < len(data) and here - position <= most and data[here] in _DIGITS:
             here += 1
-        if here - place > most:
+        if here - position > most:
             raise FramingError(f"a count of octets has more than {most} digits")
         if here == len(data):
-            return place
+            return position
         if data[here] != SPACE:
             raise FramingError("a message begins with a digit, and what follows is no count of octets")
-        count = int(data[place:here])
+        count = int(data[position:here])
         if count > self._longest:
             raise FramingError(f"a message of {count} octets is announced, and {self._longest} are allowed")
         begin, end = here + 1, here + 1 + count
         if end > len(data):
-            return place
+            return position
         if message := data[begin:end].rstrip(BETWEEN):
             frames.append(Frame(message))
         return end

@@ -13,7 +13,7 @@ Tags = tuple[tuple[str, str], ...]
 MAX_NAME = 512
 MAX_TAGS = 32
 MAX_VALUE = 1e15
-SMALLEST_RATE = 1e-6
+MIN_RATE = 1e-6
 """With these no sum of an interval is infinite."""
 
 _KINDS: dict[str, Kind] = {
@@ -49,7 +49,7 @@ def parse_line(line: str) -> Measured | None:
     weight, tags = 1.0, Tags()
     for part in parts[1:]:
         if part.startswith("@"):
-            if not _is_number(part[1:]) or not SMALLEST_RATE <= float(part[1:]) <= 1:
+            if not _is_number(part[1:]) or not MIN_RATE <= float(part[1:]) <= 1:
                 return None
             weight = 1 / float(part[1:])
         elif part.startswith("#"):
@@ -101,8 +101,8 @@ class Timer:
         if not self.samples or (has_room and len(self.samples) < MAX_SAMPLES):
             self.samples.append(value)
             return True
-        if (place := random.randrange(self.seen)) < len(self.samples):
-            self.samples[place] = value
+        if (index := random.randrange(self.seen)) < len(self.samples):
+            self.samples[index] = value
         return False
 
     def report(self, seconds: float) -> dict[str, float]:

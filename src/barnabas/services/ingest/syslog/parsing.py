@@ -108,11 +108,11 @@ def parse_message(frame: bytes, now: datetime) -> Message:
     found = read_priority(frame)
     if found is None:
         return unparsed(frame)
-    priority, place = found
-    if not frame.startswith(rfc5424.VERSION, place):
-        return parse(priority, text_of(frame[place:]), now)
+    priority, position = found
+    if not frame.startswith(rfc5424.VERSION, position):
+        return parse(priority, text_of(frame[position:]), now)
     try:
-        return rfc5424.parse(priority, frame, place + len(rfc5424.VERSION))
+        return rfc5424.parse(priority, frame, position + len(rfc5424.VERSION))
     except rfc5424.NotSyslogError:
         message = unparsed(frame)
         message.facility, message.severity = FACILITIES[priority >> 3], SEVERITIES[priority & 7]

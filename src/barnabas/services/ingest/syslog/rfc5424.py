@@ -16,9 +16,9 @@ class NotSyslogError(ValueError):
     """It does not read as what it begins like."""
 
 
-def parse(priority: int, frame: bytes, place: int) -> Message:
-    """`place` is behind the version. NotSyslogError if it is something else."""
-    words = frame[place:].split(b" ", _HEADER_WORDS)
+def parse(priority: int, frame: bytes, position: int) -> Message:
+    """`position` is behind the version. NotSyslogError if it is something else."""
+    words = frame[position:].split(b" ", _HEADER_WORDS)
     if len(words) <= _HEADER_WORDS:
         raise NotSyslogError("a header of RFC 5424 has five fields, and structured data follow")
     time, host, app, procid, msgid = (_field(word) for word in words[:_HEADER_WORDS])
@@ -55,39 +55,39 @@ def read_structured_data(text: bytes) -> tuple[StructuredData, int]:
     if text.startswith(b"-"):
         return {}, 1
     found: StructuredData = {}
-    place = 0
-    while text[place : place + 1] == b"[":
-        place = _element(text, place + 1, found)
-    if not place:
+    position = 0
+    while text[position : position + 1] == b"[":
+        position = _element(text, position + 1, found)
+    if not position:
         raise NotSyslogError("structured data are - or begin with [")
-    return found, place
+    return found, position
 
 
-def _element(text: bytes, place: int, found: StructuredData) -> int:
-    end = _end_of_name(text, place)
-    parameters = found.setdefault(_name(text[place:end]), {})
-    place = end
-    while text[place : place + 1] == b" ":
-        equals = text.find(b'="', place)
+def _element(text: bytes, position: int, found: StructuredData) -> int:
+    end = _end_of_name(text, position)
+    parameters = found.setdefault(_name(text[position:end]), {})
+    position = end
+    while text[position : position + 1] == b" ":
+        equals = text.find(b'="', position)
         if equals < 0:
             raise NotSyslogError('a parameter is NAME="VALUE"')
-        name = _name(text[place + 1 : equals])
-        value, place = _value(text, equals + 2)
+        name = _name(text[position + 1 : equals])
+        value, position = _value(text, equals + 2)
         _add(parameters, name, value)
-    if text[place : place + 1] != b"]":
+    if text[position : position + 1] != b"]":
         raise NotSyslogError("an element ends with ]")
-    return place + 1
+    return position + 1
 
 
-def _value(text: bytes, place: int) -> tuple[str, int]:
+def _value(text: bytes, position: int) -> tuple[str, int]:
     """Up to the quote; a backslash before one, before another or before ] is not part of the value."""
-    end = place
+    end = position
     while (end := text.find(b'"', end)) >= 0:
         before = end
-        while text[before - 1 : before] == b"\\" and before > place:
+        while text[before - 1 : before] == b"\\" and before > position:
             before -= 1
         if (end - before) % 2 == 0:
-            return text_of(_unescaped(text[place:end])), end + 1
+            return text_of(_unescaped(text[position:end])), end + 1
         end += 1
     raise NotSyslogError("a value has no end")
 
@@ -99,11 +99,11 @@ def _unescaped(value: bytes) -> bytes:
     return b"\\".join([part.replace(b'\\"', b'"').replace(b"\\]", b"]") for part in parts])
 
 
-def _end_of_name(text: bytes, place: int) -> int:
-    bracket = text.find(b"]", place)
+def _end_of_name(text: bytes, position: int) -> int:
+    bracket = text.find(b"]", position)
     if bracket < 0:
         raise NotSyslogError("an element has no end")
-    space = text.find(b" ", place, bracket)
+    space = text.find(b" ", position, bracket)
     return bracket if space < 0 else space
 
 

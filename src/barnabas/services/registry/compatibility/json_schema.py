@@ -280,9 +280,9 @@ class _Comparison:
         for name in _names(reader.get("required")):
             schema = _node(self.reader.resolved(reader.get("properties", {}).get(name, {})))
             if name not in known and "default" not in schema:
-                place = where / "/properties/" / name
+                path = where / "/properties/" / name
                 found.append(
-                    Problem("REQUIRED_ATTRIBUTE_ADDED", place, "property is required and has no default")
+                    Problem("REQUIRED_ATTRIBUTE_ADDED", path, "property is required and has no default")
                 )
         return found
 

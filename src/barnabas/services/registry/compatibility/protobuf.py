@@ -135,11 +135,11 @@ class _Comparison:
             stayed = [
                 one for one in inside if one.number in before and _oneof(before[one.number]) is not None
             ]
-            place = where / f"/{declared.name}"
+            path = where / f"/{declared.name}"
             if len(moved) > 1:
-                self._say("MULTIPLE_FIELDS_MOVED_TO_ONEOF", place, "fields were independent")
+                self._say("MULTIPLE_FIELDS_MOVED_TO_ONEOF", path, "fields were independent")
             elif moved and stayed:
-                self._say("FIELD_MOVED_TO_EXISTING_ONEOF", place, f"field {moved[0].name} was independent")
+                self._say("FIELD_MOVED_TO_EXISTING_ONEOF", path, f"field {moved[0].name} was independent")
 
     def _field(self, mine: Any, other: Any, where: Path) -> None:
         entry, before = self.reader.entry(mine), self.writer.entry(other)

@@ -130,7 +130,7 @@ class _Writer:
         twice = _first_twice([field["name"] for field in written])
         if twice is not None:
             raise SchemaSyntaxError(f"{where}.fields", f"there are two fields {twice!r}")
-        return head | {"fields": written} | _rest(node, kind, where)
+        return head | {"fields": written} | _other_attributes(node, kind, where)
 
     def _field(self, field: Any, space: str | None, where: str) -> Any:
         if not isinstance(field, dict) or "name" not in field or "type" not in field:
@@ -170,21 +170,21 @@ class _Writer:
             if node["default"] not in symbols:
                 raise SchemaSyntaxError(f"{where}.default", "the default is none of the symbols")
             head["default"] = node["default"]
-        return head | _rest(node, kind, where)
+        return head | _other_attributes(node, kind, where)
 
     def _fixed(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
         head, _ = self._head(node, kind, space, where)
         size = node.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise SchemaSyntaxError(f"{where}.size", "a fixed has a size, a number from 0 on")
-        return head | {"size": size} | _rest(node, kind, where)
+        return head | {"size": size} | _other_attributes(node, kind, where)
 
     def _array(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
         inner = "items" if kind == "array" else "values"
         if inner not in node:
             raise SchemaSyntaxError(where, f'"{kind}" needs "{inner}"')
         written = self.write(node[inner], space, f"{where}.{inner}")
-        return {"type": kind, inner: written} | _rest(node, kind, where)
+        return {"type": kind, inner: written} | _other_attributes(node, kind, where)
 
     def _head(
         self, node: dict[str, Any], kind: str, space: str | None, where: str
@@ -253,7 +253,7 @@ def _relative(full: str, space: str | None) -> str:
     return short if own and own == space else full
 
 
-def _rest(node: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
+def _other_attributes(node: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
     """Properties that Avro does not define, then the aliases: Java's order."""
     own = _DEFINED | {"default"} if kind == "enum" else _DEFINED
     rest = {key: value for key, value in node.items() if key not in own}

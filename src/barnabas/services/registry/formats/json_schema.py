@@ -133,18 +133,18 @@ class _Index:
         self._by_address.setdefault((name, ""), document)
         waiting = [(_root(name), name, document)]
         while waiting:
-            place, base, node = waiting.pop()
+            path, base, node = waiting.pop()
             if not isinstance(node, dict):
                 continue
-            base = self._own_address(node, base, place)
+            base = self._own_address(node, base, path)
             if base:
                 self._by_address.setdefault((base, ""), node)
             for word in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(word), str):
                     self._by_address.setdefault((base, node[word]), node)
             if isinstance(node.get("$ref"), str):
-                self._refs.append((place, base, node))
-            waiting += [(inner, base, child) for inner, child in _children(node, place)]
+                self._refs.append((path, base, node))
+            waiting += [(inner, base, child) for inner, child in _children(node, path)]
 
     def _own_address(self, node: Node, base: str, where: Path) -> str:
         """`id` is what draft 4 called it."""
@@ -158,7 +158,7 @@ class _Index:
         return found
 
     def targets(self) -> dict[int, Any]:
-        return {id(node): self._target(place, base, node["$ref"]) for place, base, node in self._refs}
+        return {id(node): self._target(path, base, node["$ref"]) for path, base, node in self._refs}
 
     def _target(self, where: Path, base: str, ref: str) -> Any:
         address, _, fragment = ref.partition("#")
@@ -228,10 +228,10 @@ def _children(node: Node, where: Path) -> Iterator[tuple[Path, Any]]:
 def _walk(document: Any, where: Path) -> Iterator[tuple[Path, Any]]:
     waiting = [(where, document)]
     while waiting:
-        place, node = waiting.pop()
-        yield place, node
+        path, node = waiting.pop()
+        yield path, node
         if isinstance(node, dict):
-            waiting += list(_children(node, place))
+            waiting += list(_children(node, path))
 
 
 def _check(node: Any, where: Path) -> None:

@@ -48,9 +48,9 @@ class SchemaSyntaxError(Exception):
     """Something is wrong at a place such as `$.fields[2].type`; at none if the reason has it."""
 
     def __init__(self, where: str | Path, reason: str) -> None:
-        place = _clipped(str(where), MAX_PATH_CHARACTERS)
+        path = _clipped(str(where), MAX_PATH_CHARACTERS)
         reason = _clipped(reason, MAX_REASON_CHARACTERS)
-        super().__init__(f"{reason} (at {place})" if place else reason)
+        super().__init__(f"{reason} (at {path})" if path else reason)
 
 
 def read_json(text: str) -> Any:

@@ -36,7 +36,7 @@ _LIMITED = (
     f"ulimit -v {MEGABYTES * 1024} 2>/dev/null; ulimit -t {SECONDS}; ulimit -f {MAX_OUTPUT // 512}; "
     'exec "$0" "$@" 2>errors'
 )
-_PLACE = re.compile(r"_\.proto:(\d+):(\d+): (.*)")
+_ERROR = re.compile(r"_\.proto:(\d+):(\d+): (.*)")
 
 
 def compile_proto(text: str, dependencies: Mapping[str, str], end: float) -> Any:
@@ -92,10 +92,10 @@ class ProtocError(SchemaSyntaxError):
     """`reasons` are all that protoc says about the schema's own file."""
 
     def __init__(self, said: str) -> None:
-        places = _PLACE.findall(said)
-        self.reasons = [reason for _, _, reason in places]
-        if places:
-            line, column, reason = places[0]
+        errors = _ERROR.findall(said)
+        self.reasons = [reason for _, _, reason in errors]
+        if errors:
+            line, column, reason = errors[0]
             super().__init__(f"line {line} column {column}", reason)
         else:
             super().__init__("$", said.strip()[:MAX_ERROR] or "protoc cannot read it")

@@ -8,7 +8,7 @@ import msgspec
 
 from barnabas.client.access.users import delete_user, describe_users, set_password
 from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import FEWEST_ITERATIONS, MAX_ITERATIONS
+from barnabas.security.authn.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError, StaleError
@@ -42,7 +42,7 @@ class PasswordForm(msgspec.Struct):
     user: str
     password: str
     mechanism: Literal["both", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "both"
-    iterations: int = FEWEST_ITERATIONS
+    iterations: int = MIN_ITERATIONS
     existing: bool = False
     """False: a new user, who must not be there; True: another password for one who is there."""
 
@@ -93,5 +93,5 @@ def _check(form: PasswordForm) -> None:
         raise BadInputError("a user needs a name", "user")
     if len(form.password) < MIN_PASSWORD:
         raise BadInputError(f"a password has at least {MIN_PASSWORD} characters", "password")
-    if not FEWEST_ITERATIONS <= form.iterations <= MAX_ITERATIONS:
-        raise BadInputError(f"must be between {FEWEST_ITERATIONS} and {MAX_ITERATIONS}", "iterations")
+    if not MIN_ITERATIONS <= form.iterations <= MAX_ITERATIONS:
+        raise BadInputError(f"must be between {MIN_ITERATIONS} and {MAX_ITERATIONS}", "iterations")

@@ -153,9 +153,9 @@ def missing_of(snapshot: Snapshot) -> Counter[int]:
         broker
         for topic in snapshot.topics.values()
         if topic.under_replicated
-        for place in topic.layout
-        for broker in place.replicas
-        if broker not in place.isr
+        for partition in topic.layout
+        for broker in partition.replicas
+        if broker not in partition.isr
     )
 
 

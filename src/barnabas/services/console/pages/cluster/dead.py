@@ -186,9 +186,9 @@ async def _read(context: Context, query: LettersQuery) -> list[DeadLetter]:
 
 
 async def _records(context: Context, name: str) -> int:
-    places = await context.client.partitions([name])
-    starts = await beginning_offsets(context.client, places)
-    ends = await end_offsets(context.client, places)
+    partitions = await context.client.partitions([name])
+    starts = await beginning_offsets(context.client, partitions)
+    ends = await end_offsets(context.client, partitions)
     return sum(ends.values()) - sum(starts.values())
 
 

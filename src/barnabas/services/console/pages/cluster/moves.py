@@ -154,14 +154,14 @@ async def cancel_moves(context: Context, form: CancelForm) -> Done:
     """Call off what is on the move: everything, or of one topic or partition. New replicas are removed again."""
     if not form.topic:
         await context.cluster.mover.stop()
-    places = [
-        place
-        for place in await reassignments.under_way(context.client)
-        if form.topic in ("", place.topic) and form.partition in (None, place.partition)
+    partitions = [
+        tp
+        for tp in await reassignments.under_way(context.client)
+        if form.topic in ("", tp.topic) and form.partition in (None, tp.partition)
     ]
-    if places:
-        await reassignments.alter(context.client, dict.fromkeys(places))
-    return Done(f"{len(places)} moves are called off.", "/moves")
+    if partitions:
+        await reassignments.alter(context.client, dict.fromkeys(partitions))
+    return Done(f"{len(partitions)} moves are called off.", "/moves")
 
 
 @routes.action("/moves/elect", needs=cluster(Operation.ALTER))
@@ -176,8 +176,8 @@ async def elect_leaders(context: Context, form: ElectForm) -> Done:
     ]
     failed = await reassignments.elect_preferred(context.client, wanted)
     text = f"{len(wanted) - len(failed)} partitions have got their preferred leader."
-    for place, why in list(failed.items())[:3]:
-        text += f" {place} has not: {why}."
+    for tp, why in list(failed.items())[:3]:
+        text += f" {tp} has not: {why}."
     return Done(text, "/moves")
 
 
@@ -242,8 +242,8 @@ def _shown(plan: Plan) -> PlanShown:
 def not_preferred(snapshot: Snapshot) -> int:
     """Partitions that are led, and not by their first replica."""
     return sum(
-        0 <= place.leader != place.replicas[0]
+        0 <= partition.leader != partition.replicas[0]
         for topic in snapshot.topics.values()
-        for place in topic.layout
-        if place.replicas
+        for partition in topic.layout
+        if partition.replicas
     )

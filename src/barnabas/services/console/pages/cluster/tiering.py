@@ -87,7 +87,7 @@ async def show_tiering(context: Context, query: TieringQuery) -> TieringPage:
     except UnsupportedApiError as error:
         return TieringPage([], [], [], f"These brokers are too old: {error}")
     return TieringPage(
-        [topic_of(name, list(parts)) for name, parts in groupby(found, lambda each: each.place.topic)],
+        [topic_of(name, list(parts)) for name, parts in groupby(found, lambda each: each.tp.topic)],
         [partition_of(each) for each in found] if query.topic else [],
         await _brokers(context),
         ""
@@ -123,7 +123,7 @@ def topic_of(name: str, found: list[PartitionTiers]) -> TierTopic:
 def partition_of(tiers: PartitionTiers) -> TierPartition:
     told = tiers.copying
     return TierPartition(
-        tiers.place.partition,
+        tiers.tp.partition,
         tiers.leader if tiers.leader >= 0 else None,
         tiers.log_start,
         tiers.local_start,

@@ -173,9 +173,9 @@ async def abort_transaction(context: Context, form: AbortForm) -> Done:
 async def abort_hanging(context: Context, form: AbortHangingForm) -> Done:
     """Write the marker that nobody else will write, for a transaction that hangs in a partition."""
     confirmed(form.confirm, str(form.start_offset))
-    place = TopicPartition(form.topic, form.partition)
-    producer = await transactions.abort_hanging(context.client, place, form.start_offset)
-    return Done(f"The transaction of producer {producer.producer_id} in {place} is aborted.", "/transactions")
+    tp = TopicPartition(form.topic, form.partition)
+    producer = await transactions.abort_hanging(context.client, tp, form.start_offset)
+    return Done(f"The transaction of producer {producer.producer_id} in {tp} is aborted.", "/transactions")
 
 
 def row_of(
@@ -200,9 +200,9 @@ def row_of(
     )
 
 
-def hanging_row(place: TopicPartition, producer: ProducerState, now_ms: int) -> HangingRow:
+def hanging_row(tp: TopicPartition, producer: ProducerState, now_ms: int) -> HangingRow:
     return HangingRow(
-        *place,
+        *tp,
         producer.current_txn_start_offset,
         producer.producer_id,
         producer.producer_epoch,
@@ -214,17 +214,17 @@ async def _find_hanging(context: Context, query: TransactionsQuery, now_ms: int)
     """In topics that the visitor may read: brokers tell nobody else who writes to them."""
     topics = await (context.client.topics([query.topic]) if query.topic else context.client.all_topics())
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, list(topics))
-    places = [
+    partitions = [
         TopicPartition(name, index)
         for name, topic in topics.items()
         if name in allowed
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     ]
-    if len(places) > MAX_PARTITIONS:
-        raise BadInputError(f"There are {len(places):,} partitions: name a topic to look in", "topic")
-    found = await transactions.find_hanging(context.client, places, query.minutes * 60_000, now_ms)
-    return [hanging_row(place, producer, now_ms) for place, producer in found]
+    if len(partitions) > MAX_PARTITIONS:
+        raise BadInputError(f"There are {len(partitions):,} partitions: name a topic to look in", "topic")
+    found = await transactions.find_hanging(context.client, partitions, query.minutes * 60_000, now_ms)
+    return [hanging_row(tp, producer, now_ms) for tp, producer in found]
 
 
 def _now_ms() -> int:

@@ -150,15 +150,15 @@ async def purge_topic(context: Context, form: PurgeForm) -> Purged:
 
 async def purge(context: Context, name: str, partitions: list[int], before: int | None) -> dict[int, int]:
     """All are checked before the first is changed."""
-    places = [TopicPartition(name, index) for index in partitions]
+    tps = [TopicPartition(name, index) for index in partitions]
     if before is not None:
-        first = await beginning_offsets(context.client, places)
-        last = await end_offsets(context.client, places)
-        for place in places:
-            if not first[place] <= before <= last[place]:
-                raise BadInputError(f"{place} has offsets {first[place]} to {last[place]}", "before")
+        first = await beginning_offsets(context.client, tps)
+        last = await end_offsets(context.client, tps)
+        for tp in tps:
+            if not first[tp] <= before <= last[tp]:
+                raise BadInputError(f"{tp} has offsets {first[tp]} to {last[tp]}", "before")
     offset = admin.ALL_RECORDS if before is None else before
-    return {place.partition: await admin.delete_records(context.client, place, offset) for place in places}
+    return {tp.partition: await admin.delete_records(context.client, tp, offset) for tp in tps}
 
 
 async def _demand_create(context: Context, name: str) -> None:

@@ -52,7 +52,7 @@ async def export(
     looker, writer = Looker(job.search, schemas), _WRITERS[job.format]()
     left, told = job.search.limit, time.monotonic()
     async for section in forwards(client, ranges, job.search.committed, lambda what: None):
-        partition = section.place.partition
+        partition = section.tp.partition
         for part in section.parts():
             if left <= 0:
                 break

@@ -47,7 +47,7 @@ class Part(NamedTuple):
 class Section(NamedTuple):
     """Records of a partition from one fetch."""
 
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     until: int
     planned: DecodePlan
@@ -102,7 +102,7 @@ class Window:
     """
 
     def __init__(self, whole: OffsetRange, partitions: int = 1) -> None:
-        self.place, self._lowest, self.until = whole
+        self.tp, self._lowest, self.until = whole
         self._most_bytes = min(WINDOW_BYTES, max(FIRST_BYTES, ROUND_BYTES // partitions))
         self._offsets, self._wanted_bytes = FIRST_OFFSETS, FIRST_BYTES
         self._bytes = 0
@@ -110,7 +110,7 @@ class Window:
 
     @property
     def range(self) -> OffsetRange:
-        return OffsetRange(self.place, self.first, self.until)
+        return OffsetRange(self.tp, self.first, self.until)
 
     @property
     def is_done(self) -> bool:
@@ -120,7 +120,7 @@ class Window:
         """Take the fetched records, including those of the first batch before the window."""
         if self._bytes == 0:
             self.first = max(self._lowest, min(self.first, found.planned.batches[0].header.base_offset))
-        section = Section(found.place, self.first, self.until, found.planned)
+        section = Section(found.tp, self.first, self.until, found.planned)
         self._bytes += section.bytes
         return section
 

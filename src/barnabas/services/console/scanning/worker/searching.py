@@ -122,11 +122,11 @@ class Searching:
                 break
             await self._report()
         if self._left > 0:
-            self._positions.update({place.partition: until for place, _, until in self._ranges})
+            self._positions.update({tp.partition: until for tp, _, until in self._ranges})
         await self._report(now=True)
 
     async def _take_forwards(self, section: Section) -> None:
-        partition = section.place.partition
+        partition = section.tp.partition
         self._bytes += section.bytes
         for part in section.parts():
             found = await self._look(part, partition)
@@ -139,7 +139,7 @@ class Searching:
         self._reached[partition] = max(section.newest, self._reached.get(partition, -1))
 
     async def _backwards(self) -> None:
-        windows = {whole.place: Window(whole, len(self._ranges)) for whole in self._ranges}
+        windows = {whole.tp: Window(whole, len(self._ranges)) for whole in self._ranges}
         while windows and self._left > 0:
             found = await self._read_windows(windows)
             for hit in in_order(found):
@@ -149,26 +149,26 @@ class Searching:
                 if self._left <= 0:
                     break
             else:
-                self._positions.update({place.partition: window.first for place, window in windows.items()})
+                self._positions.update({tp.partition: window.first for tp, window in windows.items()})
             for window in windows.values():
                 window.advance()
-            windows = {place: window for place, window in windows.items() if not window.is_done}
+            windows = {tp: window for tp, window in windows.items() if not window.is_done}
             await self._report(now=bool(self._hits))
         await self._report(now=True)
 
     async def _read_windows(self, windows: dict[Any, Window]) -> dict[int, list[Hit]]:
         """Hits of one window of each partition, the newest first."""
-        found: dict[int, list[Hit]] = {place.partition: [] for place in windows}
+        found: dict[int, list[Hit]] = {tp.partition: [] for tp in windows}
         ranges = [window.range for window in windows.values()]
         async with fetching(self._client, ranges, self._search.committed, self._lose) as fetcher:
             while not fetcher.is_done:
                 for fetched in await fetcher.next():
-                    section = windows[fetched.place].take(fetched)
-                    await self._take_backwards(section, found[fetched.place.partition])
+                    section = windows[fetched.tp].take(fetched)
+                    await self._take_backwards(section, found[fetched.tp.partition])
         return {partition: hits[::-1] for partition, hits in found.items()}
 
     async def _take_backwards(self, section: Section, hits: list[Hit]) -> None:
-        partition = section.place.partition
+        partition = section.tp.partition
         self._bytes += section.bytes
         for part in section.parts():
             hits += await self._look(part, partition)

@@ -76,14 +76,14 @@ class Tail:
         isolation = READ_COMMITTED if self._search.committed else READ_UNCOMMITTED
         ends = await end_offsets(self._client, self._ends, isolation)
         ranges = []
-        for place, end in ends.items():
-            first = max(self._ends[place], end - MAX_OFFSETS)
-            self._skipped += max(0, first - self._ends[place])
+        for tp, end in ends.items():
+            first = max(self._ends[tp], end - MAX_OFFSETS)
+            self._skipped += max(0, first - self._ends[tp])
             if first < end:
-                ranges.append(OffsetRange(place, first, end))
-        self._ends.update({place: max(end, self._ends[place]) for place, end in ends.items()})
+                ranges.append(OffsetRange(tp, first, end))
+        self._ends.update({tp: max(end, self._ends[tp]) for tp, end in ends.items()})
         records, size, hits = await self._read(ranges) if ranges else (0, 0, [])
-        positions = {place.partition: end for place, end in self._ends.items()}
+        positions = {tp.partition: end for tp, end in self._ends.items()}
         answer = Found(self._number, hits, positions, {}, records, size, skipped=self._skipped)
         self._skipped = 0
         await self._send(answer)
@@ -91,15 +91,15 @@ class Tail:
     async def _read(self, ranges: list[OffsetRange]) -> tuple[int, int, list[Hit]]:
         """(records, bytes, hits); records beyond the byte limit are skipped."""
         records, size, hits = 0, 0, list[Hit]()
-        left = {part.place: part.size for part in ranges}
+        left = {part.tp: part.size for part in ranges}
         async with fetching(self._client, ranges, self._search.committed, lambda what: None) as fetcher:
             while not fetcher.is_done and size < MAX_BYTES:
                 for found in await fetcher.next():
                     section = Section(*found)
                     size += section.bytes
-                    left[section.place] = max(0, found.until - found.planned.next_offset)
+                    left[section.tp] = max(0, found.until - found.planned.next_offset)
                     for part in section.parts():
-                        looked = await self._looker.look(part, section.place.partition, self._most)
+                        looked = await self._looker.look(part, section.tp.partition, self._most)
                         records += looked.records
                         hits = self._newest([*hits, *looked.hits])
                         self._skipped += looked.matched - len(looked.hits)
@@ -162,7 +162,7 @@ class Clients:
 
 
 PIPE_BYTES = 1 << 20
-MOST_JOBS, MOST_EXPORTS = 8, 4
+MAX_JOBS, MAX_EXPORTS = 8, 4
 TIMEOUT = 10.0
 _UNLIMITED = asyncio.Semaphore(1 << 30)
 
@@ -176,7 +176,7 @@ class Server:
         self._registries: dict[Registry, RegistryReader] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
-        self._others, self._exports = asyncio.Semaphore(MOST_JOBS), asyncio.Semaphore(MOST_EXPORTS)
+        self._others, self._exports = asyncio.Semaphore(MAX_JOBS), asyncio.Semaphore(MAX_EXPORTS)
 
     def hear(self, message: Run | Cancel | Taken) -> None:
         number = message.number

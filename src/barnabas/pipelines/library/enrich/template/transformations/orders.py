@@ -13,7 +13,7 @@ spark = SparkSession.active()
 BROKER = broker_options(spark)
 ORDER = "order BIGINT, customer STRING, amount DOUBLE, time BIGINT"
 CUSTOMER = "name STRING, city STRING, level STRING"
-MOST_FACTS = 100_000  # bytes: an order with them must fit into a record, where a character may take six
+MAX_FACTS = 100_000  # bytes: an order with them must fit into a record, where a character may take six
 
 dp.create_sink(
     "enriched_topic", "barnabas", {**BROKER, "topic": f"{spark.conf.get('enrich.orders')}.enriched"}
@@ -53,7 +53,7 @@ def customers() -> DataFrame:
     )
     facts = F.from_json(F.col("value").cast("string"), CUSTOMER)
     return (
-        latest.where(F.length("value") <= MOST_FACTS)
+        latest.where(F.length("value") <= MAX_FACTS)
         .select("customer", facts.alias("facts"))
         .select("customer", "facts.*")
     )

@@ -60,7 +60,7 @@ MASKS = {
     r"\b\d{1,3}(\.\d{1,3}){3}\b": "<address>",
 }
 # A key may be as large as a record, and an entry has it twice, once as JSON: of a longer one this much is shown.
-LONGEST_SOURCE = 1000  # characters
+MAX_SOURCE_LENGTH = 1000  # characters
 RULES = line_rules(spark.conf.getAll, begins=BEGINS, levels=LEVELS, continues=CONTINUES, masks=MASKS)
 IDLE_MS = int(seconds_of(spark.conf.getAll.get("logs.idle", "30 seconds")) * 1000)
 
@@ -161,8 +161,8 @@ def source_of(key: Column) -> Column:
     text = key.cast("string")
     shown = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(key)))
     digest = F.substring(F.sha2(key, 256), 1, 16)
-    cut = F.concat(F.substring(shown, 1, LONGEST_SOURCE), F.lit("... sha256:"), digest)
-    source = F.when(F.length(shown) > LONGEST_SOURCE, cut).otherwise(shown)
+    cut = F.concat(F.substring(shown, 1, MAX_SOURCE_LENGTH), F.lit("... sha256:"), digest)
+    source = F.when(F.length(shown) > MAX_SOURCE_LENGTH, cut).otherwise(shown)
     return F.coalesce(source, F.lit("unknown"))
 
 

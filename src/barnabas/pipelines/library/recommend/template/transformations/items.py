@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.active()
 
-MOST_OF_A_VISIT = 50  # items: a crawler looks at everything, and its pairs say nothing
-FEWEST_VISITS = 2
+MAX_ITEMS_PER_VISIT = 50  # items: a crawler looks at everything, and its pairs say nothing
+MIN_VISITS = 2
 
 
 def recent() -> DataFrame:
@@ -24,7 +24,7 @@ def visits() -> DataFrame:
     )
     numbered = recent().withColumn("visit", F.sum(starts.cast("int")).over(by_time))
     items = numbered.groupBy("visitor", "visit").agg(F.collect_set("item").alias("items"))
-    return items.where(F.size("items") <= MOST_OF_A_VISIT)
+    return items.where(F.size("items") <= MAX_ITEMS_PER_VISIT)
 
 
 @dp.materialized_view
@@ -39,7 +39,7 @@ def items() -> DataFrame:
     others = single.select(F.col("item").alias("other"), F.col("visits").alias("visits_of_other"))
     score = F.col("together") / F.sqrt(F.col("visits") * F.col("visits_of_other"))
     scored = (
-        together.where(F.col("together") >= FEWEST_VISITS)
+        together.where(F.col("together") >= MIN_VISITS)
         .join(single, "item")
         .join(others, "other")
         .select("item", "other", F.round(score, 4).alias("score"))

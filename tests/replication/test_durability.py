@@ -9,9 +9,9 @@ import pytest
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode
 from barnabas.metrics.topics import TopicCounters
+from barnabas.replication.durability import Durability
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.replication.safety import Durability
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, TOPIC_ID, batch, new_log
 
@@ -50,7 +50,7 @@ def partition() -> Partition:
     return partition
 
 
-def safety(later: Later, fsync: str) -> Durability:
+def durability_of(later: Later, fsync: str) -> Durability:
     return Durability(Flusher(later, lambda log, error: None), fsync)
 
 
@@ -58,23 +58,23 @@ def safety(later: Later, fsync: str) -> Durability:
 def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
     later: Later, partition: Partition, fsync: str
 ) -> None:
-    waiting, heard = safety(later, fsync), list[ErrorCode]()
+    waiting, heard = durability_of(later, fsync), list[ErrorCode]()
     end = partition.log.log_end_offset
-    waiting.when_safe(partition, end, heard.append)
-    assert (waiting.is_safe(partition, end), heard) == (False, [])
+    waiting.when_durable(partition, end, heard.append)
+    assert (waiting.is_durable(partition, end), heard) == (False, [])
     later.go()
-    assert (waiting.is_safe(partition, end), heard) == (True, [ErrorCode.NONE])
+    assert (waiting.is_durable(partition, end), heard) == (True, [ErrorCode.NONE])
 
 
 def test_with_fsync_never_what_is_committed_is_safe(later: Later, partition: Partition) -> None:
-    waiting, heard = safety(later, "never"), list[ErrorCode]()
-    waiting.when_safe(partition, partition.log.log_end_offset, heard.append)
+    waiting, heard = durability_of(later, "never"), list[ErrorCode]()
+    waiting.when_durable(partition, partition.log.log_end_offset, heard.append)
     assert heard == [ErrorCode.NONE]
-    assert waiting.is_safe(partition, partition.log.log_end_offset)
+    assert waiting.is_durable(partition, partition.log.log_end_offset)
 
 
 def test_what_cannot_be_committed_any_more_is_told(later: Later, partition: Partition) -> None:
-    waiting, heard = safety(later, "never"), list[ErrorCode]()
-    waiting.when_safe(partition, partition.log.log_end_offset + 1, heard.append)
+    waiting, heard = durability_of(later, "never"), list[ErrorCode]()
+    waiting.when_durable(partition, partition.log.log_end_offset + 1, heard.append)
     partition.apply(PartitionState((1, 2), (2,), 2, 1))
     assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -19,17 +19,17 @@ class Durability:
     def must_flush(self, partition: Partition) -> bool:
         """Return True if acks=all waits for the disk."""
         if self.fsync == "auto":
-            return partition.is_only_here
+            return partition.is_single_host
         return self.fsync == "always"
 
-    def is_safe(self, partition: Partition, offset: int) -> bool:
+    def is_durable(self, partition: Partition, offset: int) -> bool:
         """Return True if everything below `offset` is durable."""
         offsets = partition.log.offsets
         return offsets.high_watermark >= offset and (
             offsets.recovery_point >= offset or not self.must_flush(partition)
         )
 
-    def when_safe(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+    def when_durable(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Call back once everything below `offset` is durable, or with the error that prevents it."""
 
         def committed(error: ErrorCode) -> None:
