@@ -29,6 +29,8 @@ SEPARATE = {
     ],
     "Kafka's class": ["barnabas.broker.dynamic_config"],
     "imported late, so that a start stays fast": [
+        "barnabas.cli.cluster.plans",
+        "barnabas.cli.log.missing",
         "barnabas.spark.source.protobuf",
         "barnabas.spark.source.rows",
         "barnabas.tables.latest",

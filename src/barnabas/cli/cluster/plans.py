@@ -1,0 +1,45 @@
+"""Reassignment plans: display and execution with progress."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.cli.output import Progress, count, say, show_table, size
+from barnabas.client.cluster import Client
+from barnabas.client.placement import reassignments
+from barnabas.client.placement.plans import Plan
+
+SHOWN = 30  # moves that a table names; JSON has all of them
+
+
+def show_plan(plan: Plan) -> None:
+    if plan.is_empty:
+        print("Everything is as it should be.")
+        return
+    rows = [
+        {**row, "copied": size(row["copied_bytes"]) if row["copied_bytes"] else "-"}
+        for row in plan.document()["moves"]
+    ]
+    if rows:
+        show_table(rows[:SHOWN], ("topic", "partition", "before", "after", "copied"))
+    if len(rows) > SHOWN:
+        print(f"... and {len(rows) - SHOWN:,} more: -o json shows all")
+    copies = sum(len(move.added) for move in plan.moves)
+    print(
+        f"{count(len(plan.moves), 'partition')} to change, {count(copies, 'replica')} to copy "
+        f"({size(plan.copied_bytes)}), {count(len(plan.elections), 'leader')} to elect"
+    )
+    if plan.remote_bytes:
+        print(f"{size(plan.remote_bytes)} in the object store are not copied")
+
+
+async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
+    """Returns the partitions that did not get their preferred leader, and why."""
+    try:
+        with Progress("moving", len(plan.moves), unit="partitions") as progress:
+            await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
+    except asyncio.CancelledError:
+        say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")
+        raise
+    failed = await reassignments.elect_preferred(client, plan.elections)
+    return {str(tp): reason for tp, reason in failed.items()}

@@ -1,0 +1,52 @@
+"""`barnabas log repair --accept-loss`: partitions with a missing folder (log/dirs/missing.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from barnabas.cli.options import confirm
+from barnabas.cli.output import count, say
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.types import TopicPartition
+from barnabas.log.dirs.log_dir import LogDir
+from barnabas.log.dirs.missing import accept_losses, noted_without_folder
+from barnabas.log.names import partition_of_folder
+
+Missing = dict[TopicPartition, tuple[int, int]]
+
+
+def is_missing(folder: Path) -> bool:
+    """Is it the folder of a partition that its log dir notes, and that is not there?"""
+    partition = partition_of_folder(folder.name)
+    is_gone = partition is not None and not folder.exists() and folder.parent.is_dir()
+    return is_gone and partition in _missing(LogDir(LocalFileSystem(), str(folder.parent.resolve())))
+
+
+def give_up(log_dir: LogDir, folder: Path, yes: bool) -> list[dict[str, Any]]:
+    """Show what is gone, ask, and note that the broker may begin without it. `folder` may be the log dir itself."""
+    wanted = partition_of_folder(folder.name) if is_missing(folder) else None
+    missing = {each: offsets for each, offsets in _missing(log_dir).items() if wanted in (None, each)}
+    for partition, (start, end) in missing.items():
+        say(f"{log_dir.folder}/{partition} is missing, with its records from offset {start:,} to {end - 1:,}")
+    if missing:
+        confirm(f"Give up the records of {count(len(missing), 'partition')}?", yes)
+        accept_losses(log_dir, missing)
+    return [_row(partition, start, end) for partition, (start, end) in missing.items()]
+
+
+def _missing(log_dir: LogDir) -> Missing:
+    """(log start, end) of each partition that is noted and has no folder."""
+    names = set(log_dir.fs.list(log_dir.folder))
+    return dict(sorted(noted_without_folder(log_dir.read_checkpoints(), names).items()))
+
+
+def _row(partition: TopicPartition, start: int, end: int) -> dict[str, Any]:
+    return {
+        "partition": str(partition),
+        "file": "",
+        "position": 0,
+        "bytes": 0,
+        "first_offset": start,
+        "next_offset": end,
+    }
