@@ -1,8 +1,8 @@
-"""The part of a log that is in remote segments, as the log itself sees it (KIP-405).
+"""Tiered storage from the view of the log (KIP-405).
 
-checkpoint    what this disk remembers of the remote part
+checkpoint    the tiered offsets, stored on the local disk
 retention     total retention over both tiers, and local retention
-copying       what a copier needs of the next sealed segment
-starting      a log that begins at the tiered end
-markers       ends of transactions whose markers are lost with the tail
+copying       the next sealed segment to copy, with its metadata
+rebuilding    logs restored from tiered storage
+markers       markers for transactions that lost theirs with the tail of the log
 """

@@ -1,18 +1,18 @@
-"""What this disk remembers of a log's remote part: the file `tiered-offset-checkpoint` in the partition's folder.
+"""The tiered offsets of a log: the file `tiered-offset-checkpoint` in the partition's folder.
 
     0                        version, as in Kafka's checkpoints
     <number of lines>
     <log start> <tiered end>
     <leader epoch> <start>   of each epoch from the log start to the tiered end
 
-That a log is tiered is known at its recovery by this file alone. It keeps three promises:
+In recovery, a log is tiered if this file exists. Invariants:
 
-- A segment leaves this disk only if it lies below the tiered end or the log start *in the file*: so whatever is missing
-  below the first local segment is known to be remote or deleted.
-- Before a log is cut below them, the file says less: what is written there later was never copied.
-- Both are below the first local segment only while such a cut is under way. Recovery finishes it.
+- A local segment is removed only if it is below the tiered end or the log start *in the file*. So everything missing
+  below the first local segment is remote or deleted.
+- Before a log is truncated below these offsets, the file is lowered: offsets above will be reused for other records.
+- Both offsets are below the first local segment only during such a truncation. Recovery finishes it.
 
-The log start in the file may be behind: the larger of this one and `log-start-offset-checkpoint` counts.
+The log start in the file may be outdated: the larger of this one and `log-start-offset-checkpoint` is used.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class TieredPart(NamedTuple):
     epochs: tuple[tuple[int, int], ...]
 
     def cut(self, end: int) -> TieredPart:
-        """As it is once the log has been cut to `end`."""
+        """Return the state after a truncation to `end`."""
         return TieredPart(min(self.log_start, end), min(self.end, end), epochs_below(self.epochs, end))
 
     @property
     def covers(self) -> int:
-        """What lies below need not be on this disk."""
+        """Offset below which local segments are not needed."""
         return max(self.log_start, self.end)
 
 
@@ -52,7 +52,7 @@ def epochs_below(epochs: tuple[tuple[int, int], ...], end: int) -> tuple[tuple[i
 
 
 class TieredCheckpoint:
-    """`on_disk` is what the file says for certain; None without a file. Written in any thread: the newest wins."""
+    """`on_disk` has the contents of the file; None without a file. Writes may run in any thread: the newest wins."""
 
     __slots__ = ("_fs", "_newest", "_writing", "on_disk")
 
@@ -64,28 +64,28 @@ class TieredCheckpoint:
 
     @property
     def end(self) -> int:
-        known = self.on_disk
-        return NOTHING_TIERED if known is None else known.end
+        part = self.on_disk
+        return NOTHING_TIERED if part is None else part.end
 
     @property
     def covers(self) -> int:
-        """What lies below may leave this disk."""
-        known = self.on_disk
-        return NOTHING_TIERED if known is None else known.covers
+        """Offset below which local segments may be removed."""
+        part = self.on_disk
+        return NOTHING_TIERED if part is None else part.covers
 
     def prepare(self, folder: str, part: TieredPart) -> TieredWrite:
         self._newest += 1
         return TieredWrite(self, folder, part, self._newest)
 
     def write(self, folder: str, part: TieredPart) -> None:
-        """Here and now."""
+        """Write the file synchronously."""
         self.prepare(folder, part).run()
 
     def cut(self, folder: str, log_end: int) -> None:
-        """Before the log is cut there the file must not say more."""
-        noted = self.on_disk
-        if noted is not None and noted.covers > log_end:
-            self.write(folder, noted.cut(log_end))
+        """Lower the offsets in the file before the log is truncated to `log_end`."""
+        part = self.on_disk
+        if part is not None and part.covers > log_end:
+            self.write(folder, part.cut(log_end))
 
     def remove(self, folder: str) -> None:
         self._newest += 1
@@ -110,12 +110,12 @@ class TieredWrite(NamedTuple):
     number: int
 
     def run(self) -> None:
-        """In any thread; nothing if something newer is to be written. OSError when the disk fails."""
+        """Write the file, in any thread, unless a newer write exists. Raise OSError if the disk fails."""
         self.checkpoint.take(self)
 
 
 def read_tiered(fs: FileSystem, folder: str, present: list[str]) -> TieredPart | None:
-    """DamagedLog if the file cannot be right: without it nobody knows where the log starts."""
+    """Read the file; raise DamagedLog if it is invalid, as the log start is unknown then."""
     if names.TIERED_PART not in present:
         return None
     try:
@@ -123,12 +123,12 @@ def read_tiered(fs: FileSystem, folder: str, present: list[str]) -> TieredPart |
     except CheckpointError as error:
         raise DamagedLog(folder, f"{names.TIERED_PART} cannot be read: {error}") from error
     if log_start < 0 or end < 0:
-        raise DamagedLog(folder, f"{names.TIERED_PART} names no log start and no tiered end")
+        raise DamagedLog(folder, f"{names.TIERED_PART} has no log start and tiered end")
     return TieredPart(log_start, end, tuple(epochs))
 
 
 def all_epochs(tiered: TieredPart, local: LeaderEpochs) -> LeaderEpochs:
-    """Those of the remote part, and then those that this disk knows of the rest."""
+    """Merge the epochs of the remote part with the local ones above the tiered end."""
     later = [entry for entry in local.entries if entry[1] >= tiered.end]
     epochs = LeaderEpochs([*tiered.epochs, *later])
     epochs.dirty = epochs.entries != local.entries

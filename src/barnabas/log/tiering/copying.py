@@ -1,11 +1,11 @@
-"""What a copier needs of a log: the next sealed segment from the tiered end on, and all that a reader must know of it.
+"""Input of a copier: the next sealed segment above the tiered end, with the metadata that readers need.
 
-In two steps. `next_to_copy` is taken on the loop and only looks: it chooses. `SegmentToCopy.read` runs in a thread and
-asks the disk. Nothing above min(high watermark, decided offset, recovery point) is given away: it could be cut, or
-be lost here, or belong to a transaction whose end is unknown.
+`next_to_copy` chooses the segment, on the event loop and without I/O. `SegmentToCopy.read` reads it, in a thread.
+Nothing above min(high watermark, decided offset, recovery point) is copied: it could be truncated, lost on this
+replica, or belong to an undecided transaction.
 
-An object starts exactly where the last one ended. If an earlier leader had other boundaries, the first batches of a
-segment are left out, and the indexes are rebuilt for what remains.
+An object starts exactly where the previous one ended. If an earlier leader had other segment boundaries, the first
+batches of a segment are left out, and the indexes are rebuilt for the remaining ones.
 """
 
 from __future__ import annotations
@@ -33,48 +33,47 @@ if TYPE_CHECKING:
     from barnabas.log.durable_log import DurableLog
 
 
-# -- What a log gives to be copied to an object store: a sealed segment, and all that a reader must know of it
+# -- A sealed segment with its metadata ----------------------------------------------------------------
 
 
 class OpenTransaction(msgspec.Struct, frozen=True, array_like=True):
-    """A transaction with a part below the end of a segment, whose marker lies at or above it. In the footer of the
-    segment's object, too."""
+    """A transaction with records below the end of a segment and its marker above; also in the object's footer."""
 
     producer_id: int
     producer_epoch: int
     first_offset: int
-    committed: bool | None  # None: not decided when the segment was copied
+    committed: bool | None  # None: undecided when the segment was copied
 
 
 class SealedSegment(NamedTuple):
-    """The batches of [base, end), and what is known of them."""
+    """The batches of [base, end), with indexes and state."""
 
     base: int
     end: int
-    data: FileSlice  # whole batches; the file stays open as long as the slice is there
+    data: FileSlice  # complete batches; the file stays open while the slice exists
     largest_timestamp: int
     offset_index: bytes  # Kafka's .index, relative to `base` and to the start of `data`
     time_index: bytes  # Kafka's .timeindex, relative to `base`
-    aborted: bytes  # Kafka's .txnindex: all aborted transactions with a part in [base, end)
+    aborted: bytes  # Kafka's .txnindex: all aborted transactions that overlap [base, end)
     producers: bytes  # Kafka's .snapshot at `end`
     epochs: tuple[tuple[int, int], ...]  # from the log start to `end`
     open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 class CopiedLog(Protocol):
-    """A log, as its copier sees it."""
+    """Interface of a log to its copier."""
 
     def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
-        """On the loop. None: nothing is sealed and committed that is not copied yet."""
+        """Return the next segment, on the event loop; None if all sealed and committed segments are copied."""
         ...
 
     def note_tiered(self, end: int) -> None:
-        """Everything below `end` is in remote segments."""
+        """Raise the tiered end."""
         ...
 
 
 def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
-    """See `CopiedLog`. What total retention is about to remove is not worth a copy."""
+    """See `CopiedLog`. Expired segments are not copied."""
     offsets = log.offsets
     base = max(offsets.tiered_end, offsets.local_start)
     segments = log.segments.since(base)
@@ -84,7 +83,7 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
     if end > log.decided_offset or end <= base:
         return None
     if end > offsets.recovery_point:
-        log.want_flush()  # sealed before the last start: nobody else would ask for that
+        log.want_flush()  # a segment rolled before the last start is not flushed otherwise
         return None
     if log.config.deletes and expired_upto(log, now_ms) > base:
         return None
@@ -93,31 +92,33 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
 
 
 def uncopied_sizes(log: DurableLog) -> list[int]:
-    """Bytes of each sealed segment that has something above the tiered end."""
+    """Sizes of the sealed segments that are not copied completely."""
     segments = log.segments.since(max(log.offsets.tiered_end, log.offsets.local_start))
     return [segment.size for segment in segments[:-1]]
 
 
 def replica_bytes(log: DurableLog) -> int:
-    """What a new replica copies from this disk: it begins at the tiered end."""
+    """Bytes that a new replica fetches from this one: those above the tiered end."""
     if not log.is_tiered:
         return log.size_bytes
     return sum(size for _, size in above_tiered_end(log))
 
 
 class SegmentToCopy(NamedTuple):
-    """Chosen, not read. Void once the log's `generation` is another one: it was cut meanwhile."""
+    """A segment to read. Invalid if the log's `generation` has changed: it was truncated meanwhile."""
 
     fs: FileSystem
     folder: str
-    segments: tuple[Segment, ...]  # the one to copy, and those after it, where transactions end
+    segments: tuple[
+        Segment, ...
+    ]  # the one to copy, and later ones, which may have markers of its transactions
     base: int
     end: int
     epochs: tuple[tuple[int, int], ...]
     generation: int
 
     def read(self) -> SealedSegment:
-        """In any thread. OSError, or BadBatch, when the disk does not give it."""
+        """Read the segment, in any thread. Raise OSError or BadBatch if it cannot be read."""
         segment = self.segments[0]
         start, offset_index, time_index, largest = _part_of(segment, self.base)
         aborted = _aborted(self.segments, self.base, self.end)
@@ -136,7 +137,7 @@ class SegmentToCopy(NamedTuple):
         )
 
     def _producers(self) -> bytes:
-        """The snapshot that was taken when the segment was sealed; if it is gone, what the batches say."""
+        """Return the producer snapshot at the segment's end; rebuild it from batches if it is missing or invalid."""
         path = names.path_of(self.folder, self.end, names.PRODUCER_SNAPSHOT)
         try:
             data = self.fs.read_bytes(path)
@@ -144,8 +145,8 @@ class SegmentToCopy(NamedTuple):
         except (FileNotFoundError, SnapshotError):
             states = ProducerStates()
             offset = self.segments[0].base_offset
-            known = SnapshotFiles(self.fs, self.folder, [offset] if self._has_snapshot(offset) else ())
-            rebuild_producers(states, known, self.segments, self.end)
+            snapshots = SnapshotFiles(self.fs, self.folder, [offset] if self._has_snapshot(offset) else ())
+            rebuild_producers(states, snapshots, self.segments, self.end)
             return encode_snapshot(states)
         return data
 
@@ -158,13 +159,13 @@ def _part_of(segment: Segment, base: int) -> tuple[int, bytes, bytes, int]:
     if base == segment.base_offset:
         offsets, times = segment.offset_index, segment.time_index
         return 0, offsets.to_bytes(), times.to_bytes(), segment.largest_timestamp[0]
-    found = segment.locate(base)
-    assert found is not None, f"{segment} holds nothing from {base} on"
-    return found[0], *_indexes_from(segment, found[0], base)
+    first = segment.locate(base)
+    assert first is not None, f"{segment} has no batch from offset {base} on"
+    return first[0], *_indexes_from(segment, first[0], base)
 
 
 def _indexes_from(segment: Segment, start: int, base: int, interval: int = 4096) -> tuple[bytes, bytes, int]:
-    """As an append would have made them in a segment that begins at `base`, at position `start` of this one."""
+    """Build the indexes of a segment with base offset `base` whose data start at position `start` of this one."""
     offsets, times, unindexed = OffsetIndex(), TimeIndex(), 0
     largest, at = NO_TIMESTAMP, base
     for position, header in walk_headers(segment.file, start, segment.size, SCAN_CHUNK):
@@ -181,18 +182,18 @@ def _indexes_from(segment: Segment, start: int, base: int, interval: int = 4096)
 
 
 def _aborted(segments: Sequence[Segment], base: int, end: int) -> list[AbortedTransaction]:
-    """Their markers may lie in later segments; all are there, because [base, end) is below the last stable offset."""
-    found: list[AbortedTransaction] = []
+    """Aborted transactions that overlap [base, end). All their markers exist: `end` is below the last stable offset."""
+    aborted: list[AbortedTransaction] = []
     for segment in segments:
         index = segment.aborted
-        found += [entry for entry in index if entry.last_offset >= base and entry.first_offset < end]
+        aborted += [entry for entry in index if entry.last_offset >= base and entry.first_offset < end]
         if index.is_last_needed_for(end):
             break
-    return found
+    return aborted
 
 
 def _open_at_end(producers: bytes, aborted: list[AbortedTransaction]) -> tuple[OpenTransaction, ...]:
-    """Whatever is not known to be aborted was committed: all of them are decided."""
+    """Transactions that are open at the segment's end. All are decided, so those not aborted are committed."""
     ended = {(entry.producer_id, entry.first_offset) for entry in aborted}
     return tuple(
         OpenTransaction(p.producer_id, p.epoch, first, (p.producer_id, first) not in ended)
@@ -201,11 +202,11 @@ def _open_at_end(producers: bytes, aborted: list[AbortedTransaction]) -> tuple[O
     )
 
 
-# -- A compacted log whose copy lies in an object store: it stays on this disk as a whole, and does not know of the copy
+# -- Compacted logs: copied completely, while all segments stay on the local disk ----------------------
 
 
 class CompactedSegment(NamedTuple):
-    """A sealed segment with what it stands for. A compaction puts another one in its place, which is never equal."""
+    """A sealed segment and the offsets it covers. A compaction replaces it by a different object."""
 
     segment: Segment
     base: int
@@ -213,12 +214,12 @@ class CompactedSegment(NamedTuple):
 
 
 def stays_whole(log: DurableLog) -> bool:
-    """Is it copied as a whole? A log that has left this disk in part no longer can be."""
+    """True if the log is copied completely; not possible once local segments were removed."""
     return log.config.remote_storage_enable and log.config.compacted and not log.is_tiered
 
 
 def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
-    """See `WholeLog.parts`. Compaction may leave nothing of a segment: its neighbour stands for its offsets, too."""
+    """See `WholeLog.parts`. The offsets of a segment that compaction has emptied are covered by its neighbour."""
     limit = min(log.decided_offset, log.offsets.recovery_point)
     segments = log.segments.since(log.offsets.start)
     parts: list[CompactedSegment] = []
@@ -237,7 +238,7 @@ def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
 
 
 def to_copy(log: DurableLog, part: CompactedSegment) -> SegmentToCopy | None:
-    """To be read in a thread; None if the log no longer has it."""
+    """Return the segment, to be read in a thread; None if the log no longer has it."""
     segments = log.segments.since(part.segment.base_offset)
     if segments[0] is not part.segment:
         return None
@@ -246,6 +247,6 @@ def to_copy(log: DurableLog, part: CompactedSegment) -> SegmentToCopy | None:
 
 
 def is_still_there(log: DurableLog, copied: SegmentToCopy) -> bool:
-    """Are the segments that were read still those of the log? A compaction reuses the names of files."""
-    now = set(log.segments)
-    return copied.generation == log.generation and all(segment in now for segment in copied.segments)
+    """True if the log still has the segments that were read. File names do not show it: compaction reuses them."""
+    current = set(log.segments)
+    return copied.generation == log.generation and all(segment in current for segment in copied.segments)

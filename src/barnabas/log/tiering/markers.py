@@ -1,13 +1,13 @@
-"""Ends of transactions whose markers are lost: for a log that begins at the tiered end without its tail.
+"""Markers for transactions that lost theirs, in a log that was restored at the tiered end without its tail.
 
-What is copied lies below the last stable offset, so every transaction that began below the tiered end T was decided
-when it was copied; its marker may lie above T. In a log that has its tail, the marker is there. In one that begins at T
-because all replicas were lost, or because it is a clone, it is not, and the last stable offset would stick for ever:
+Copied segments are below the last stable offset, so every transaction that started below the tiered end T was decided
+when it was copied, but its marker may be above T. A log that starts at T because all replicas were lost, or because it
+is a clone, does not have that marker, and its last stable offset would never move. The criterion holds after any
+interruption:
 
-    a transaction that is open and began below T has lost its marker
+    an open transaction that started below T has lost its marker
 
-which is true or not whatever was interrupted before. The footer of the last remote segment tells the outcome; it is an
-abort where nobody knows.
+The footer of the last remote segment has the outcome; if it does not, the transaction is aborted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.records.control import EndTransactionMarker, end_transaction_marke
 
 
 class Outcome(Protocol):
-    """What a footer says of a transaction that was open at its end."""
+    """Entry of a footer: outcome of a transaction that was open at the segment's end."""
 
     @property
     def producer_id(self) -> int: ...
@@ -31,7 +31,7 @@ class Outcome(Protocol):
 
 
 def lost_markers(log: Log, end: int | None = None) -> dict[int, int]:
-    """Producer id -> first offset of transactions that nobody will end: those below `end`, or the tiered end."""
+    """Producer id -> first offset of open transactions that started below `end`, by default the tiered end."""
     end = log.offsets.tiered_end if end is None else end
     undecided = log.producers.undecided
     return {producer: first for producer, first in undecided.items() if first < end} if undecided else {}
@@ -40,14 +40,17 @@ def lost_markers(log: Log, end: int | None = None) -> dict[int, int]:
 def write_lost_markers(
     log: Log, known: Iterable[Outcome], leader_epoch: int, now_ms: int, end: int | None = None
 ) -> int:
-    """Before anybody else writes. How many there were. KafkaError if the disk fails; what is left is written later."""
+    """Write the lost markers, before any other append; return their number.
+
+    Raise KafkaError if the disk fails; the remaining markers are written later.
+    """
     committed = {(each.producer_id, each.first_offset) for each in known if each.committed}
     lost = lost_markers(log, end)
     for producer_id, first_offset in lost.items():
         producer = log.producers.get(producer_id)
         assert producer is not None
-        outcome = (producer_id, first_offset) in committed
-        marker = EndTransactionMarker(outcome, max(producer.coordinator_epoch, 0))
+        is_committed = (producer_id, first_offset) in committed
+        marker = EndTransactionMarker(is_committed, max(producer.coordinator_epoch, 0))
         batch = end_transaction_marker(producer_id, producer.epoch, marker, timestamp=now_ms)
         log.append_as_leader(memoryview(batch), leader_epoch, now_ms, Origin.COORDINATOR)
     return len(lost)

@@ -1,7 +1,7 @@
-"""A compacted log that was lost gets its records back from its copy in an object store.
+"""Logs restored from the object store: restart at the tiered end, and complete restore of a compacted log.
 
-It is appended to as a follower's, so offsets, epochs and producers are those of the copy. Until all is there, a file in
-its folder says that it is not whole: a leader that finds it begins anew.
+A compacted log is restored with follower appends, so offsets, epochs and producers are those of the copy. Until it is
+complete, a marker file in its folder makes a leader start the restore again.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 
-# -- Logs restored from tiered storage ----------------------------------------------------------
+# -- Restart at the tiered end -------------------------------------------------------------------------
 
 
 def start_at(
     log: DurableLog, offset: int, log_start: int, epochs: Sequence[tuple[int, int]], producers: bytes
 ) -> Replacement:
-    """See `DurableLog.start_at`. Raises SnapshotError, with nothing changed, if `producers` is not a snapshot.
+    """See `DurableLog.start_at`. Raise SnapshotError, with nothing changed, if `producers` is not a snapshot.
 
-    The steps on the disk (log/replacing.py), in an order that a crash may interrupt anywhere:
+    A crash may interrupt the steps on disk (log/replacing.py) anywhere:
 
-        1.  recovery point and log start on disk are lowered; the log is no longer tiered: its file is removed
-        2.  all segments go, the last one first: a crash leaves an older log, which its leader sends here again
-        3.  the producer snapshot, synced; without segments a recovery drops it
-        4.  `tiered-offset-checkpoint`, with log start and epochs: from here on a recovery begins at the tiered end
-        5.  the first segment
+        1.  lower recovery point and log start on disk; remove the tiered checkpoint: the log is not tiered now
+        2.  remove all segments, last one first: a crash leaves a prefix, and its leader sends it here again
+        3.  write and sync the producer snapshot; without segments, recovery drops it
+        4.  write `tiered-offset-checkpoint`, with log start and epochs: from here on recovery starts at the tiered end
+        5.  create the first segment
     """
-    known = decode_snapshot(producers, log.segments.active.created_ms)
+    states = decode_snapshot(producers, log.segments.active.created_ms)
     noted_from = min(log_start, log.offsets.start)
     part = TieredPart(log_start, offset, epochs_below(tuple(epochs), offset))
     first_steps = log.begin_truncation(noted_from)
@@ -47,7 +47,7 @@ def start_at(
         *first_steps,
         partial(log.tiered_checkpoint.remove, log.folder),
         fresh.remove_old,
-        sync,  # or segments would come back above the tiered end, and be believed
+        sync,  # or segments above the tiered end could reappear after a crash and be taken as valid
         partial(remove_files, log.fs, log.snapshots.forget_all()),
         partial(log.fs.write_atomic, log.snapshots.path(offset), producers),
         partial(log.tiered_checkpoint.write, log.folder, part),
@@ -56,7 +56,7 @@ def start_at(
     ]
     log.offsets.restart(offset, log_start, offset)
     log.epochs.replace(part.epochs)
-    log.producers.restore(known)
+    log.producers.restore(states)
     log.producers.log_start_moved(log_start)
     log.producers.known_since = offset
 
@@ -72,12 +72,12 @@ def is_unfinished(log: Log) -> bool:
 
 
 def is_lost(log: Log) -> bool:
-    """Is there nothing in it that counts?"""
+    """True if the log is empty or its restore is unfinished."""
     return log.log_end_offset == log.log_start_offset or is_unfinished(log)
 
 
 def begin(log: Log) -> None:
-    """Empty, at offset 0."""
+    """Start a restore: write the marker file and empty the log, at offset 0."""
     with log.storage_errors():
         log.fs.write_atomic(_mark(log), b"")
         log.fs.sync_folder(log.folder)
@@ -91,7 +91,7 @@ def finish(log: Log) -> None:
 
 
 def forget(log: Log) -> None:
-    """It is whole, or another replica leads, and what is here is the beginning of what that has."""
+    """Remove the marker file: the log is complete, or another replica leads and this one is a prefix of it."""
     with log.storage_errors():
         log.fs.remove(_mark(log))
         log.fs.sync_folder(log.folder)

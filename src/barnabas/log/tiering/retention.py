@@ -1,12 +1,12 @@
-"""Retention of a log with a remote part.
+"""Retention of a tiered log.
 
-Total retention (`retention.ms`, `retention.bytes`) counts both tiers once: remote segments, and what this disk holds
-above the tiered end. It moves the log start, and the owner of the remote segments removes those below it. Only a log
-that knows its remote segments (a leader's) does that; others follow the log start of their leader. Until a new leader
-has read its manifest nothing expires: records are backfilled, so what is on the disk may be older than what is remote.
+Total retention (`retention.ms`, `retention.bytes`) covers both tiers: remote segments, and local ones above the tiered
+end. It raises the log start, and the remote writer deletes the remote segments below it. Only the leader does that,
+as it knows the remote segments; followers follow its log start. Nothing expires until a new leader has read the
+manifest: after a backfill, local records may be older than remote ones.
 
-Local retention (`local.retention.*`) moves the local start. It takes only sealed segments that lie below the high
-watermark and below the tiered end, as the disk remembers it: see tiers/checkpoint.py.
+Local retention (`local.retention.*`) raises the local start. It covers only sealed segments below the high watermark
+and below the tiered end in the checkpoint file (log/tiering/checkpoint.py).
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ class RemoteSegment(NamedTuple):
 
 
 class RemoteSegments(Protocol):
-    """What a log wants to know of its remote segments. They lie in memory: nothing here waits."""
+    """The remote segments of a log, from memory: no method blocks."""
 
     @property
     def is_known(self) -> bool:
-        """Has the manifest been read? If not, there may be others than those listed here."""
+        """False until the manifest was read: there may be more segments than listed."""
         ...
 
     @property
     def end(self) -> int:
-        """Where the last one ends. The log's own tiered end may be below it, as its high watermark may."""
+        """End of the last one. The log's tiered end may be lower, as it is limited to its high watermark."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """Of all of them."""
+        """Total bytes of records."""
         ...
 
     def oldest(self) -> Iterator[RemoteSegment]:
-        """All, the oldest first; each begins where the one before ends, and the last ends at the tiered end."""
+        """Yield all segments, oldest first, without gaps up to `end`."""
         ...
 
 
-class _Piece(NamedTuple):
-    """A segment of either tier that counts once."""
+class _RetainedSegment(NamedTuple):
+    """A remote segment, or the part of a local one above the tiered end."""
 
     end: int
     size: int
@@ -66,7 +66,7 @@ class _Piece(NamedTuple):
 
 
 def local_limits(config: LogConfig) -> tuple[int, int]:
-    """(ms, bytes) that stay on this disk. Where nothing is copied any more, total retention counts, as in Kafka."""
+    """(ms, bytes) of local retention. If copying is disabled, total retention applies, as in Kafka."""
     ms, size = config.local_retention_ms, config.local_retention_bytes
     if config.remote_log_copy_disable:
         ms = size = AS_TOTAL
@@ -77,20 +77,20 @@ def local_limits(config: LogConfig) -> tuple[int, int]:
 
 
 def copies(config: LogConfig) -> bool:
-    """Are sealed segments copied to remote storage?"""
+    """True if sealed segments are copied to remote storage."""
     return config.remote_storage_enable and not config.remote_log_copy_disable
 
 
-# -- the log start ------------------------------------------------------------------------------------
+# -- total retention ----------------------------------------------------------------------------------
 
 
 def expired_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
-    """The log start that total retention asks for, looking at `most` segments of this disk."""
+    """Log start by total retention; checks at most `most` local segments."""
     config, start = log.config, log.offsets.start
     if log.remote is not None and not log.remote.is_known:
         return start
     excess = _total_bytes(log) - config.retention_bytes
-    for end, size, timestamp in _pieces(log, now_ms, most):
+    for end, size, timestamp in _all_segments(log, now_ms, most):
         excess -= size
         is_old = config.retention_ms != UNLIMITED and now_ms - timestamp > config.retention_ms
         is_excess = config.retention_bytes != UNLIMITED and excess >= 0
@@ -101,7 +101,7 @@ def expired_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
 
 
 def _remote(log: DurableLog) -> Iterator[RemoteSegment]:
-    """Those that have something above the log start."""
+    """Remote segments with offsets above the log start."""
     segments = log.remote.oldest() if log.remote is not None else iter(())
     return (segment for segment in segments if segment.end > log.offsets.start)
 
@@ -121,34 +121,37 @@ def _tiered_end(log: DurableLog) -> int:
 
 
 def above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
-    """Segments of this disk with the bytes of each that are not remote."""
+    """Yield local segments above the tiered end, each with its bytes that are not remote."""
     tiered_end = _tiered_end(log)
     for segment in log.segments.since(tiered_end):
         copied = 0
-        if segment.base_offset < tiered_end:  # an earlier leader's boundary: about so much
+        if segment.base_offset < tiered_end:  # boundary of an earlier leader: approximate
             copied = segment.offset_index.lookup(tiered_end - segment.base_offset)
         yield segment, segment.size - copied
 
 
-def _pieces(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_Piece]:
+def _all_segments(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_RetainedSegment]:
     for remote in _remote(log):
-        yield _Piece(remote.end, remote.size, remote.largest_timestamp)
+        yield _RetainedSegment(remote.end, remote.size, remote.largest_timestamp)
     for segment, size in islice(above_tiered_end(log), most):
         if end := _end_of(log, segment):
-            yield _Piece(end, size, age_timestamp(log, segment, now_ms, most))
+            yield _RetainedSegment(end, size, age_timestamp(log, segment, now_ms, most))
 
 
 def _end_of(log: DurableLog, segment: Segment) -> int:
-    """Where it ends; 0 for one that has nothing to give."""
+    """End offset of a segment; 0 for an active one without records above the tiered end."""
     if segment is log.active:
         return log.log_end_offset if segment.size and log.log_end_offset > _tiered_end(log) else 0
     return log.segments[log.segments.number_of(segment.base_offset) + 1].base_offset
 
 
 def age_timestamp(log: DurableLog, segment: Segment, now_ms: int, most: int | None) -> int:
-    """The time of its latest record; when records carry none, or one of a future in which the topic allows no record
-    to be, the time of the last write. Kafka keeps the latter until that time has come. With a limit `most`, a segment
-    whose age only a walk would tell is taken for new."""
+    """Largest timestamp of a segment, for retention.
+
+    If records have none, or one further in the future than the topic allows, the time of the last write is used; Kafka
+    retains such a segment until the timestamp has passed. With a limit `most`, a segment that needs a scan counts as
+    new.
+    """
     if most is not None and segment is not log.active and not segment.knows_largest_timestamp():
         return now_ms
     timestamp, _ = segment.largest_timestamp
@@ -156,12 +159,11 @@ def age_timestamp(log: DurableLog, segment: Segment, now_ms: int, most: int | No
     return timestamp if timestamp != NO_TIMESTAMP and is_possible else segment.modified_ms()
 
 
-# -- the local start ----------------------------------------------------------------------------------
+# -- local retention ----------------------------------------------------------------------------------
 
 
 def leaves_disk_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
-    """The local start that local retention asks for, looking at `most` segments. Never the active one: only sealed
-    segments are copied."""
+    """Local start by local retention; checks at most `most` segments, and never the active one, which is not copied."""
     limit_ms, limit_bytes = local_limits(log.config)
     offsets, excess = log.offsets, log.size_bytes - limit_bytes
     copied = min(offsets.tiered_end, log.tiered_checkpoint.end, offsets.high_watermark)
@@ -179,9 +181,9 @@ def _is_old(log: DurableLog, segment: Segment, limit_ms: int, now_ms: int, most:
     return limit_ms != UNLIMITED and now_ms - age_timestamp(log, segment, now_ms, most) > limit_ms
 
 
-def _active_is_unwanted(log: DurableLog, now_ms: int) -> bool:
-    """Is the active segment all that is left here, and too old for this disk? Sealed it can be copied, and then go; so
-    does Kafka."""
+def _active_is_expired(log: DurableLog, now_ms: int) -> bool:
+    """True if only the active segment is local, and local retention has expired it. Kafka also rolls it then, so that
+    it can be copied and removed."""
     active, (limit_ms, _) = log.active, local_limits(log.config)
     is_last = log.offsets.local_start >= active.base_offset
     return is_last and bool(active.size) and _is_old(log, active, limit_ms, now_ms, None)
@@ -191,7 +193,7 @@ def _active_is_unwanted(log: DurableLog, now_ms: int) -> bool:
 
 
 def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
-    """Let log start and local start of a tiered log go where retention wants them. Segments go afterwards."""
+    """Raise log start and local start of a tiered log by retention. The caller removes the segments."""
     if log.config.deletes and log.remote is not None:
         start = expired_upto(log, now_ms, most)
         if start == log.log_end_offset and start > log.active.base_offset:
@@ -199,12 +201,11 @@ def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
         log.advance_log_start(min(start, log.high_watermark))
     if log.config.deletes and log.config.remote_storage_enable:
         log.offsets.advance_local_start(leaves_disk_upto(log, now_ms, most))
-        if _active_is_unwanted(log, now_ms):
+        if _active_is_expired(log, now_ms):
             log.roll(now_ms)
 
 
 def is_due_for_copying(log: DurableLog, now_ms: int, roll_ms: int) -> bool:
-    """Has the active segment of a tiered topic been filled for `barnabas.remote.roll.ms`? What it holds is copied only
-    once it is sealed."""
+    """True if the active segment of a tiered topic is older than `roll_ms`; only sealed segments are copied."""
     active = log.active
     return copies(log.config) and bool(active.size) and now_ms - active.created_ms >= roll_ms
