@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.rolling import SEGMENTS_BY_RECORD_TIME, WORTH_A_SEGMENT
+from barnabas.log.rolling import MIN_SEGMENT_BYTES, SEGMENTS_BY_RECORD_TIME
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import (
@@ -145,7 +145,7 @@ def test_with_many_files_a_segment_that_is_old_by_our_clock_or_large_is_rolled_a
     count = len(log.segments)
     taken(log, claiming(0, 10_000 * 8 * DAY), NOW + 8 * DAY)
     assert len(log.segments) == count + 1
-    taken(log, claiming(0, 10_001 * 8 * DAY, b"x" * WORTH_A_SEGMENT), NOW + 8 * DAY)
+    taken(log, claiming(0, 10_001 * 8 * DAY, b"x" * MIN_SEGMENT_BYTES), NOW + 8 * DAY)
     taken(log, claiming(0, 10_002 * 8 * DAY), NOW + 8 * DAY)
     assert len(log.segments) == count + 2
 

@@ -151,7 +151,7 @@ def test_bytes_without_a_whole_batch_are_refused_and_asked_for_again_later(
 ) -> None:
     whole = bytes(batch())
     followed(partition, sends(whole[:-1]), sends(whole), backoff=0.01)
-    assert "there is no whole batch" in caplog.text
+    assert "no complete batch" in caplog.text
     assert partition.log.log_end_offset > 0
 
 

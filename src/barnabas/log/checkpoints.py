@@ -1,4 +1,4 @@
-"""The small text files of a log dir and of a partition's folder, as Kafka writes them."""
+"""Checkpoint and metadata files of a log dir and of a partition's folder, in Kafka's formats."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _VERSION = "0"
 
 
 class CheckpointError(ValueError):
-    """The file is not what was written."""
+    """The file is invalid."""
 
 
 def encode_lines(entries: Iterable[str]) -> bytes:
-    """Version, number of entries, one entry on each line."""
+    """Encode version, number of entries, and one entry per line."""
     lines = list(entries)
     return "".join(f"{line}\n" for line in (_VERSION, str(len(lines)), *lines)).encode()
 
 
 def decode_lines(data: bytes, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint, each split into its fields; CheckpointError if anything is odd."""
+    """Decode the entries of a checkpoint into their fields; raise CheckpointError if the file is invalid."""
     try:
         lines = data.decode("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise CheckpointError("it is not text") from None
+        raise CheckpointError("not valid UTF-8") from None
     if len(lines) < 2 or lines[0].strip() != _VERSION:
-        raise CheckpointError("it does not start with version 0")
+        raise CheckpointError("the first line is not version 0")
     entries = [line.split() for line in lines[2:] if line.strip()]
     if lines[1].strip() != str(len(entries)) or any(len(entry) != fields for entry in entries):
-        raise CheckpointError(f"it does not hold {lines[1].strip()} entries of {fields} fields")
+        raise CheckpointError(f"expected {lines[1].strip()} entries of {fields} fields")
     return entries
 
 
@@ -73,13 +73,13 @@ def decode_partition_metadata(data: bytes) -> Uuid:
     try:
         return uuid_from_text(fields["topic_id"])
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"it names no topic id ({error})") from None
+        raise CheckpointError(f"missing or invalid topic id ({error})") from None
 
 
 def name_value_pairs(text: str, separator: str) -> Iterable[tuple[str, str]]:
     for line in text.splitlines():
-        name, found, value = line.partition(separator)
-        if found and not line.startswith("#"):
+        name, match, value = line.partition(separator)
+        if match and not line.startswith("#"):
             yield name.strip(), value.strip()
 
 

@@ -1,7 +1,7 @@
-"""What a leader checks before it appends a batch of a client, without looking at the records.
+"""Checks of a batch's header before it is appended; the records are not parsed.
 
-A batch stays opaque, but its header must be possible: 81 bytes cannot hold two billion records, and a timestamp that no
-clock shows would decide about rolls and retention. The codes are those of Apache Kafka 4.3.1.
+The header must be plausible: 81 bytes cannot have two billion records, and an impossible timestamp would affect rolls
+and retention. The error codes are those of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from barnabas.records.walking import MIN_RECORD
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
-_BEGINNING_END = HEADER_SIZE + 4
-_BEGINNINGS = (b"", b"\x1f\x8b\x08\x00", b"\x82SNA", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"", b"", b"")
-"""What nearly all data of each codec begin with; others are looked at closely."""
+_MAGIC_END = HEADER_SIZE + 4
+_CODEC_MAGIC = (b"", b"\x1f\x8b\x08\x00", b"\x82SNA", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"", b"", b"")
+"""First bytes of nearly all data of each codec; other data are checked in detail."""
 
 _RATIOS = tuple(HIGHEST_RATIO.get(codec, 0) for codec in range(COMPRESSION_MASK + 1))
 
@@ -42,9 +42,9 @@ _unpack = HEADER.unpack_from
 
 
 def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
-    """The header of the one batch that these bytes must be, its checksum verified.
+    """Return the header of the single batch in these bytes, with its CRC checked; raise KafkaError if it is invalid.
 
-    `largest_data` is what a compressed batch may decompress to.
+    `largest_data` limits the decompressed size.
     """
     size = len(batch)
     if size < HEADER_SIZE:
@@ -57,7 +57,7 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
     count = header.record_count
     if count != header.last_offset_delta + 1 or count <= 0:
         raise _invalid(
-            f"the batch says it has {count} records, and offsets for {header.last_offset_delta + 1}"
+            f"the batch header has {count} records, but offsets for {header.last_offset_delta + 1}"
         )
     if codec := header.attributes & COMPRESSION_MASK:
         if not is_plain_compressed(batch, codec, count, largest_data):
@@ -68,37 +68,41 @@ def checked_header(batch: memoryview, largest_data: int) -> BatchHeader:
 
 
 def is_plain_compressed(batch: memoryview, attributes: int, count: int, largest_data: int) -> bool:
-    """Do the attributes name a codec and nothing else, and can its data, by how they begin, hold so many records?"""
-    least = count * MIN_RECORD
+    """True if the attributes have only a codec, the data start as usual for it, and `count` records can fit."""
+    min_size = count * MIN_RECORD
     return (
         0 < attributes <= COMPRESSION_MASK
-        and least <= (len(batch) - HEADER_SIZE) * _RATIOS[attributes]
-        and least <= largest_data
-        and batch[HEADER_SIZE:_BEGINNING_END] == _BEGINNINGS[attributes]
+        and min_size <= (len(batch) - HEADER_SIZE) * _RATIOS[attributes]
+        and min_size <= largest_data
+        and batch[HEADER_SIZE:_MAGIC_END] == _CODEC_MAGIC[attributes]
     )
 
 
 def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int) -> None:
-    """Neither garbage with the name of a codec, nor more records than can come out."""
+    """Raise KafkaError if the data are not of the codec, or cannot contain that many records."""
     codec = header.compression
     data = batch[HEADER_SIZE:]
     if not begins_like(codec, data):
-        name = Codec(codec).name.lower() if codec in HIGHEST_RATIO else f"codec {codec}, which there is not"
-        raise _invalid(f"the records of the batch are not compressed with {name}, as its attributes say")
-    most = min(len(data) * HIGHEST_RATIO[codec], largest_data)
-    if header.record_count * MIN_RECORD > most:
-        raise _too_many_records(header, most)
+        if codec not in HIGHEST_RATIO:
+            raise _invalid(f"unknown compression codec {codec} in the attributes of the batch")
+        name = Codec(codec).name.lower()
+        raise _invalid(
+            f"the attributes of the batch have codec {name}, but its records are not compressed with it"
+        )
+    max_bytes = min(len(data) * HIGHEST_RATIO[codec], largest_data)
+    if header.record_count * MIN_RECORD > max_bytes:
+        raise _too_many_records(header, max_bytes)
 
 
 def _too_many_records(header: BatchHeader, data_bytes: int) -> KafkaError:
     return _invalid(
-        f"the batch says it has {header.record_count} records, and its data can hold "
-        f"{data_bytes // MIN_RECORD} at most"
+        f"the batch header has {header.record_count} records, but its data can contain at most "
+        f"{data_bytes // MIN_RECORD}"
     )
 
 
 def check_from_client(header: BatchHeader) -> None:
-    """What a client may not write, or not outside of a transaction."""
+    """Raise KafkaError for a batch that clients may not write, or only in a transaction."""
     if header.attributes & _NOT_FOR_CLIENTS:
         if header.is_transactional and not header.is_control:
             raise KafkaError(
@@ -110,7 +114,7 @@ def check_from_client(header: BatchHeader) -> None:
 
 
 def check_in_transaction(header: BatchHeader) -> None:
-    """The same for a batch whose partition is known to be part of the producer's transaction."""
+    """Like `check_from_client`, for a partition that is verified to be part of the producer's transaction."""
     if header.is_control:
         raise _invalid("clients are not allowed to write control records")
     if header.producer_id < 0 and header.is_transactional:
@@ -129,20 +133,20 @@ def _check_numbers(header: BatchHeader) -> None:
 
 
 def check_create_time(header: BatchHeader) -> None:
-    """Timestamps that the producer chose, on a topic that keeps them: all that no moment can make right."""
+    """Raise KafkaError for timestamps that are invalid at any time, on a topic with CreateTime."""
     if header.attributes & TIMESTAMP_TYPE_BIT:
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is for the broker to set"
+            ErrorCode.INVALID_TIMESTAMP, "only the broker may set the timestamp type LogAppendTime"
         )
     earliest = min(header.base_timestamp, header.max_timestamp)
     if earliest < NO_TIMESTAMP:
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, f"timestamp {earliest} is before 1970; -1 stands for no timestamp"
+            ErrorCode.INVALID_TIMESTAMP, f"timestamp {earliest} is negative; use -1 for no timestamp"
         )
 
 
 def too_far_ahead(header: BatchHeader) -> KafkaError:
-    """Why a batch is refused whose records are not to blame, or not known."""
+    """Error for a batch whose header has a timestamp too far in the future."""
     return KafkaError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp {max(header.base_timestamp, header.max_timestamp)} is further ahead of the broker's clock than "
@@ -151,7 +155,7 @@ def too_far_ahead(header: BatchHeader) -> KafkaError:
 
 
 def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:
-    """What a follower checks of a batch that its leader sent."""
+    """Raise KafkaError if a batch from the leader does not continue the log, or is corrupt."""
     if header.base_offset < log_end:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -159,12 +163,12 @@ def check_follows(batch: memoryview, header: BatchHeader, log_end: int) -> None:
         )
     if crc32c(batch[CRC_START:]) != header.crc:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} was damaged on its way"
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} has a wrong checksum"
         )
 
 
 def too_large(size: int, config: LogConfig) -> KafkaError:
-    """Why a batch of this size is refused."""
+    """Error for a batch that exceeds a size limit."""
     if size > config.max_message_bytes:
         return KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -183,26 +187,26 @@ def _too_short(batch: memoryview, size: int) -> KafkaError:
         return _old_format(batch[MAGIC_POSITION])
     length = int.from_bytes(batch[8:LOG_OVERHEAD], "big", signed=True)
     if size >= LOG_OVERHEAD and length + LOG_OVERHEAD > size:
-        return _invalid(f"a batch of {length + LOG_OVERHEAD} bytes, of which {size} were sent")
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a batch")
+        return _invalid(f"a batch of {length + LOG_OVERHEAD} bytes, but only {size} were sent")
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too short for a batch")
 
 
 def _wrong_size_or_magic(batch: memoryview, header: BatchHeader, size: int) -> KafkaError:
     if header.magic in (0, 1):
         return _old_format(header.magic)
     if header.magic != MAGIC:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {header.magic}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unsupported magic {header.magic}; expected {MAGIC}")
     if header.length < MIN_LENGTH:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of length {header.length}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"invalid batch length {header.length}")
     if header.length + LOG_OVERHEAD > size:
-        return _invalid(f"a batch of {header.size} bytes, of which {size} were sent")
+        return _invalid(f"a batch of {header.size} bytes, but only {size} were sent")
     if crc32c(batch[CRC_START : header.size]) != header.crc:
         return _wrong_checksum()
-    return _invalid("a produce request may hold exactly one batch for each partition")
+    return _invalid("a produce request must have exactly one batch per partition")
 
 
 def _old_format(magic: int) -> KafkaError:
-    return _invalid(f"message format {magic} is no longer supported, only format {MAGIC}")
+    return _invalid(f"message format {magic} is no longer supported; use format {MAGIC}")
 
 
 def _wrong_checksum() -> KafkaError:

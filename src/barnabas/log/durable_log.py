@@ -1,4 +1,4 @@
-"""The files of a log: rolled, flushed, removed, cut, moved. Appends are in log/log.py."""
+"""The files of a log: roll, flush, retention, truncation, move. Appends are in log/log.py."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class DurableLog(ReplaceableLog):
         self.open_segments = open_segments
         self.tiered_checkpoint = TieredCheckpoint(fs, parts.tiered)
         self.remote: RemoteSegments | None = None
-        """What is known of the remote segments, while this log is a leader's."""
+        """The remote segments, on the leader of a tiered partition."""
         self.is_abandoned = False
-        """The files are no longer ours: the partition was deleted, or its disk has failed."""
+        """The files must not be used any more: the partition was deleted, or its disk has failed."""
         self.generation = 0
-        """Grows whenever bytes are cut: flushes and compactions that were prepared before are void."""
+        """Incremented by truncations and moves, which invalidate prepared flushes and compactions."""
         self.garbage: list[tuple[int, str]] = []
-        """(when, path) of files to be removed later."""
+        """(due time, path) of files to be removed later."""
         self._roll_jitter = roll_jitter
-        self._last_flush_ms = 0  # when flush.ms was last counted from
+        self._last_flush_ms = 0  # start of the current flush.ms interval
         self._on_flush_wanted: Callable[[], None] = _ignore
         self._before_truncation: Callable[[int], Step | None] | None = None
         self._replacement, self._waiting_for_files = None, []
@@ -97,23 +97,23 @@ class DurableLog(ReplaceableLog):
         on_flush_wanted: Callable[[], None] | None = None,
         before_truncation: Callable[[int], Step | None] | None = None,
     ) -> None:
-        """`on_flush_wanted`: a segment was sealed, or flush.messages is reached. `before_truncation`: gives the step
-        that notes the new log end as recovery point, which must be run before bytes are cut."""
+        """`on_flush_wanted` is called after a roll, and when flush.messages is reached. `before_truncation` returns the
+        step that checkpoints the new log end as recovery point, which has to run before the files are truncated."""
         self._on_flush_wanted = on_flush_wanted or _ignore
         self._before_truncation = before_truncation
 
     def watch_pending(self, on_written: Callable[[int], None], on_undone: Callable[[], None]) -> None:
-        """Who is called when appends that were pending are written, with their bytes, or have been undone."""
+        """Set the callbacks for pending appends that were written (with their size) or undone."""
         self._on_written = on_written
         self._on_undone = on_undone
 
-    # -- rolling ------------------------------------------------------------------------------------
+    # -- roll ---------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int = 0) -> None:
-        """Seal the active segment and start a new one at the log end. An empty one goes on as it is."""
+        """Seal the active segment and start a new one at the log end. An empty one is kept."""
         active, end = self.segments.active, self.offsets.end
         if self._pending is not None:
-            return  # it will roll when its time has come
+            return  # pending appends roll the segment themselves
         if active.size == 0 and active.base_offset == end:
             return
         with self.storage_errors():
@@ -124,11 +124,11 @@ class DurableLog(ReplaceableLog):
         self.segments.roll(fresh)
         self._on_flush_wanted()
 
-    # -- appends that wait for a slow disk ------------------------------------------------------------
+    # -- pending appends, for a slow disk -------------------------------------------------------------
 
     @property
     def has_pending(self) -> bool:
-        """Is something appended that is not written, or has the disk other files than the log?"""
+        """True if appends are not written yet, or the files are being replaced."""
         return self._pending is not None or self._replacement is not None
 
     def begin_pending(self, writes: PendingWrites) -> PendingAppends:
@@ -144,21 +144,21 @@ class DurableLog(ReplaceableLog):
     def must_roll(
         self, segment: Segment, size: int, batch: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Is a segment with `size` bytes full before a batch of so many more?"""
+        """True if a segment with `size` bytes must be rolled before a batch of `batch` bytes is appended."""
         return self._rolling.is_due(segment, size, batch, last_offset, max_timestamp, now_ms)
 
     def want_flush(self) -> None:
         self._on_flush_wanted()
 
     def note_written(self, offset: int, size: int) -> None:
-        """What was pending below `offset` is written; those were `size` bytes."""
+        """Record that pending appends below `offset`, `size` bytes, are written."""
         self.offsets.note_written(offset)
         if offset - self.offsets.recovery_point > self._flush_messages:
             self._on_flush_wanted()
         self._on_written(size)
 
     def undo_appends(self, appends: list[PendingAppend]) -> None:
-        """They will not be written: everything is as before the first of them."""
+        """Restore the state before these appends, which will not be written."""
         offsets = self.offsets
         offsets.undo_appends()
         self.epochs.truncate_end(offsets.end)
@@ -170,35 +170,35 @@ class DurableLog(ReplaceableLog):
         self._on_undone()
 
     def drop_pending(self) -> None:
-        """Keep what is written and undo the rest, also what callbacks append meanwhile. Waits for a running write."""
+        """Wait for a running write and undo all other pending appends, including those made by callbacks."""
         while self._pending is not None and self._pending_writes is not None:
             self._pending_writes.drop(self._pending)
 
     # -- offsets ------------------------------------------------------------------------------------
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Replication says how far the in-sync replicas have come; a smaller offset is old news."""
+        """Raise the high watermark; a lower offset is ignored."""
         if self.offsets.advance_high_watermark(offset):
             self.producers.high_watermark_moved(self.offsets.high_watermark)
 
     def commit_written(self) -> None:
-        """No other replica is in sync: all that is written is committed."""
+        """Raise the high watermark to the end of the written batches: this is the only in-sync replica."""
         high_watermark = self.offsets.commit_written()
         if self.producers.decided is not None:
             self.producers.high_watermark_moved(high_watermark)
 
     def start_epoch(self, epoch: int) -> None:
-        """A leader of this epoch begins to write at the log end."""
+        """Record the start of a leader epoch at the log end."""
         self.epochs.assign(epoch, self.offsets.end)
 
     def forget_unwritten_epochs(self) -> None:
-        """Epochs that began at the log end and left no batch: a follower says only what its batches say."""
+        """Remove epochs without batches: a follower only has the epochs of its batches."""
         self.epochs.truncate_end(self.offsets.end)
 
-    # -- moving the start and the end -----------------------------------------------------------------
+    # -- log start ------------------------------------------------------------------------------------
 
     def advance_log_start(self, offset: int) -> None:
-        """DeleteRecords: nothing below `offset` is read any more. Whole segments go with the next retention."""
+        """Raise the log start, as for DeleteRecords. The next retention run removes the segments below it."""
         if offset > self.offsets.high_watermark:
             raise out_of_range(self, offset)
         if self.offsets.advance_start(offset):
@@ -207,41 +207,41 @@ class DurableLog(ReplaceableLog):
             if self.is_tiered and offset > self.tiered_checkpoint.covers:
                 self._on_flush_wanted()
 
-    # -- tiers: see log/tiering ------------------------------------------------------------------------
+    # -- tiered storage: see log/tiering ---------------------------------------------------------------
 
     @property
     def is_tiered(self) -> bool:
-        """Has it, or had it, remote segments?"""
+        """True if the log has, or had, remote segments."""
         return self.offsets.tiered_end != NOTHING_TIERED
 
     def tiered_part(self) -> TieredPart | None:
-        """What the disk is to remember of the remote part."""
+        """Contents of the tiered checkpoint."""
         start, end = self.offsets.start, self.offsets.tiered_end
         return TieredPart(start, end, epochs_below(self.epochs.entries, end)) if self.is_tiered else None
 
     def note_tiered(self, end: int) -> None:
-        """Everything below `end` is in remote segments. Once a flush has noted that on the disk, segments may leave it.
+        """Raise the tiered end. Local segments may be removed after a flush has checkpointed it.
 
-        What is not committed here counts as not copied: a follower hears of it again.
+        It is limited to the high watermark; a follower gets the tiered end again later.
         """
         if self.offsets.advance_tiered_end(min(end, self.offsets.high_watermark)):
             self._on_flush_wanted()
 
     def lower_tiered(self, end: int) -> bool:
-        """Remote segments from `end` on were lost. False if this disk does not hold what comes next, either."""
+        """Lower the tiered end after remote segments were lost. False if the local log does not start early enough."""
         self.offsets.lower_tiered_end(end)
         return self.offsets.tiered_end <= end
 
     def next_to_copy(self, now_ms: int) -> SegmentToCopy | None:
-        """The next sealed segment from the tiered end on, to be read in a thread."""
+        """Return the next sealed segment to copy, to be read in a thread."""
         return next_to_copy(self, now_ms)
 
     def use_remote(self, remote: RemoteSegments | None) -> None:
-        """Total retention counts these; None: it is the leader's business."""
+        """Set the remote segments that total retention counts; None on a follower, which follows the leader."""
         self.remote = remote
 
     def end_tiering(self) -> None:
-        """The remote segments are given up: the log starts on this disk."""
+        """Drop the remote part: the log start becomes the local start."""
         self.settle()
         with self.storage_errors():
             self.tiered_checkpoint.remove(self.folder)
@@ -253,18 +253,18 @@ class DurableLog(ReplaceableLog):
     def start_at(
         self, offset: int, log_start: int, epochs: Epochs, producers: bytes, *, in_background: bool = False
     ) -> None:
-        """Remove everything; the log goes on, empty, at the tiered end `offset`, as remote segments say what is before:
-        the log start, the epochs since then, and a snapshot of the producers. `in_background`: see log/replacing.py."""
+        """Remove everything and start empty at the tiered end `offset`. Log start, epochs and producer snapshot come
+        from the remote segments. `in_background`: see log/replacing.py."""
         self.settle()
         self.drop_pending()
         self.replace(start_at(self, offset, log_start, epochs, producers), in_background=in_background)
 
-    # -- removing and cutting -------------------------------------------------------------------------
+    # -- retention and truncation ---------------------------------------------------------------------
 
     def delete_old_segments(self, now_ms: int, most: int | None = None) -> list[Segment]:
-        """Apply retention; the removed segments, whose files are gone after file.delete.delay.ms.
+        """Apply retention and return the removed segments; their files are deleted after file.delete.delay.ms.
 
-        At most `most` of them: there may be more to remove when it was so many.
+        At most `most` are removed; if it was that many, there may be more.
         """
         if not self.is_settled:
             return self.resume_replacement()
@@ -272,7 +272,7 @@ class DurableLog(ReplaceableLog):
             return apply_retention(self, now_ms, most)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`, or at the start of the batch that holds it."""
+        """Truncate the log to `offset`, or to the start of the batch that contains it."""
         self.drop_pending()
         if offset >= self.offsets.end:
             return
@@ -284,13 +284,13 @@ class DurableLog(ReplaceableLog):
             truncate(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, in_background: bool = False) -> None:
-        """Remove everything; the log goes on, empty, at `offset`. `in_background`: see log/replacing.py."""
+        """Remove everything and start empty at `offset`. `in_background`: see log/replacing.py."""
         self.settle()
         self.drop_pending()
         self.replace(start_over(self, offset), in_background=in_background)
 
     def begin_truncation(self, log_end: int) -> list[Step]:
-        """What must be on the disk before anything is cut: a recovery point above the cut would look like damage."""
+        """Return steps that lower the checkpoints on disk; without them, recovery takes a truncation for damage."""
         self.generation += 1
         self.offsets.begin_truncation(log_end)
         checkpoint = self._before_truncation(log_end) if self._before_truncation else None
@@ -298,13 +298,13 @@ class DurableLog(ReplaceableLog):
         return [step for step in steps if step is not None]
 
     def lower_recovery_point(self, offset: int) -> None:
-        """The log will be cut there; if the points of several logs are lowered first, one checkpoint notes them all."""
+        """Lower the recovery point before a truncation; for several logs, one checkpoint then covers all of them."""
         self.offsets.lower_recovery_point(offset)
 
     def use_files_of(self, other: DurableLog, folder: str) -> None:
-        """Go on with the files of a copy of this log, which are in `folder` by now (log/dirs/move.py).
+        """Switch to the files of the future replica, which are in `folder` now (log/dirs/move.py).
 
-        What is known of producers and epochs stays: this log knows more of them than its batches say.
+        Producers and epochs are kept: they have more than can be derived from the batches.
         """
         self.settle()
         other.settle()
@@ -319,49 +319,49 @@ class DurableLog(ReplaceableLog):
         self.snapshots.folder = folder
         self.offsets.use_recovery_point(other.offsets.recovery_point)
         self.generation += 1
-        self.garbage.clear()  # it goes with the old folder
+        self.garbage.clear()  # removed with the old folder
         self.epochs.has_no_file()
         self.update_config(self.config)
 
     def confirm_topic_id(self, topic_id: Uuid) -> None:
-        """KafkaError if it is of another topic. If its creation was interrupted, the id is written only now."""
+        """Raise KafkaError if the topic id differs. Write it if the creation of the log was interrupted before that."""
         if self.topic_id == ZERO_UUID:
             path = f"{self.folder}/{names.PARTITION_METADATA}"
             self.fs.write_atomic(path, encode_partition_metadata(topic_id))
             self.topic_id = topic_id
         if self.topic_id != topic_id:
             raise KafkaError(
-                ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.folder} holds an older topic of the same name"
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.folder} belongs to an older topic of the same name"
             )
 
     def take_garbage(self) -> list[tuple[int, str]]:
-        """(when, path) of files to be removed, which are the caller's business from now on."""
+        """Return and clear the (due time, path) of files that the caller removes."""
         garbage, self.garbage = self.garbage, []
         return garbage
 
-    # -- flushing and closing -----------------------------------------------------------------------
+    # -- flush and close ----------------------------------------------------------------------------
 
     def prepare_flush(self) -> FlushJob:
-        """What to sync for everything appended until now; `complete_flush` follows when it has been run."""
+        """Return a job that syncs all written batches; the caller runs it and calls `complete_flush`."""
         if not self.is_settled:
             return FlushJob(self.fs, [], [], [], self.offsets.recovery_point, self.generation)
         with self.storage_errors():
             return flush_job(self)
 
     def complete_flush(self, job: FlushJob) -> None:
-        """The job has been run: move the recovery point, unless the log was cut meanwhile."""
+        """Raise the recovery point after a job, unless the log was truncated meanwhile."""
         if job.generation == self.generation:
             self.offsets.advance_recovery_point(job.upto)
 
     def flush(self) -> None:
-        """All three steps at once, in this thread."""
+        """Flush synchronously."""
         job = self.prepare_flush()
         with self.storage_errors():
             job.run()
         self.complete_flush(job)
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Do flush.ms or flush.messages ask for a flush? After a True, flush.ms is counted from now."""
+        """True if flush.ms or flush.messages is reached; then the flush.ms interval starts again."""
         unflushed = self.offsets.end - self.offsets.recovery_point
         if not unflushed:
             return False
@@ -375,7 +375,7 @@ class DurableLog(ReplaceableLog):
         self._last_flush_ms = now_ms
 
     def prepare_close(self) -> FlushJob:
-        """A clean end: everything is written and, once the job has run, synced. Nothing may follow."""
+        """Write everything and return the job that syncs it. There must be no appends afterwards."""
         self.watch_pending(lambda size: None, lambda: None)
         self.settle()
         self.drop_pending()
@@ -390,11 +390,11 @@ class DurableLog(ReplaceableLog):
         self.abandon()
 
     def abandon(self) -> None:
-        """Give back the files and save nothing more."""
+        """Release the files without saving."""
         self.is_abandoned = True
         self.cancel_replacement()
         self.segments.forget()
 
 
 def _ignore() -> None:
-    """Nobody wants to know."""
+    """Default of `on_flush_wanted`."""

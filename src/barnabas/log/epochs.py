@@ -1,7 +1,7 @@
-"""Which leader epoch started at which offset (KIP-101), and the file `leader-epoch-checkpoint`.
+"""Start offsets of leader epochs (KIP-101), stored in the file `leader-epoch-checkpoint`.
 
-A follower that comes back asks the leader where its own last epoch ended, and cuts what lies beyond: that is
-how logs that diverged become equal again.
+A returning follower asks the leader for the end offset of the follower's last epoch and truncates its log there,
+which removes the records that the leader does not have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ UNDEFINED = -1
 
 
 class LeaderEpochs:
-    """Entries (epoch, first offset), both ascending. `dirty` until the file has been written."""
+    """Entries (epoch, start offset), both ascending. `dirty` if they differ from the file."""
 
     __slots__ = ("_entries", "_epochs", "_starts", "_unsaved_start", "are_of_source", "dirty", "latest")
 
@@ -24,7 +24,7 @@ class LeaderEpochs:
         self.latest = UNDEFINED
         self.dirty = False
         self.are_of_source = False
-        """Of a mirror: its leaders start no epochs, so a replica may know a later one than the leader."""
+        """True for a mirror: its leaders start no epochs, so a replica may have a later epoch than the leader."""
         self._unsaved_start = UNDEFINED
         for epoch, start in entries:
             self.assign(epoch, start)
@@ -32,19 +32,21 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """Put together when somebody asks for the first time since they have changed."""
+        """All entries, cached until they change."""
         if self._entries is None:
             self._entries = tuple(zip(self._epochs, self._starts, strict=True))
         return self._entries
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """From `start_offset` on, batches are of `epoch`; a known or older epoch is no news. But if a newer one is said
-        to begin at this very offset, it has left no batch: the file was written before that was known."""
+        """Add an epoch that starts at `start_offset`, unless it is known or older than the latest.
+
+        If a newer epoch is recorded at the same offset, it left no batch, and its entry is removed.
+        """
         if epoch <= self.latest:
             if epoch < self.latest and start_offset in self._starts:
-                self._drop_false(epoch, start_offset)
+                self._drop_empty(epoch, start_offset)
             return
-        # An epoch that began at this offset or later has left no batch behind.
+        # An epoch that started at this offset or later has left no batch.
         while self._starts and self._starts[-1] >= start_offset:
             self._drop_last()
         self._epochs.append(epoch)
@@ -55,7 +57,7 @@ class LeaderEpochs:
             self._unsaved_start = start_offset
         self.dirty = True
 
-    def _drop_false(self, epoch: int, offset: int) -> None:
+    def _drop_empty(self, epoch: int, offset: int) -> None:
         kept = [entry for entry in self.entries if entry[0] <= epoch or entry[1] != offset]
         if len(kept) == len(self._epochs):
             return
@@ -71,16 +73,16 @@ class LeaderEpochs:
         self._entries = None
 
     def is_worth_saving(self, log_end: int) -> bool:
-        """Has something changed that matters? A new epoch does not before it has a batch: the next start drops it."""
+        """True if an entry with batches has changed. An epoch without batches is dropped at the next start anyway."""
         return self.dirty and self._unsaved_start < log_end
 
     def at(self, offset: int) -> int:
-        """The epoch of the batch at `offset`."""
+        """Epoch of the batch at `offset`."""
         entry = bisect_right(self._starts, offset) - 1
         return self._epochs[entry] if entry >= 0 else UNDEFINED
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """(largest epoch <= `epoch`, offset where it ended), as OffsetForLeaderEpoch answers it."""
+        """(largest epoch <= `epoch`, its end offset), as OffsetForLeaderEpoch returns them."""
         if epoch == UNDEFINED or (not self._epochs and not self.are_of_source):
             return UNDEFINED, UNDEFINED
         if epoch == self.latest:
@@ -91,14 +93,14 @@ class LeaderEpochs:
         return self._epochs[higher - 1] if higher else epoch, self._starts[higher]
 
     def truncate_end(self, offset: int) -> None:
-        """The log now ends at `offset`."""
+        """Remove the epochs that start at `offset`, the new log end, or later."""
         while self._starts and self._starts[-1] >= offset:
             self._drop_last()
             self._changed()
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
 
     def truncate_start(self, offset: int) -> None:
-        """The log now starts at `offset`: the epoch in force there starts there too."""
+        """Remove the epochs below `offset`, the new log start; the one at `offset` now starts there."""
         keep = bisect_right(self._starts, offset) - 1
         if keep > 0 or (keep == 0 and self._starts[0] < offset):
             del self._epochs[:keep], self._starts[:keep]
@@ -107,7 +109,7 @@ class LeaderEpochs:
             self._changed()
 
     def replace(self, entries: Iterable[tuple[int, int]]) -> None:
-        """The log is another one: these are its epochs."""
+        """Replace all entries."""
         self.clear()
         for epoch, start in entries:
             self.assign(epoch, start)
@@ -121,7 +123,7 @@ class LeaderEpochs:
         self._changed()
 
     def has_no_file(self) -> None:
-        """The log has got another folder: the next flush writes the file."""
+        """Make the next flush write the file: the log has moved to another folder."""
         self._changed()
 
     def _changed(self) -> None:

@@ -1,4 +1,4 @@
-"""A flush in three steps, so that the slow one can run in a thread: prepare, run, complete."""
+"""Flush of a log in three steps, prepare, run and complete, so that the slow one can run in a thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Unsynced:
-    """Files beside the segments, and folders, that the next flush has to sync.
+    """Folders, and files other than the `.log` files, that the next flush has to sync.
 
-    What is in here may be lost by a crash, so the recovery point must not move above what depends on it: the
-    indexes of a sealed segment, the name of a new one, the disappearance of an old one.
+    A crash may undo these changes: the indexes of a sealed segment, the name of a new one, the removal of an old one.
+    The recovery point must not pass them before they are synced.
     """
 
     __slots__ = ("files", "folders")
@@ -33,25 +33,25 @@ class Unsynced:
         self.files += files
 
     def take(self) -> tuple[list[str], list[str]]:
-        """(files, folders), which are the caller's business from now on."""
-        taken = self.files, list(self.folders)
+        """Return and clear (files, folders), which the caller syncs."""
+        files, folders = self.files, list(self.folders)
         self.files, self.folders = [], {}
-        return taken
+        return files, folders
 
 
 class FlushJob(NamedTuple):
-    """What has to reach the disk so that everything below `upto` survives a loss of power."""
+    """Files and folders to sync so that everything below `upto` survives a power failure."""
 
     fs: FileSystem
     files: list[File]
     paths: list[str]
-    folders: list[str]  # to be synced too, because files were created in them
+    folders: list[str]  # in which files were created, renamed or removed
     upto: int
     generation: int
     tiered: TieredWrite | None = None
 
     def run(self) -> None:
-        """May be called in any thread. An OSError is final: the kernel may have dropped what it could not write."""
+        """Sync everything, in any thread. An OSError is final: the kernel may have dropped the dirty pages."""
         for file in self.files:
             file.sync()
         for path in self.paths:
@@ -67,7 +67,7 @@ class FlushJob(NamedTuple):
         try:
             file = self.fs.open(path)
         except FileNotFoundError:
-            return  # a snapshot or checkpoint that was replaced or removed meanwhile
+            return  # the file was replaced or removed meanwhile
         try:
             file.sync()
         finally:
@@ -91,16 +91,16 @@ def flush_job(log: DurableLog) -> FlushJob:
 
 
 def _tiered_write(log: DurableLog) -> TieredWrite | None:
-    """What has been copied since is remembered, so that it may leave the disk."""
+    """Write of the tiered checkpoint, if it has changed: local segments may be removed only up to it."""
     part = log.tiered_part()
-    noted = log.tiered_checkpoint
-    if part is None or (part.end <= noted.end and part.covers <= noted.covers):
+    checkpoint = log.tiered_checkpoint
+    if part is None or (part.end <= checkpoint.end and part.covers <= checkpoint.covers):
         return None
     return log.tiered_checkpoint.prepare(log.folder, part)
 
 
 def save_epochs(log: DurableLog) -> str:
-    """Every batch carries its epoch, so this file may be written late: with the flush of those batches."""
+    """Write the epoch file. It may be as late as the flush of the batches, which have the epoch in their headers."""
     path = f"{log.folder}/{names.LEADER_EPOCHS}"
     log.fs.write_atomic(path, encode_epochs(log.epochs.entries), sync=False)
     log.epochs.dirty = False
@@ -108,12 +108,12 @@ def save_epochs(log: DurableLog) -> str:
 
 
 def closing_job(log: DurableLog) -> FlushJob:
-    """See `DurableLog.prepare_close`. A log in which nothing has happened costs nothing: there may be thousands."""
+    """See `DurableLog.prepare_close`. Cheap for unused logs, of which there may be thousands."""
     if log.log_end_offset == 0 and log.generation == 0:
-        # It never had a record. Should a crash take its files, the next start makes them again.
+        # It never had a record. If a crash loses its files, the next start creates them again.
         return FlushJob(log.fs, [], [], [], 0, log.generation)
-    known = log.log_end_offset in log.snapshots.offsets
-    if not known and (log.size_bytes or len(log.producers)):
+    has_snapshot = log.log_end_offset in log.snapshots.offsets
+    if not has_snapshot and (log.size_bytes or len(log.producers)):
         log.snapshots.take(log.producers, log.log_end_offset)
     for segment in log.segments:
         if segment.seal_if_unsaved():

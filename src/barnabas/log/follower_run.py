@@ -1,8 +1,8 @@
-"""Batches as a leader sent them, checked one by one and written together.
+"""Batches from the leader, checked one by one and written together.
 
-A run is what follows each other in what was sent, and will in the active segment: one write. It ends before a batch
-that may need a new segment, whose producer snapshot must know all that lies below. Whatever fails, the log has the
-batches before it, whole, and knows their epochs and producers.
+A run is a sequence of batches that are consecutive in the response and fit into the active segment: one write. It ends
+before a batch that may need a new segment, as the producer snapshot of a roll must include all earlier batches. If a
+batch fails, the log has the complete batches before it, with their epochs and producers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FollowerRun:
-    """`add` each batch in turn, then `write` what is left."""
+    """Call `add` for each batch, then `write` for the remaining ones."""
 
     __slots__ = ("_batches", "_end", "_headers", "_log", "_log_end", "_markers", "_now_ms", "_start")
 
@@ -33,7 +33,7 @@ class FollowerRun:
         self._log_end = log.offsets.end
 
     def add(self, position: int, header: BatchHeader) -> None:
-        """KafkaError if it does not follow, or is damaged; those before it are to be written all the same."""
+        """Add a batch; raise KafkaError if it does not continue the log or is corrupt. Call `write` in any case."""
         (
             base_offset,
             length,
@@ -52,7 +52,7 @@ class FollowerRun:
         size, last_offset = length + LOG_OVERHEAD, base_offset + last_offset_delta
         batch = self._batches[position : position + size]
         if base_offset < self._log_end and not self._headers:
-            self._begin_again(header)
+            self._restart_within(header)
         check_follows(batch, header, self._log_end)
         marker = transaction_marker(batch, header) if attributes & CONTROL_BIT and producer_id >= 0 else None
         log = self._log
@@ -72,7 +72,7 @@ class FollowerRun:
         self._log_end = last_offset + 1
 
     def write(self) -> None:
-        """All that was added and is not written yet."""
+        """Write the added batches in one write."""
         headers, self._headers = self._headers, []
         if not headers:
             return
@@ -85,7 +85,7 @@ class FollowerRun:
     def _write_alone(
         self, batch: memoryview, header: BatchHeader, marker: EndTransactionMarker | None
     ) -> None:
-        """It may need a new segment, or has to wait for a slow disk."""
+        """Write a batch that may need a new segment, or is passed to a slow disk's thread."""
         log, writes = self._log, self._log.disk.writes
         if writes is None:
             log.write(batch, header.last_offset, header.max_timestamp, self._now_ms)
@@ -95,8 +95,8 @@ class FollowerRun:
             )
         log.note_followed(header, marker, self._now_ms)
 
-    def _begin_again(self, header: BatchHeader) -> None:
-        """DeleteRecords has moved the leader's log start into a batch; the batch is taken whole, as in Kafka."""
+    def _restart_within(self, header: BatchHeader) -> None:
+        """Restart an empty log at the batch's base offset, as in Kafka, if the leader's log start is inside it."""
         log = self._log
         if self._log_end <= header.last_offset and (log.is_empty or not log.segments.size):
             log.truncate_fully_and_start_at(header.base_offset)

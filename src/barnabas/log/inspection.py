@@ -1,8 +1,7 @@
-"""The slow way into the log: for topics whose settings ask to look inside or to change a batch, and for odd timestamps.
+"""Validation and conversion of batches: for topics whose config requires it, and for unusual timestamps.
 
-Slow work must not run on the loop: there `inspect` raises `InspectionRequiredError`. The caller then copies the batch,
-calls `inspect` again in a thread, and appends with the result. It counts only as long as the topic's settings are the
-ones it was made with.
+Slow work must not run on the event loop: there `inspect` raises `InspectionRequiredError`. The caller then copies the
+batch, calls `inspect` again in a thread, and appends with the result, which is valid only for the same topic config.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ LOG_APPEND_TIME = "LogAppendTime"
 NO_LIMIT = (1 << 63) - 1
 
 SHORT_DATA = 128 * 1024
-"""Records of so many bytes are looked at on the loop: 1 ms for records of 100 bytes, 20 ms for nothing but headers."""
+"""Limit of bytes inspected on the event loop: 1 ms for records of 100 bytes, 20 ms for records with only headers."""
 SHORT_COUNT = 2000
 
 
 class InspectionRequiredError(Exception):
-    """The batch takes long to look at: that is not for the loop."""
+    """Inspection of the batch is too slow for the event loop."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:
         super().__init__(header)
@@ -38,7 +37,7 @@ class InspectionRequiredError(Exception):
 
 
 class Inspected(NamedTuple):
-    """A batch as it shall be appended, and the settings by which it was looked at."""
+    """The batch to append, and the config it was inspected with."""
 
     batch: memoryview
     header: BatchHeader
@@ -46,22 +45,22 @@ class Inspected(NamedTuple):
 
 
 def is_needed(config: LogConfig) -> bool:
-    """Do these settings need more than the header of a batch as it comes?"""
+    """True if the config requires parsing or changing batches."""
     return (
-        _looks_inside(config)
+        _parses_records(config)
         or config.compression_type != PRODUCERS_CODEC
         or config.message_timestamp_type == LOG_APPEND_TIME
     )
 
 
 def prepare(config: LogConfig) -> None:
-    """Settings are in force from now on."""
+    """Request the compiled validation if the config validates every record."""
     if config.barnabas_validate_records == "all":
         want_compiled()
 
 
 def largest_data(config: LogConfig) -> int:
-    """What a batch may decompress to."""
+    """Limit of the decompressed size of a batch."""
     return max(config.barnabas_validate_max_bytes, 2 * config.max_message_bytes)
 
 
@@ -75,36 +74,36 @@ def inspect(
     at_once: bool = False,
     breathe: Callable[[], None] | None = None,
 ) -> Inspected:
-    """The batch as it shall be appended; raises KafkaError when it is refused, and Unchecked if `at_once` is too much.
+    """Return the batch to append. Raise KafkaError if it is refused, InspectionRequiredError if `at_once` is too slow.
 
-    `breathe` is called often while records are walked through, so that other threads have their turn.
+    `breathe` is called often during validation, so that other threads can run.
     """
-    looks = _looks_inside(config) and not trusted
+    parses = _parses_records(config) and not trusted
     bounds = None if config.message_timestamp_type == LOG_APPEND_TIME else _bounds(config, now_ms)
     codec = _other_codec(header, config)
     is_ahead = bounds is not None and max(header.base_timestamp, header.max_timestamp) > bounds.latest
     if bounds is not None:
         check_create_time(header)
-    if not looks and codec is None and not is_ahead:
+    if not parses and codec is None and not is_ahead:
         return Inspected(batch, header, config)
     data = _data(batch, header, config, at_once)
     if is_ahead:
         assert bounds is not None
         _refuse_ahead(data, header, config, bounds, breathe)
-    if looks or not trusted:
-        _check_records(data, header, config, bounds if looks else None, breathe)
+    if parses or not trusted:
+        _check_records(data, header, config, bounds if parses else None, breathe)
     if not trusted and config.barnabas_delay_enable:
         has_end = config.deletes and config.retention_ms >= 0
         check_delays(data, header, now_ms, config.retention_ms if has_end else None, breathe)
     if codec is not None:
         if codec is Codec.NONE and len(data) + HEADER_SIZE > config.max_message_bytes:
-            raise too_large(len(data) + HEADER_SIZE, config)  # before there are two of them
+            raise too_large(len(data) + HEADER_SIZE, config)  # before making a second copy
         batch = memoryview(repack(data, header, codec, _level(config, codec)))
         header = read_header(batch)
     return Inspected(batch, header, config)
 
 
-def _looks_inside(config: LogConfig) -> bool:
+def _parses_records(config: LogConfig) -> bool:
     return (
         config.compacted
         or config.barnabas_validate_records == "all"
@@ -120,7 +119,7 @@ def _bounds(config: LogConfig, now_ms: int) -> TimestampBounds:
 
 
 def _other_codec(header: BatchHeader, config: LogConfig) -> Codec | None:
-    """What the batch must be compressed with, if that is not what it is compressed with."""
+    """Codec that the batch has to be recompressed with; None if it has the right one."""
     if config.compression_type == PRODUCERS_CODEC:
         return None
     codec = CODEC_BY_NAME[config.compression_type]
@@ -128,7 +127,7 @@ def _other_codec(header: BatchHeader, config: LogConfig) -> Codec | None:
 
 
 def _data(batch: memoryview, header: BatchHeader, config: LogConfig, at_once: bool) -> Buffer:
-    """The records, decompressed."""
+    """Return the decompressed records."""
     if not at_once:
         return _unpacked(batch, header, config)
     if len(batch) - HEADER_SIZE > SHORT_DATA or header.record_count > SHORT_COUNT:
@@ -136,9 +135,8 @@ def _data(batch: memoryview, header: BatchHeader, config: LogConfig, at_once: bo
     try:
         return unpacked_data(batch, header, SHORT_DATA, config.barnabas_validate_max_blocks)
     except InvalidRecords:
-        raise InspectionRequiredError(
-            header, config
-        ) from None  # too long, or no data of its codec: there is time to find out
+        # Too long, or invalid: the inspection in a thread finds out.
+        raise InspectionRequiredError(header, config) from None
 
 
 def _unpacked(batch: memoryview, header: BatchHeader, config: LogConfig) -> Buffer:
@@ -147,7 +145,7 @@ def _unpacked(batch: memoryview, header: BatchHeader, config: LogConfig) -> Buff
         return unpacked_data(batch, header, limit, config.barnabas_validate_max_blocks)
     except InvalidRecords as error:
         if str(limit) in error.message:
-            raise InvalidRecords(f"{error.message}; barnabas.validate.max.bytes sets it") from error
+            raise InvalidRecords(f"{error.message}; barnabas.validate.max.bytes sets the limit") from error
         raise
 
 
@@ -158,7 +156,7 @@ def _refuse_ahead(
     bounds: TimestampBounds,
     breathe: Callable[[], None] | None,
 ) -> None:
-    """Only now is it worth looking inside: a client learns which of its records are to blame."""
+    """Raise KafkaError for timestamps too far in the future; parse the records to report which ones."""
     validate_data(
         data,
         header,

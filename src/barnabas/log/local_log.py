@@ -1,6 +1,6 @@
-"""The part of a log that is on this disk, for reading: by offset, by time, and what is committed.
+"""The local part of a log (Kafka's LocalLog), for reads: by offset, by timestamp, committed.
 
-Kafka's LocalLog. What changes a log is in log/log.py.
+Methods that change a log are in log/durable_log.py and log/log.py.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments, number_in
 from barnabas.log.tiering.checkpoint import TieredPart
 
-# -- What a log is made of -----------------------------------------------------------------------------
+# -- State of a log ------------------------------------------------------------------------------------
 
 
 class LogState(NamedTuple):
-    """What a log consists of when it starts to work: fresh, or as recovery found it."""
+    """Initial state of a log: new, or from recovery."""
 
     segments: list[Segment]
     log_start: int
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 class LocalLog:
-    """Nobody but the log itself assigns to its attributes."""
+    """Reads of a log. Only its own methods assign to its attributes."""
 
     __slots__ = (
         "disk", "epochs", "folder", "fs", "offsets", "producers", "segments", "topic_partition",
@@ -95,7 +95,7 @@ class LocalLog:
 
     @property
     def is_empty(self) -> bool:
-        """Is there no record, neither here nor in remote segments?"""
+        """True if neither local nor remote segments have records."""
         return self.offsets.start == self.offsets.end
 
     @property
@@ -104,8 +104,10 @@ class LocalLog:
 
     @property
     def remote_part(self) -> tuple[int, int] | None:
-        """[log start, local start), if that is not empty: what only remote segments hold. By time, and for the largest
-        timestamp, a reader asks those first: the searches of this class see the rest."""
+        """[log start, local start): the range that is only in remote segments; None if empty.
+
+        Searches by timestamp have to check it separately: the methods of this class search the local part only.
+        """
         offsets = self.offsets
         return (offsets.start, offsets.local_start) if offsets.start < offsets.local_start else None
 
@@ -135,8 +137,10 @@ class LocalLog:
 
     @property
     def decided_offset(self) -> int:
-        """No transaction below it is undecided, not even one below the log start, which a crash may lower again.
-        Records are compacted and copied up to here."""
+        """Offset below which all transactions are decided, even those below the log start, which a crash may lower.
+
+        Records are compacted and copied up to here.
+        """
         first_open = next(iter(self.producers.undecided.values()), self.offsets.high_watermark)
         return min(first_open, self.last_stable_offset)
 
@@ -146,49 +150,46 @@ class LocalLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments on this disk."""
+        """Size of the local segments."""
         return self.segments.size
 
     # -- reading ------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool = True) -> Slice:
-        """The bytes from the batch that holds `offset` on, below `upper_offset`, from one segment.
+        """Return batches from the one that contains `offset` on, below `upper_offset`, as a slice of one segment.
 
-        At most `max_bytes`, except that the first batch is whole if `at_least_one`. The last one may be cut.
-        OFFSET_OUT_OF_RANGE outside of [log start, log end], RemoteOffset below the local start; nothing at
-        `upper_offset` and above.
+        The slice has at most `max_bytes`, except that the first batch is complete if `at_least_one`; the last one may
+        be truncated. Raise OFFSET_OUT_OF_RANGE outside of [log start, log end], RemoteOffset below the local start.
         """
         return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
 
     def disk_position(self, offset: int) -> tuple[File, int] | None:
-        """Where a read at `offset` starts to look; None at the tail, which was written a moment ago."""
+        """(file, position) where a read at `offset` starts; None at the tail, whose position needs no lookup."""
         if offset >= self.segments.tail.start:
             return None
         return self._look_up(lambda segments: position_in(segments, offset))
 
     def index_is_loaded(self, offset: int) -> bool:
-        """Would a read at `offset` find its index in memory?"""
+        """True if a read at `offset` needs no index file."""
         segments = self.segments
         return offset >= segments.tail.start or segments[segments.number_of(offset)].is_loaded
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) when the epoch is unknown."""
+        """(epoch, end offset) as OffsetForLeaderEpoch returns them; (-1, -1) if the epoch is unknown."""
         return self.epochs.end_offset(epoch, self.offsets.end)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """(offset, timestamp, leader epoch) of the first record on this disk as late as `timestamp`. An earlier one may
-        be in the `remote_part`."""
+        """First local record with this timestamp or a later one. The `remote_part` may have an earlier record."""
         return self._look_up(
             lambda segments: first_at_or_after(segments, timestamp, self.offsets.local_start)
         )
 
     def max_timestamp_offset(self) -> FoundRecord | None:
-        """(offset, timestamp, leader epoch) of the first record with the largest timestamp on this disk. A
-        larger one may be in the `remote_part`."""
+        """First local record with the largest timestamp. The `remote_part` may have a larger one."""
         return self._look_up(lambda segments: latest(segments, self.offsets.local_start))
 
     def _look_up(self, search: Callable[[list[Segment]], T]) -> T:
-        """Search in any thread; once more when a segment was removed or replaced meanwhile."""
+        """Search in any thread; search again if a segment was removed or replaced meanwhile."""
         with self.storage_errors():
             try:
                 return search(list(self.segments))
@@ -198,26 +199,27 @@ class LocalLog:
     def read_committed(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True
     ) -> tuple[Slice, list[tuple[int, int]]]:
-        """As `read`, below the last stable offset, with what `aborted_transactions` says of the slice."""
+        """Like `read`, below the last stable offset, with the aborted transactions in the slice."""
         return read_committed(self, offset, max_bytes, self.last_stable_offset, at_least_one)
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset), by first offset: what a reader of committed data in [start, end) skips.
-        RemoteOffset below the local start."""
+        """(producer id, first offset) of the aborted transactions in [start, end), by first offset.
+
+        Raise RemoteOffset below the local start.
+        """
         if self.offsets.start <= start < self.offsets.local_start:
             raise out_of_range(self, start)
         with self.storage_errors():
-            found = aborted_between(self.segments.since(start), start, end)
-            return sorted(found, key=itemgetter(1))
+            aborted = aborted_between(self.segments.since(start), start, end)
+            return sorted(aborted, key=itemgetter(1))
 
     def load_aborted(self, offset: int) -> None:
-        """Read what `read_committed` will search, in any thread: a file may have a million entries."""
+        """Load the indexes that `read_committed` needs, in any thread: a file may have a million entries."""
 
         def load(segments: list[Segment]) -> None:
             number = number_in(segments, offset)
-            for segment in segments[
-                number : number + 2
-            ]:  # most transactions end in the segment they began in
+            # Most transactions end in the segment in which they started.
+            for segment in segments[number : number + 2]:
                 _ = segment.aborted
 
         self._look_up(load)
@@ -226,7 +228,7 @@ class LocalLog:
 
     @contextmanager
     def storage_errors(self, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> Iterator[None]:
-        """Turn what the disk says into errors of ours."""
+        """Convert OSError and BadBatch to KafkaErrors."""
         try:
             yield
         except BadBatch as damage:
@@ -235,7 +237,7 @@ class LocalLog:
             raise self.failed(error, harmless) from error
 
     def failed(self, cause: OSError, harmless: frozenset[int] | tuple[()] = DISK_FULL) -> KafkaError:
-        """The error to raise for a failed call; one that ends the log dir is refused to all its logs."""
+        """Return the error to raise for a failed call; unless it is harmless, mark the disk as failed."""
         if cause.errno in harmless:
             return DiskFull(self.folder, cause)
         error = LogDirError(self.folder, cause)

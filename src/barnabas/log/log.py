@@ -1,12 +1,11 @@
-"""The log of one partition (Kafka's UnifiedLog): how batches are appended to it.
+"""The log of one partition (Kafka's UnifiedLog), and appends to it.
 
-    LocalLog      what is read from it: by offset, by time, committed
-    DurableLog    its files: rolled, flushed, removed, cut, moved
-    Log           what is appended
+    LocalLog      reads: by offset, by timestamp, committed
+    DurableLog    files: roll, flush, retention, truncation, move
+    Log           appends
 
-What its offsets mean, and who moves them, stands in log/offsets.py. The bytes are split into segments
-(log/segments); the last one is active and grows. All of this is owned by one thread; only `FlushJob.run`, and the
-steps of log/pending.py, run elsewhere.
+log/offsets.py defines its offsets. The data are in segments (log/segments); appends go to the last one, which is
+active. A log is owned by one thread; only `FlushJob.run` and the steps of log/pending.py run in others.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ NO_APPEND_TIME: Final = -1
 
 
 class Origin(Enum):
-    """Who wrote a batch that a leader appends: coordinators may do what clients may not."""
+    """Origin of a batch appended by a leader; coordinators may write batches that clients may not."""
 
     CLIENT = "client"
     TRANSACTION = "transaction"  # a client, for a partition that is part of its transaction
@@ -76,12 +75,12 @@ class AppendResult(NamedTuple):
     duplicate: bool
 
 
-# As the constructors of these tuples, without their frames.
+# Tuple constructors without the overhead of their Python frames.
 new_result = new_header = tuple.__new__
 
 
 class Log(DurableLog):
-    """Errors are KafkaErrors; after one, nothing has changed. Nobody else assigns to its attributes."""
+    """One log. Errors are KafkaErrors, and leave it unchanged. Only its own methods assign to its attributes."""
 
     __slots__ = (
         "_after_max_ms", "_index_interval", "_inspects", "_largest_batch", "_largest_data", "_stamps_time",
@@ -106,7 +105,7 @@ class Log(DurableLog):
         self.update_config(config)
 
     def update_config(self, config: LogConfig) -> None:
-        """New settings are in force from the next append on."""
+        """Apply a new config from the next append on."""
         super().update_config(config)
         self._inspects = inspection.is_needed(config)
         inspection.prepare(config)
@@ -116,7 +115,7 @@ class Log(DurableLog):
         self._largest_batch = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
 
-    # -- appending ----------------------------------------------------------------------------------
+    # -- appends ------------------------------------------------------------------------------------
 
     def append_as_leader(
         self,
@@ -126,18 +125,18 @@ class Log(DurableLog):
         origin: Origin = CLIENT,
         inspected: Inspected | None = None,
     ) -> AppendResult:
-        """Give the batch its offsets and append it. Its bytes are stamped in place and not kept.
+        """Assign offsets to the batch and append it. Its bytes are modified in place and not kept.
 
-        Raises Unchecked when it must be looked at first, and that takes long (`log/inspection.py`); the result of that
-        is `inspected`.
+        Raise InspectionRequiredError if it has to be validated in a thread first (`log/inspection.py`); the result of
+        that is passed as `inspected`.
         """
         if now_ms >= self.disk.check_at_ms:
             self.disk.check(now_ms)
         size = len(batch)
         if size < HEADER_SIZE or origin is not CLIENT or self._inspects:
             return self._append_unusual(batch, leader_epoch, now_ms, origin, inspected)
-        # The way of nearly every batch: its header is read once, into variables, and asked all at once. A batch that
-        # differs in anything goes the long way, which looks again, step by step, and knows the error for each.
+        # Fast path of nearly every batch: the header is unpacked once and checked in one expression. All other batches
+        # take the slow path, which repeats the checks step by step, with an error for each.
         header = unpack_header(batch)
         (
             base_offset, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
@@ -172,7 +171,7 @@ class Log(DurableLog):
         origin: Origin,
         inspected: Inspected | None,
     ) -> AppendResult:
-        """A batch that has to be refused, or looked into, or that no client may write just like that."""
+        """Slow path: batches that are invalid, need inspection, or have an origin other than a client."""
         header = checked_header(batch, self._largest_data)
         if origin is CLIENT:
             check_from_client(header)
@@ -201,10 +200,12 @@ class Log(DurableLog):
         inspected: Inspected | None,
     ) -> tuple[memoryview, BatchHeader]:
         if inspected is None or inspected.config is not self.config:
-            ours = origin is Origin.COORDINATOR  # nobody needs to check records that we have just built
-            inspected = inspection.inspect(batch, header, self.config, now_ms, trusted=ours, at_once=not ours)
+            trusted = origin is Origin.COORDINATOR  # the broker built these records
+            inspected = inspection.inspect(
+                batch, header, self.config, now_ms, trusted=trusted, at_once=not trusted
+            )
         batch, header, _ = inspected
-        if len(batch) > self._largest_batch:  # it may be compressed in another way now
+        if len(batch) > self._largest_batch:  # it may have been recompressed
             raise too_large(len(batch), self.config)
         if self._stamps_time:
             stamp_log_append_time(batch, 0, header.size, now_ms)
@@ -234,7 +235,7 @@ class Log(DurableLog):
         result = self._append_next(
             batch, header.last_offset_delta, header.max_timestamp, header.producer_id, leader_epoch, now_ms
         )
-        replay_batch(self.producers, self._noting(), header, result.first_offset, marker, now_ms)
+        replay_batch(self.producers, self._aborted_index(), header, result.first_offset, marker, now_ms)
         return result
 
     def _append_next(
@@ -260,7 +261,7 @@ class Log(DurableLog):
         return new_result(AppendResult, (first_offset, last_offset, append_time, False))
 
     def write(self, batch: memoryview, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        """Write a batch that has its offsets, here and now."""
+        """Write a batch with assigned offsets synchronously."""
         size = len(batch)
         segments, rolling = self.segments, self._rolling
         segment = segments.active
@@ -287,9 +288,10 @@ class Log(DurableLog):
     def append_as_follower(
         self, batches: memoryview, now_ms: int = 0, walked: Walked | None = None
     ) -> AppendResult:
-        """Append batches as the leader sent them: offsets, epochs and timestamps are its own.
+        """Append batches from the leader unchanged, with its offsets, epochs and timestamps.
 
-        `walked` are those that count, if somebody has walked through them. Those before one that is refused stay.
+        `walked` selects batches by position, if the caller has parsed the headers. If one is refused, those before it
+        stay appended.
         """
         self.disk.check(now_ms)
         first_offset = self.offsets.end
@@ -302,12 +304,12 @@ class Log(DurableLog):
         if self.offsets.end == first_offset:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"there is no whole batch in the {len(batches)} bytes from the leader",
+                f"no complete batch in the {len(batches)} bytes from the leader",
             )
         return AppendResult(first_offset, self.offsets.end - 1, NO_APPEND_TIME, False)
 
     def has_room_for(self, position: int, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Known without a closer look: this batch, at this position, still belongs in the active segment."""
+        """True if the cached limits of the active segment allow this batch at this position."""
         segment, rolling = self.segments.active, self._rolling
         return (
             segment is rolling.segment
@@ -318,7 +320,7 @@ class Log(DurableLog):
         )
 
     def write_run(self, batches: memoryview, headers: Sequence[BatchHeader]) -> None:
-        """As `write`, for batches that follow each other in the active segment, which has room for them: one write."""
+        """Like `write`, for consecutive batches that fit into the active segment, in one write."""
         segments = self.segments
         position = segments.active.size
         try:
@@ -334,14 +336,14 @@ class Log(DurableLog):
             self._on_flush_wanted()
 
     def note_followed(self, header: BatchHeader, marker: EndTransactionMarker | None, now_ms: int) -> None:
-        """A batch of the leader is in the log: what it says of epochs, producers and transactions."""
+        """Update epochs, producers and transactions after a batch from the leader was appended."""
         if header.leader_epoch != self.epochs.latest:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
-            replay_batch(self.producers, self._noting(), header, header.base_offset, marker, now_ms)
+            replay_batch(self.producers, self._aborted_index(), header, header.base_offset, marker, now_ms)
 
-    def _noting(self) -> NotesAborted:
-        """Where to note a transaction that the last append has aborted."""
+    def _aborted_index(self) -> NotesAborted:
+        """Pending append or active segment that records a transaction aborted by the last append."""
         newest = self._pending.newest if self._pending is not None else None
         return newest if newest is not None else self.segments.active
 

@@ -1,20 +1,19 @@
-"""Appends of one log that wait for a slow disk (decision 0022).
+"""Pending appends of one log on a slow disk (decision 0022).
 
-Theory of operation. When a log dir has shown itself slow, its logs do not write on the loop. An append gives a batch
-its offsets, checks and remembers its producer, and puts a copy of its bytes into a queue: *log end* moves, *written*
-stays. A thread of the log dir takes one step for each log at a time (log/dirs/slow_writes.py):
+Theory of operation. The logs of a slow log dir do not write on the event loop. An append assigns offsets, checks and
+records the producer, and adds a copy of the batch to a queue: *log end* moves, *written* does not. A thread of the log
+dir runs one step per log at a time (log/dirs/slow_writes.py):
 
     queue:   append append append | roll append append | roll append ...
-    step:    one write of all appends up to the next roll; a roll is the beginning of a step
+    step:    one write of all appends up to the next roll; a roll is always the first action of a step
 
-The end of a step is heard on the loop. Only then do size, index and tail of the segment change, and *written* moves. So
-whatever reads the log finds what is written and nothing else, and a step that fails leaves nothing of its bytes behind.
-Then all that is pending is undone, newest first: log end goes back to *written*, producers are as they were before the
-first of the batches, and the next append gets the same offsets again. Nobody was told of them: answers, reads and the
-high watermark stop at *written*.
+After a step, the event loop updates size, index and tail of the segment, and moves *written*. So readers only see
+written batches. A failed step leaves none of its bytes in the file, and all pending appends are undone, newest first:
+log end returns to *written*, the producers to their state before the first of the batches, and the next append gets
+the same offsets again. No client has seen these offsets: responses, reads and the high watermark stop at *written*.
 
-A roll is planned when its batch comes: the producer snapshot is that of this moment. It is carried out when everything
-below it is written.
+A roll is planned when the append that needs it arrives, with the producer snapshot of that time. It is executed when
+everything below it is written.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from barnabas.log.segments.aborted_index import AbortedTransaction
 
 STEP_BYTES = 4 << 20
-"""What one write takes at most, and so how long `DurableLog.drop_pending` waits at most."""
+"""Size limit of one write, which also limits how long `DurableLog.drop_pending` waits."""
 
 
 class PendingAppend:
-    """A batch that has its offsets and is not written yet."""
+    """A batch with assigned offsets that is not written yet."""
 
     __slots__ = ("_aborted", "data", "last_offset", "max_timestamp", "saved")
 
@@ -51,11 +50,11 @@ class PendingAppend:
         self._aborted: AbortedTransaction | None = None
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
-        """As `Segment.note_aborted`, which follows when the marker is written."""
+        """Record the transaction; `Segment.note_aborted` is called when the marker is written."""
         self._aborted = transaction
 
     def apply(self, log: DurableLog) -> None:
-        """It is written."""
+        """Update the segment after the batch was written."""
         log.segments.note_append(
             len(self.data), self.last_offset, self.max_timestamp, log.config.index_interval_bytes
         )
@@ -64,7 +63,7 @@ class PendingAppend:
 
 
 class PendingRoll:
-    """A new segment, and what must be written before it begins."""
+    """A new segment, and the files to write before it."""
 
     def __init__(self, log: DurableLog, now_ms: int) -> None:
         offset = log.offsets.end
@@ -76,11 +75,11 @@ class PendingRoll:
         self.fresh = Segment.planned(log.fs, log.folder, offset, log.open_segments, now_ms)
 
     def prepare(self, sealed: Segment) -> None:
-        """On the loop, when everything below is written."""
+        """Collect the index files, on the event loop, when everything below is written."""
         self._indexes = sealed.sealed_files()
 
     def run(self) -> File:
-        """In the thread. Done twice it changes nothing."""
+        """Write the files, in the thread. Idempotent."""
         for path, data in (self._snapshot, *self._indexes):
             self._fs.write_atomic(path, data, sync=False)
         file = self._fs.open(self.fresh.path(names.LOG), create=True)
@@ -90,7 +89,7 @@ class PendingRoll:
         return file
 
     def apply(self, log: DurableLog) -> None:
-        """On the loop, if it was carried out."""
+        """Make the new segment active, on the event loop, if its file was created."""
         if self._file is None:
             return
         sealed = log.segments.active
@@ -103,7 +102,7 @@ class PendingRoll:
 
 
 class WriteStep:
-    """What the thread does next for one log."""
+    """The next write of one log in the thread."""
 
     __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll", "size")
 
@@ -117,7 +116,7 @@ class WriteStep:
         self.size = sum(len(append.data) for append in appends)
         self.is_run = False
         self.is_over = False
-        """The loop has heard of it, or does not want it any more."""
+        """The event loop has processed the result, or cancelled the step."""
         self.error: OSError | None = None
 
     def run(self) -> None:
@@ -133,13 +132,13 @@ class WriteStep:
 
 
 class PendingAppends:
-    """The queue of one log. There is one as long as something is pending."""
+    """The queue of one log; it exists only while appends are pending."""
 
     def __init__(self, log: DurableLog) -> None:
         self.log = log
         self._queue: deque[PendingAppend | PendingRoll] = deque()
         self._step: WriteStep | None = None
-        self._segment = log.segments.active  # in which the next append will be
+        self._segment = log.segments.active  # target of the next append
         self._size = self._segment.size
         self.bytes = 0
         self.newest: PendingAppend | None = None
@@ -164,10 +163,10 @@ class PendingAppends:
         self._queue.append(roll)
         self._segment, self._size = roll.fresh, 0
 
-    # -- one step after the other -------------------------------------------------------------------
+    # -- steps --------------------------------------------------------------------------------------
 
     def begin_step(self) -> WriteStep:
-        """Everything up to the next roll, but no more than STEP_BYTES."""
+        """Start a step with the appends up to the next roll; it ends after STEP_BYTES."""
         queue, segment = self._queue, self.log.segments.active
         roll = queue[0] if isinstance(queue[0], PendingRoll) else None
         if roll is not None:
@@ -188,7 +187,7 @@ class PendingAppends:
         return step
 
     def end_step(self, step: WriteStep) -> None:
-        """On the loop, when the thread has run it."""
+        """Process the result of a step, on the event loop."""
         log = self.log
         if step.roll is not None:
             step.roll.apply(log)
@@ -202,11 +201,11 @@ class PendingAppends:
         self.bytes -= step.size
         if not self._queue:
             log.end_pending()
-        # Last: its callbacks may append, which may begin the next step, or cut the log.
+        # Last, as callbacks may append, start the next step, or truncate the log.
         log.note_written(step.appends[-1].last_offset + 1, step.size)
 
     def undo(self) -> None:
-        """None of what is not written by now will be: not the step under way, nor what waits behind it."""
+        """Undo all appends that are not written: those of the current step and of the queue."""
         log = self.log
         unwritten = self._step.appends if self._step is not None else []
         unwritten += [each for each in self._queue if isinstance(each, PendingAppend)]
@@ -222,10 +221,10 @@ class PendingAppends:
 
     @property
     def is_over(self) -> bool:
-        """Everything is written or undone. Later appends of the log have a queue of their own."""
+        """True if everything is written or undone. Later appends use a new queue."""
         return self._step is None and not self._queue
 
     @property
     def is_waiting(self) -> bool:
-        """Has it something to write, and is not written to now?"""
+        """True if the queue has appends and no step is in progress."""
         return bool(self._queue) and self._step is None

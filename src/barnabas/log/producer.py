@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer: its last batches, its epoch, the transaction that is open."""
+"""State of one producer in one partition: its last batches, its epoch, and its open transaction."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class Producer:
         self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_append_ms = 0
-        """By our clock; from a file, as near as is known."""
+        """By the broker's clock; approximate if read from a snapshot."""
         self.move_at_ms = 0
-        """From then on the next batch moves it behind all others."""
+        """From this time on, the next batch moves the producer to the end of the order."""
         self.transaction_start: int | None = None
         self.marker_offset = NO_MARKER
-        """Of the last marker since the start: who waited to join a transaction sees that it is over."""
+        """Offset of the last marker since startup; a pending transaction verification detects the end by it."""
         self.ended_epoch = NO_PRODUCER_EPOCH
-        """Producer epoch of the transaction that the last marker since the start ended."""
+        """Producer epoch of the transaction that the last marker since startup ended."""
         self.marker_timestamp = NO_TIMESTAMP
         self.since: int | None = None
-        """The offset of the batch or marker by which it was first known here; None when a snapshot has told of it."""
+        """Offset of the producer's first batch or marker here; None if it was restored from a snapshot."""
 
     @property
     def last_sequence(self) -> int:
@@ -77,7 +77,7 @@ class Producer:
 
     @property
     def last_timestamp(self) -> int:
-        """Of its last batch or marker; what a client says it is, if it was a batch."""
+        """Timestamp of the last batch, set by the client, or of the last marker."""
         if self.batches and self.last_offset > self.marker_offset:
             return self.batches[-1].timestamp
         return self.marker_timestamp
@@ -106,13 +106,13 @@ class Producer:
         self.last_append_ms = now_ms
 
     def can_roll_back(self, offset: int) -> bool:
-        """Is it known what was known of it at `offset`?"""
+        """True if the state at `offset` can be restored from the remembered batches."""
         if self.since is not None and self.since >= offset:
             return True
         return self.marker_offset < offset and bool(self.batches) and self.batches[0].last_offset < offset
 
     def roll_back(self, offset: int) -> None:
-        """The log was cut at `offset`. Older batches than those that are left are no longer in flight."""
+        """Restore the state at `offset` after a truncation. Older batches are not needed: they are not in flight."""
         while self.batches[-1].last_offset >= offset:
             self.batches.pop()
         self.next_sequence = (self.batches[-1].last_sequence + 1) & SEQUENCE_MASK
@@ -127,7 +127,7 @@ class Producer:
 
 
 class SavedProducer(NamedTuple):
-    """What was known of a producer, and of decided transactions, before a batch that may yet fail."""
+    """State of a producer and of the decided transactions before a pending batch, which may fail."""
 
     producer_id: int
     producer: Producer | None

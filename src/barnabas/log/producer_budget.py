@@ -1,12 +1,12 @@
-"""How many producers all partitions of a broker may remember together (barnabas.producer.ids.max).
+"""Limit on the producer states of all partitions of a broker (barnabas.producer.ids.max).
 
-Each producer id takes about 500 bytes in each partition it writes to, and anybody may invent ids. Beyond the bound the
-partitions with the most producers forget those that have been silent longest. To a producer that was forgotten nothing
-happens, as after `producer.id.expiration.ms`: its next batch is accepted whatever its sequence, and only a batch that
-it sends twice just then is not recognised.
+Each producer id takes about 500 bytes in each partition it writes to, and clients may use any number of ids. Above the
+limit, the partitions with the most producers drop those that have been idle longest. As after
+`producer.id.expiration.ms`, the next batch of such a producer is accepted with any sequence; only a duplicate of that
+batch is not detected.
 
-Only additions are counted, so that appending costs nothing and whatever forgets producers need not tell. When the count
-reaches the bound, the producers are counted in earnest.
+Only additions are counted, so that appends cost nothing and removals need no call. When that upper estimate reaches
+the limit, the producers are counted exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.log.producers import ProducerStates
 
-SPARE_PART = 20  # one in so many is forgotten beyond what is needed, so that counting is rare
+SPARE_PART = 20  # 1/20 of the limit is freed in addition, so that exact counts are rare
 
 
 class ProducerBudget:
@@ -26,7 +26,7 @@ class ProducerBudget:
         self._at_most = 0
 
     def watch(self, states: ProducerStates) -> None:
-        """Count what a partition remembers from now on; what it brings along counts at once."""
+        """Count the producers of a partition, including those it has already."""
         self._at_most += len(states)
         states.on_new = self._added
 
@@ -39,16 +39,16 @@ class ProducerBudget:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Forget the silent ones of the largest partitions until a part of the room is free again."""
+        """Drop idle producers of the largest partitions until 1/SPARE_PART of the limit is free."""
         spare = max(self.limit // SPARE_PART, 1)
         surplus = self.count() + 1 + spare - self.limit
         for states in sorted(self._states(), key=len, reverse=True) if surplus > 0 else ():
             before = len(states)
             states.forget_oldest(min(surplus, max(before // 2, 1)))
-            gone = before - len(states)
-            self.forgotten += gone
-            surplus -= gone
+            dropped = before - len(states)
+            self.forgotten += dropped
+            surplus -= dropped
             if surplus <= 0:
                 break
-        # With open transactions everywhere there is nothing to forget: count again after some more.
+        # Producers with open transactions cannot be dropped; if all have one, count again after some more additions.
         self._at_most = min(self.count() + 1, self.limit - spare)

@@ -1,29 +1,29 @@
-"""What a partition remembers of its producers: sequences for idempotence, and open transactions.
+"""Producer states of a partition: sequences for idempotence, and open transactions (Kafka's ProducerStateManager).
 
 Theory of operation. For each producer id the last five batches are kept: a producer has at most five requests
-in flight, so a batch that is sent again is one of them, and is answered with the offsets of its original.
-Anything else must continue the sequence.
+in flight, so a retried batch is one of them, and gets the offsets of the original. Any other batch must continue
+the sequence.
 
     known epoch    batch epoch   sequence                       answer
     none           any           any                            accepted: the state may have expired
     e              < e           any                            INVALID_PRODUCER_EPOCH (fenced)
-    e              > e           0                              accepted, the memory of e is dropped
+    e              > e           0                              accepted, the state of epoch e is dropped
     e              > e           other                          OUT_OF_ORDER_SEQUENCE_NUMBER
     e              e             equals a remembered batch      duplicate: the offsets of that batch
     e              e             last + 1                       accepted
     e              e             other                          OUT_OF_ORDER_SEQUENCE_NUMBER
     e              e or more     none                           accepted: a coordinator writes for the producer
 
-A transaction is open from its first batch until its marker. Records from the first open one on are unstable:
-`first_unstable_offset` is where a reader of committed data must stop. A transaction that is over stays in the
-way until its marker is below the high watermark. One whose records are all below the log start hides nothing and is
-not in the way, until its next batch; it is remembered, as after a crash the log may start lower again.
+A transaction is open from its first batch until its marker. read_committed consumers stop at
+`first_unstable_offset`, the first offset of an open transaction. An ended transaction counts as unstable until its
+marker is below the high watermark. An open transaction whose records are all below the log start does not count until
+its next batch; it is kept, because after a crash the log start may be lower again.
 
-Checking and remembering are two calls, so that a write that fails in between leaves no trace.
+`check` and `remember` are separate calls, so that a failed write in between leaves the state unchanged.
 
-Producers are forgotten by the broker's own clock: by when a batch of theirs was last appended here, not by the
-timestamps in it, which are the client's (a backfill of old records is not silent). They are kept in the order of their
-last batch, to within a second, so that those who have been silent longest are found without a search.
+Producers expire by the broker's clock, by the time of their last append, not by record timestamps, which the client
+sets (a backfill of old records is not idle). They are kept in the order of their last append, to within a second, so
+that the ones idle longest are found without a search.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from barnabas.records.batch import (
     BatchHeader,
 )
 
-MAX_PRODUCERS = 100_000  # per partition; what a flood of new producer ids may cost at most, about 50 MB
+MAX_PRODUCERS = 100_000  # per partition; limits the memory of a flood of new producer ids to about 50 MB
 ORDERED_TO_MS = 1000
-"""A producer that sends all the time is moved behind the others once in this time, not with each batch."""
+"""A busy producer is moved to the end of the order once in this time, not with each batch."""
 GRACE_MS = 3_600_000
-"""So long after a start nobody is forgotten: times in snapshots of Kafka, and older ones of ours, are the clients'."""
-EVICTED_SHARE = 100  # one of so many, when there are too many
+"""No producer expires within this time after startup: snapshots of Kafka, and older ones, have the clients' times."""
+EVICTED_SHARE = 100  # 1/100 of the producers is evicted at the limit
 
 
 _new_tuple = tuple.__new__
 
 
-def _nobody_counts() -> None:
-    """For a log that belongs to no broker."""
+def _not_counted() -> None:
+    """Default of `on_new`, for a log without a broker."""
 
 
 class ProducerStates:
@@ -67,17 +67,17 @@ class ProducerStates:
         self._producers: dict[int, Producer] = {}
         self.undecided: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
         self.unstable: dict[int, int] = {}
-        """The undecided ones that have records at or above the log start, with the offset where they are in the way."""
-        # Over, but not yet below the high watermark. Both offsets ascend from one to the next: a transaction that began
-        # later and ended earlier than another one never matters, and is left out.
+        """Undecided transactions with records at or above the log start, with the offset from which they count."""
+        # Ended, but the marker is not yet below the high watermark. Both offsets ascend: a transaction that started
+        # later and ended earlier than another one never determines the result, and is left out.
         self.decided: deque[CompletedTransaction] | None = None
         self.known_since = 0
-        """Of each batch and marker from this offset on was taken note; of those below a snapshot tells the result."""
+        """Batches and markers from this offset on were replayed; the state below comes from a snapshot."""
         self.loaded_ms: int | None = None
-        """When this was read from files."""
+        """Time of loading from files."""
         self._ending: int | None = None
-        self.on_new: Callable[[], None] = _nobody_counts
-        """Called before a new producer is remembered: all partitions share a bound (`producer_budget`)."""
+        self.on_new: Callable[[], None] = _not_counted
+        """Called before a new producer is added: all partitions share a limit (`producer_budget`)."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -91,7 +91,7 @@ class ProducerStates:
     # -- before an append ---------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> RememberedBatch | None:
-        """Is this the producer's next batch? Its original when it is a duplicate; KafkaError when it is neither."""
+        """Return None for the producer's next batch, the original for a duplicate; raise KafkaError otherwise."""
         _, _, _, _, _, _, _, _, _, producer_id, epoch, sequence, _ = header
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -101,13 +101,13 @@ class ProducerStates:
             and epoch == producer.epoch
             and producer.transaction_start is None
         ):
-            return None  # what nearly every batch is
+            return None  # the common case
         return self._check_unusual(producer, header)
 
     def _check_unusual(self, producer: Producer, header: BatchHeader) -> RememberedBatch | None:
         self.check_epoch(producer, header.producer_epoch)
         if header.base_sequence == NO_SEQUENCE:
-            return None  # offsets that a coordinator writes for the producer are not numbered
+            return None  # offset commits that a coordinator writes for the producer have no sequence
         if header.producer_epoch == producer.epoch:
             duplicate = producer.duplicate_of(header)
             if duplicate is not None:
@@ -124,7 +124,7 @@ class ProducerStates:
         if producer.transaction_start is not None and not header.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {header.producer_id} has an open transaction and sent a batch outside of it",
+                f"producer {header.producer_id} sent a non-transactional batch during an open transaction",
             )
         return None
 
@@ -132,12 +132,12 @@ class ProducerStates:
         if epoch < producer.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer.producer_id} has epoch {epoch}, but epoch {producer.epoch} is known: "
-                "a newer instance has taken over",
+                f"producer {producer.producer_id} with epoch {epoch} is fenced by a newer instance with epoch "
+                f"{producer.epoch}",
             )
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """May this coordinator end that producer's transaction?"""
+        """Raise KafkaError if the producer epoch or the coordinator epoch of a marker is stale."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return
@@ -145,14 +145,14 @@ class ProducerStates:
         if coordinator_epoch < producer.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a transaction marker of coordinator epoch {coordinator_epoch}, "
-                f"but epoch {producer.coordinator_epoch} has already written one",
+                f"transaction marker of coordinator epoch {coordinator_epoch}, but a coordinator of epoch "
+                f"{producer.coordinator_epoch} has already written one",
             )
 
     # -- after an append ----------------------------------------------------------------------------
 
     def remember(self, header: BatchHeader, first_offset: int, now_ms: int) -> None:
-        """Take note of a batch that was appended at `now_ms`."""
+        """Record a batch that was appended at `now_ms`."""
         _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -182,7 +182,7 @@ class ProducerStates:
         return producer
 
     def forget_oldest(self, count: int) -> None:
-        """Forget those that have been silent longest: rarely and many, so that a flood of ids costs little for each."""
+        """Drop the producers idle longest. Called for many at once, so that a flood of ids costs little per id."""
         idle = (producer for producer in self._producers.values() if producer.transaction_start is None)
         for producer in list(islice(idle, count)):
             del self._producers[producer.producer_id]
@@ -190,7 +190,7 @@ class ProducerStates:
     def end_transaction(
         self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, now_ms: int, *, aborted: bool
     ) -> CompletedTransaction | None:
-        """Take note of a marker; the transaction that it ends, if the partition had a part in one."""
+        """Record a marker; return the transaction that it ends, if one was open in this partition."""
         producer = self._producers.get(header.producer_id) or self._new(header.producer_id, marker_offset)
         producer.ended_epoch = self._ended_epoch(producer, header)
         producer.bump_epoch(header.producer_epoch)
@@ -231,20 +231,20 @@ class ProducerStates:
         decided.append(completed)
 
     def stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once this transaction is over: what its index entry records."""
+        """Last stable offset after this transaction, for its index entry."""
         return next(iter(self.undecided.values()), completed.last_offset + 1)
 
-    # -- undoing ------------------------------------------------------------------------------------
+    # -- undo ---------------------------------------------------------------------------------------
 
     def save(self, producer_id: int) -> SavedProducer:
-        """Before a batch of this producer is remembered that is not written yet."""
+        """Save the state of a producer before a pending batch is recorded."""
         known = self._producers.get(producer_id)
         return SavedProducer(
             producer_id, known.copy() if known is not None else None, tuple(self.decided or ())
         )
 
     def undo(self, saved: list[SavedProducer], high_watermark: int) -> None:
-        """These batches were not written, the newest first: be as before the last of them."""
+        """Restore the states saved before batches that were not written, newest first."""
         for producer_id, producer, _ in saved:
             self._producers.pop(producer_id, None)
             self.undecided.pop(producer_id, None)
@@ -262,7 +262,7 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of any transaction that is open, or whose marker is not yet replicated."""
+        """First offset of all transactions that are open or whose marker is not yet below the high watermark."""
         first_open = next(iter(self.unstable.values()), None)
         if not self.decided:
             return first_open
@@ -279,8 +279,11 @@ class ProducerStates:
             decided.popleft()
 
     def log_start_moved(self, log_start: int) -> None:
-        """Open transactions whose records are all below `log_start` are not in the way any more. Their markers may
-        never come: a leader of a mirror that began again at its log start knows nothing of them, its followers do."""
+        """Make open transactions stable whose records are all below `log_start`.
+
+        Their markers may never come: a mirror's leader that restarted at its log start does not have them, while its
+        followers do.
+        """
         for producer_id, offset in list(self.unstable.items()):
             if offset >= log_start:
                 return
@@ -293,8 +296,10 @@ class ProducerStates:
         return dict(self.undecided)
 
     def roll_back(self, offset: int) -> bool:
-        """The log is cut at `offset`: be as it was known there. False when that is not known here, and only a replay
-        tells: a marker was cut, or all batches of a producer that are remembered, but not its first ones."""
+        """Restore the state at `offset` after a truncation. False if that needs a replay of the log.
+
+        It does if a marker was removed, or all remembered batches of a producer, but not its first ones.
+        """
         decided = self.decided
         if offset < self.known_since or (decided and decided[-1].last_offset >= offset):
             return False
@@ -316,16 +321,16 @@ class ProducerStates:
         self.unstable = dict(self.undecided)
         return True
 
-    # -- forgetting ---------------------------------------------------------------------------------
+    # -- expiry -------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int, most: int | None = None) -> int:
-        """Forget producers that have been silent for long (producer.id.expiration.ms); how many were looked at.
+        """Remove producers that were idle for `producer.id.expiration.ms`; return the number checked.
 
-        At most `most` are: there may be more as long as it was so many.
+        At most `most` are checked; if it was that many, there may be more.
         """
         if self.loaded_ms is not None and 0 <= now_ms - self.loaded_ms < min(GRACE_MS, expiration_ms):
             return 0
-        seen = 0
+        checked = 0
         for producer in list(islice(self._producers.values(), most)):
             if producer.producer_id in self.unstable:
                 self._move_last(producer, now_ms)
@@ -334,11 +339,11 @@ class ProducerStates:
                 self.undecided.pop(producer.producer_id, None)
             else:
                 break
-            seen += 1
-        return seen
+            checked += 1
+        return checked
 
     def forget_below(self, offset: int) -> None:
-        """Forget producers of which nothing from `offset` on is known: those of another cluster (a promoted mirror)."""
+        """Remove producers without a batch or marker from `offset` on: those of the source of a promoted mirror."""
         for producer in list(self._producers.values()):
             if (
                 max(producer.last_offset, producer.marker_offset) < offset
@@ -348,7 +353,7 @@ class ProducerStates:
                 self.undecided.pop(producer.producer_id, None)
 
     def restore(self, producers: Iterable[Producer]) -> None:
-        """Replace everything by what a snapshot says, except when we last heard of a producer: that only we know."""
+        """Replace the state by that of a snapshot, except for the times of the last appends, if they are known."""
         producers = list(producers)
         for producer in producers:
             if (known := self._producers.get(producer.producer_id)) is not None:

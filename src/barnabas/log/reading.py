@@ -1,4 +1,4 @@
-"""From an offset to a slice of a segment's file."""
+"""Reads of a log: slices by offset, records by timestamp, aborted transactions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from barnabas.log.local_log import LocalLog
 
 
-# -- Finding places by offset, records by time, and aborted transactions by offset ---------------------
+# -- Positions by offset, records by timestamp, aborted transactions by offset -------------------------
 
-RECORDS_BETWEEN_BREATHS = 500
+RECORDS_BETWEEN_YIELDS = 500
 YIELD_SECONDS = 0.0001
 
 
@@ -35,18 +35,18 @@ class FoundRecord(NamedTuple):
 
 
 def position_in(segments: list[Segment], offset: int) -> tuple[File, int]:
-    """Where a search for `offset` starts to walk."""
+    """(file, position) where a scan for `offset` starts."""
     segment = segments[number_in(segments, offset)]
     return segment.file, segment.offset_index.lookup(max(offset - segment.base_offset, 0))
 
 
 def first_at_or_after(segments: list[Segment], timestamp: int, log_start: int) -> FoundRecord | None:
-    """The first record at or above `log_start` that is as late as `timestamp`."""
+    """First record at or above `log_start` with this timestamp or a later one."""
     for segment in segments:
         if segment.largest_timestamp[0] >= timestamp:
-            found = _first_in_segment(segment, timestamp, log_start)
-            if found is not None:
-                return found
+            record = _first_in_segment(segment, timestamp, log_start)
+            if record is not None:
+                return record
     return None
 
 
@@ -61,13 +61,13 @@ def _first_in_segment(segment: Segment, timestamp: int, log_start: int) -> Found
 def first_in_file(
     file: ReadableFile, position: int, end: int, timestamp: int, log_start: int
 ) -> FoundRecord | None:
-    """The same among the batches in [position, end) of a file."""
-    for batch_position, header in walk_headers(file, position, end, SCAN_CHUNK):
+    """Like `first_at_or_after`, among the batches in [position, end) of a file."""
+    for at, header in walk_headers(file, position, end, SCAN_CHUNK):
         if header.max_timestamp < timestamp:
             continue
-        found = _first_in_batch(file, batch_position, header, timestamp, log_start)
-        if found is not None:
-            return found
+        record = _first_in_batch(file, at, header, timestamp, log_start)
+        if record is not None:
+            return record
     return None
 
 
@@ -75,36 +75,36 @@ def _first_in_batch(
     file: ReadableFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundRecord | None:
     try:
-        for offset, found in _times(file, position, header):
-            if found >= timestamp and offset >= log_start:
-                return FoundRecord(offset, found, header.leader_epoch)
+        for offset, record_timestamp in _times(file, position, header):
+            if record_timestamp >= timestamp and offset >= log_start:
+                return FoundRecord(offset, record_timestamp, header.leader_epoch)
     except InvalidRecords:
-        # Nobody can read it, so nobody knows better than its header. Looking for others must go on working.
+        # The records are unreadable. Use the header, so that lookups by timestamp still work.
         return FoundRecord(max(header.base_offset, log_start), header.max_timestamp, header.leader_epoch)
     return None
 
 
 def latest(segments: list[Segment], log_start: int) -> FoundRecord | None:
-    """The first of the records with the largest timestamp (KIP-734)."""
+    """First record with the largest timestamp (KIP-734)."""
     best = max(segments, key=lambda segment: segment.largest_timestamp[0])
     timestamp, last_offset = best.largest_timestamp
     if timestamp == NO_TIMESTAMP:
         return None
-    found = best.locate(last_offset)
-    # The index named the batch; a lower record must have been deleted.
-    return _first_in_batch(best.file, *found, timestamp, log_start) if found is not None else None
+    batch = best.locate(last_offset)
+    # The batch comes from the index; a missing one was deleted.
+    return _first_in_batch(best.file, *batch, timestamp, log_start) if batch is not None else None
 
 
 def _times(file: ReadableFile, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """As `iterate_times`, with a short breath now and then: threads that look up would keep the GIL from the loop."""
-    for number, found in enumerate(iterate_times(file.read(header.size, position), header), 1):
-        yield found
-        if not number % RECORDS_BETWEEN_BREATHS:
+    """Like `iterate_times`, with short sleeps: lookups in threads would keep the GIL from the event loop."""
+    for number, entry in enumerate(iterate_times(file.read(header.size, position), header), 1):
+        yield entry
+        if not number % RECORDS_BETWEEN_YIELDS:
             time.sleep(YIELD_SECONDS)
 
 
 def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """(producer id, first offset) of the aborted transactions that a reader of [start, end) may meet."""
+    """Yield (producer id, first offset) of the aborted transactions that overlap [start, end)."""
     for segment in segments:
         aborted = segment.aborted
         yield from aborted.between(start, end)
@@ -112,22 +112,22 @@ def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterat
             return
 
 
-class RemoteOffset(KafkaError):  # noqa: N818 - where to look, not an error
-    """The offset may be read, but lies below the local start: in a remote segment.
+class RemoteOffset(KafkaError):  # noqa: N818 - a redirection, not an error
+    """The offset is readable, but below the local start, in a remote segment.
 
-    A consumer's fetch reads it there; a follower is told so, and begins at the tiered end (KIP-405).
+    A consumer fetch reads it there; a follower gets the error and starts at the tiered end (KIP-405).
     """
 
     def __init__(self, partition: TopicPartition, offset: int, local_start: int) -> None:
         super().__init__(
             ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-            f"offset {offset} of {partition} is in a remote segment: this disk begins at {local_start}",
+            f"offset {offset} of {partition} is in a remote segment: the local log starts at {local_start}",
         )
         self.offset = offset
 
 
 def read_slice(log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Slice:
-    """See `LocalLog.read`. The tail is found without the index, and its end without looking."""
+    """See `LocalLog.read`. Reads at the tail need no index lookup."""
     offsets, segments = log.offsets, log.segments
     if not offsets.local_start <= offset <= offsets.end:
         raise out_of_range(log, offset)
@@ -140,10 +140,10 @@ def read_slice(log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at
         segment = segments.active
         position, size = segments.tail.find(offset, segment.size)
     else:
-        found = _locate(log, offset)
-        if found is None:
+        batch = _locate(log, offset)
+        if batch is None:
             return EMPTY
-        segment, position, size = found
+        segment, position, size = batch
     end = segment.size if upper_offset == written else _end_position(log, segment, upper_offset)
     length = end - position
     if length > max_bytes:
@@ -155,21 +155,21 @@ def _locate(log: LocalLog, offset: int) -> tuple[Segment, int, int] | None:
     """Segment, position and size of the first batch that ends at `offset` or later."""
     with log.storage_errors():
         for segment in log.segments.since(offset):
-            found = segment.locate(offset)
-            if found is not None:
-                position, header = found
+            batch = segment.locate(offset)
+            if batch is not None:
+                position, header = batch
                 return segment, position, header.size
     return None
 
 
 def _end_position(log: LocalLog, segment: Segment, upper_offset: int) -> int:
-    """Where the first batch starts that must not be read any more."""
+    """Position of the first batch that must not be read."""
     segments = log.segments
     if segment is segments.active and upper_offset >= segments.tail.start:
         return segments.tail.find(upper_offset, segment.size)[0]
     with log.storage_errors():
-        found = segment.locate(upper_offset)
-    return found[0] if found is not None else segment.size
+        batch = segment.locate(upper_offset)
+    return batch[0] if batch is not None else segment.size
 
 
 def out_of_range(log: LocalLog, offset: int) -> KafkaError:
@@ -177,16 +177,16 @@ def out_of_range(log: LocalLog, offset: int) -> KafkaError:
         return RemoteOffset(log.topic_partition, offset, log.offsets.local_start)
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{log.topic_partition} holds the offsets {log.offsets.start} to {log.offsets.end}, not {offset}",
+        f"offset {offset} of {log.topic_partition} is not in {log.offsets.start} to {log.offsets.end}",
     )
 
 
-# -- Reading what is committed: a slice of the log, and which transactions a reader must leave out of it
+# -- Committed reads: a slice of the log, and the aborted transactions in it ---------------------------
 
 MAX_LISTED = 200
-"""More aborted transactions than this are worth a look at the batches of the slice."""
+"""If more aborted transactions overlap, only those with a batch in the slice are returned."""
 SHORT_SLICE = 64 << 10
-"""At most some 800 batches of the smallest size, which are looked at in about a millisecond."""
+"""At most 800 of the smallest batches, whose headers are read in about a millisecond."""
 
 _first_offset = itemgetter(1)
 
@@ -194,20 +194,20 @@ _first_offset = itemgetter(1)
 def read_committed(
     log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
 ) -> tuple[Slice, list[tuple[int, int]]]:
-    """As `LocalLog.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
+    """Like `LocalLog.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
     data = read_slice(log, offset, max_bytes, upper_offset, at_least_one)
     if not isinstance(data, FileSlice) or (
         offset >= log.segments.tail.start and log.segments.active.aborts_nothing
     ):
         return data, []
     with log.storage_errors():
-        found = list(islice(_aborted(log, offset, upper_offset), MAX_LISTED + 1))
-        if len(found) > MAX_LISTED:
+        aborted = list(islice(_aborted(log, offset, upper_offset), MAX_LISTED + 1))
+        if len(aborted) > MAX_LISTED:
             data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
             between = partial(_aborted, log)
-            found = aborted_in(between, offset, data) if isinstance(data, FileSlice) else []
-    found.sort(key=_first_offset)
-    return data, found
+            aborted = aborted_in(between, offset, data) if isinstance(data, FileSlice) else []
+    aborted.sort(key=_first_offset)
+    return data, aborted
 
 
 def _aborted(log: LocalLog, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -217,7 +217,7 @@ def _aborted(log: LocalLog, start: int, end: int) -> Iterator[tuple[int, int]]:
 def aborted_in(
     between: Callable[[int, int], Iterator[tuple[int, int]]], offset: int, data: FileSlice
 ) -> list[tuple[int, int]]:
-    """Those of the aborted transactions that have a batch in this slice."""
+    """Aborted transactions with a batch in the slice."""
     producers, end = set(), offset
     for header in _headers(data):
         end = header.next_offset
@@ -231,4 +231,4 @@ def _headers(data: FileSlice) -> Iterator[BatchHeader]:
         for _, header in walk_headers(data.file, data.position, data.position + data.length, SHORT_SLICE):
             yield header
     except BadBatch:
-        return  # the last batch is cut off by the limit
+        return  # the last batch is truncated by the limit

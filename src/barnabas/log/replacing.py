@@ -1,19 +1,19 @@
-"""Replacement of a log's files: all segments go, and it continues, empty, at another offset.
+"""Replacement of a log's files: all segments are removed, and the log restarts, empty, at another offset.
 
-In memory that happens at once. The disk follows in steps, some of which are fsyncs, by a thread of the log dir if the
-caller says so, otherwise here and now. A crash between two steps leaves a log that opens: each caller says how.
+In memory that happens immediately. On disk it takes several steps, some of them fsyncs, in a thread of the log dir or
+synchronously, as the caller requests. After a crash between two steps the log can be opened; each caller says how.
 
-Until the last step (`is_settled`) the log is empty, and what was, or will be, in its folder is the thread's business:
+Until the last step (`is_settled`) the log is empty, and only the thread uses its folder:
 
-| what comes                          | is                                                                        |
-|-------------------------------------|---------------------------------------------------------------------------|
-| an append                           | refused (`LogUnsettled`): `UnsettledSegment` has no file                   |
-| a fetch from the leader             | put off (`has_pending`): the leader must not count what may be undone      |
-| a flush                             | empty: the recovery point stays where the steps have lowered it            |
-| a checkpoint                        | notes `noted_from`, below what the old and the new files hold              |
-| retention, compaction, copies       | find nothing; retention begins steps anew that a full disk has interrupted |
-| another cut, a move, a clean stop   | carries out the steps that are left, and waits for the one that is running |
-| a deletion, a failed disk           | cancels them, and waits for the one that is running                        |
+| operation                              | behaviour                                                               |
+|----------------------------------------|-------------------------------------------------------------------------|
+| append                                 | refused (`LogUnsettled`): `UnsettledSegment` has no file                |
+| fetch from the leader                  | delayed (`has_pending`): the new log end may still be undone            |
+| flush                                  | no effect: the recovery point stays as the steps have lowered it        |
+| checkpoint                             | has `noted_from`, at or below the offsets of the old and the new files  |
+| retention, compaction, copying         | find nothing; retention retries steps that a full disk interrupted      |
+| another truncation, a move, a shutdown | run the remaining steps, and wait for the current one                   |
+| deletion, failed disk                  | cancel the remaining steps, and wait for the current one                |
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Step = Callable[[], None]
 
 
 class LogUnsettled(DiskFull):
-    """The files of the log are being replaced; it is as it was before, and a later append will succeed."""
+    """The files of the log are being replaced; it is unchanged, and a later append will succeed."""
 
     def __init__(self, folder: str) -> None:
         KafkaError.__init__(
-            self, ErrorCode.KAFKA_STORAGE_ERROR, f"the files in {folder} are being replaced: try again"
+            self, ErrorCode.KAFKA_STORAGE_ERROR, f"the files in {folder} are being replaced: retry"
         )
         self.folder = folder
 
 
 class UnsettledSegment(Segment):
-    """The only segment of a log that is not settled."""
+    """The only segment of a log during a replacement."""
 
     __slots__ = ()
 
@@ -51,17 +51,17 @@ class UnsettledSegment(Segment):
 
 
 class Replacement:
-    """Steps on the disk, each of which may be repeated; then `complete` on the loop."""
+    """Idempotent steps on disk, then `complete` on the event loop."""
 
     def __init__(self, steps: list[Step], noted_from: int, complete: Callable[[], None]) -> None:
         self._steps = steps
-        self._running = threading.Lock()  # held while a step is taken
+        self._running = threading.Lock()  # held during a step
         self.noted_from = noted_from
         self.complete = complete
         self.error: OSError | KafkaError | None = None
 
     def run(self) -> None:
-        """In any thread, until a step fails. What two threads run at once is run once."""
+        """Run the remaining steps, in any thread, until one fails. Two threads do not run a step twice."""
         self.error = None
         while self.error is None and self._take_step():
             pass
@@ -84,7 +84,7 @@ class Replacement:
 
 
 class ReplaceableLog(LocalLog):
-    """A log with at most one replacement of its files."""
+    """A log with at most one replacement of its files in progress."""
 
     __slots__ = ("_replacement", "_waiting_for_files")
 
@@ -101,15 +101,15 @@ class ReplaceableLog(LocalLog):
 
     @property
     def noted_from(self) -> int | None:
-        """What checkpoints note as log start and high watermark as long as it is not settled."""
+        """Log start and high watermark for checkpoints during a replacement; None if there is none."""
         return None if self._replacement is None else self._replacement.noted_from
 
     def when_settled(self, callback: Callable[[], None]) -> None:
-        """Call it on the loop when the files are replaced, or will not be."""
+        """Call `callback` on the event loop when the replacement is complete or cancelled."""
         self._waiting_for_files.append(callback)
 
     def settle(self) -> None:
-        """Carry out, here and now, what is left of a replacement."""
+        """Run the remaining steps of a replacement synchronously."""
         replacement = self._replacement
         if replacement is None:
             return
@@ -124,7 +124,7 @@ class ReplaceableLog(LocalLog):
             self.settle()
 
     def resume_replacement(self) -> list[Segment]:
-        """Try again if a full disk has interrupted it; no segment is removed meanwhile."""
+        """Retry a replacement that a full disk interrupted. Returns no removed segments."""
         replacement = self._replacement
         if replacement is not None and replacement.error is not None:
             self._run_in_background(replacement)
@@ -139,7 +139,7 @@ class ReplaceableLog(LocalLog):
         return True
 
     def _end_replacement(self, replacement: Replacement) -> None:
-        """On the loop. A log that has been abandoned, or was settled meanwhile, has another one, or none."""
+        """Complete a replacement, on the event loop, unless it was completed or cancelled meanwhile."""
         if self._replacement is not replacement:
             return
         if replacement.error is None:
@@ -154,7 +154,7 @@ class ReplaceableLog(LocalLog):
         return self.failed(error) if isinstance(error, OSError) else error
 
     def cancel_replacement(self) -> None:
-        """The files are not ours any more."""
+        """Cancel the replacement: the log must not use its files any more."""
         replacement, self._replacement = self._replacement, None
         if replacement is not None:
             replacement.cancel()

@@ -1,4 +1,4 @@
-"""Which of the oldest segments may go: by age, by size, and because the log starts above them."""
+"""Removal of the oldest segments: by age, by size, and below the log start."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> list[Segment]:
-    """Remove the segments that are no longer wanted, the oldest first, and at most `most` of them.
+    """Remove expired segments, oldest first, and at most `most` of them.
 
-    The log start is moved before a segment goes, so that between two calls the log is as it always is.
+    The log start is raised before segments are removed, so the log is consistent between two calls.
     """
     if log.is_tiered:
         move_starts(log, now_ms, most)
@@ -37,29 +37,31 @@ def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> li
 
 
 def retire(log: DurableLog, segment: Segment, now_ms: int) -> None:
-    """Take a segment out of the log: its files are renamed now and removed later, as a fetch may read them."""
+    """Remove a segment from the log: its files are renamed now and deleted later, as a fetch may still read them."""
     due_ms = now_ms + log.config.file_delete_delay_ms
     for path in segment.retire():
-        _set_aside(log, path, due_ms)
+        _rename_deleted(log, path, due_ms)
     log.segments.remove(segment)
-    # If a crash brought it back once the recovery point is above it, it would be believed.
+    # Synced with the next flush: below the recovery point, recovery would trust a segment that reappears after a crash.
     log.unsynced.add(log.folder)
 
 
-def _set_aside(log: DurableLog, path: str, due_ms: int) -> None:
+def _rename_deleted(log: DurableLog, path: str, due_ms: int) -> None:
     try:
         log.fs.rename(path, path + names.DELETED)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        log.fs.remove(path)  # no room even for another name: what would make some must not stay for that
+        log.fs.remove(path)  # the disk is too full for a rename: delete immediately
     else:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
 def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
-    """The oldest segments, if they must be walked through before their age is known: `delete_old_segments` with a limit
-    leaves them alone. The active one is never among them."""
+    """Oldest sealed segments whose largest timestamp is only known after a scan.
+
+    `delete_old_segments` with a limit does not remove them.
+    """
     config = log.config
     limit_ms = local_limits(config)[0] if log.is_tiered else config.retention_ms
     if not config.deletes or (limit_ms == UNLIMITED and config.retention_ms == UNLIMITED):
@@ -69,8 +71,7 @@ def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
 
 
 def count_deletable(log: DurableLog, now_ms: int, most: int | None = None) -> int:
-    """How many segments, counted from the oldest, are no longer wanted; at most `most`, if that is given.
-    All of them: the last is rolled first."""
+    """Number of expired segments, from the oldest on; at most `most`. If all are, the caller rolls the active one."""
     count = _below_log_start(log)
     if log.config.deletes and not log.is_tiered:
         count = max(count, _too_old(log, now_ms, most), _too_large(log, most))
@@ -107,12 +108,16 @@ def _too_large(log: DurableLog, most: int | None) -> int:
     return _count_while(log, is_excess, most)
 
 
-def _count_while(log: DurableLog, unwanted: Callable[[Segment], bool], most: int | None) -> int:
-    """Only what is committed may go, and an empty active segment has nothing to give."""
+def _count_while(log: DurableLog, is_expired: Callable[[Segment], bool], most: int | None) -> int:
+    """Count the oldest segments that are expired, below the high watermark, and not an empty active segment."""
     segments, count = log.segments, 0
     for segment in islice(segments, most):
         end = segments[count + 1].base_offset if segment is not log.active else log.log_end_offset
-        if end > log.high_watermark or (segment is log.active and not segment.size) or not unwanted(segment):
+        if (
+            end > log.high_watermark
+            or (segment is log.active and not segment.size)
+            or not is_expired(segment)
+        ):
             break
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""When the active segment of a log is full."""
+"""Conditions for rolling the active segment of a log."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 from barnabas.log.segments.segment_list import Segments
 
-SEGMENTS_BY_RECORD_TIME = 256  # five years by the week: a backfill, with Kafka's segment.ms
-WORTH_A_SEGMENT = 1 << 20
+SEGMENTS_BY_RECORD_TIME = 256  # a backfill of five years, with the default segment.ms of a week
+MIN_SEGMENT_BYTES = 1 << 20  # for a roll by record timestamps beyond that number of segments
 
 
 class RollPolicy:
-    """Follows from the settings of a topic; `jitter` (0 to 1) spreads the rolls of many logs over segment.jitter.ms.
+    """Roll conditions from the topic config; `jitter` (0 to 1) spreads the rolls of many logs over segment.jitter.ms.
 
-    Of the segment that it was last asked about it says what need not be asked again: `segment`, with this
-    `first_timestamp`, goes on as long as it stays within `bytes`, `timestamp` and `offset`.
+    For the append path, the limits of the last checked segment are cached: `segment`, with this `first_timestamp`, is
+    not rolled while it stays within `bytes`, `timestamp` and `offset`.
     """
 
     __slots__ = (
@@ -30,11 +30,11 @@ class RollPolicy:
         self.first_timestamp: int | None = None
         self.timestamp = self.offset = 0
         self._index_bytes = config.segment_index_bytes
-        # With Kafka's defaults a segment is full long before its indexes are: no need to look at every append.
-        most_entries = config.segment_bytes // max(config.index_interval_bytes, 1) + 1
-        self._indexes_can_fill = most_entries >= config.segment_index_bytes // 12 - 1
+        # With Kafka's defaults a segment is full long before its indexes, so appends need not check them.
+        max_entries = config.segment_bytes // max(config.index_interval_bytes, 1) + 1
+        self._indexes_can_fill = max_entries >= config.segment_index_bytes // 12 - 1
         roll_ms = config.segment_ms
-        if config.compacted:  # the active segment is never compacted, so it must not wait for too long
+        if config.compacted:  # the active segment is never compacted, so max.compaction.lag.ms limits its age
             roll_ms = min(roll_ms, config.max_compaction_lag_ms)
         self._after_ms = roll_ms - int(jitter * min(config.segment_jitter_ms, roll_ms))
 
@@ -47,7 +47,7 @@ class RollPolicy:
         max_timestamp: int,
         now_ms: int,
     ) -> bool:
-        """Must a new segment begin before this batch is appended to `segment`, which has `size` bytes?"""
+        """True if `segment`, which has `size` bytes, must be rolled before this batch is appended."""
         if size == 0:
             return False
         first = segment.first_timestamp
@@ -70,10 +70,13 @@ class RollPolicy:
             self.offset = segment.base_offset + MAX_RELATIVE_OFFSET
 
     def _may_roll_by_time(self, segment: Segment, size: int, now_ms: int) -> bool:
-        """Kafka believes the timestamps of records, whatever they are: a file for each batch, if each is a week later
-        than the one before. We believe them as long as there are few files, or where a file is worth it."""
+        """False if record timestamps would create too many small segments.
+
+        Kafka rolls by record timestamps without a limit: one segment per batch, if each is a week later than the
+        previous one.
+        """
         return (
             len(self._segments) <= SEGMENTS_BY_RECORD_TIME
-            or size >= WORTH_A_SEGMENT
+            or size >= MIN_SEGMENT_BYTES
             or now_ms - segment.created_ms > self._after_ms
         )

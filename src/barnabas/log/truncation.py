@@ -1,4 +1,4 @@
-"""Cutting a log at its end: what a follower does with batches that its leader does not have."""
+"""Truncation of a log, for batches that its leader does not have, and rebuilding of producer states."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def truncate(log: DurableLog, offset: int) -> None:
     log.epochs.truncate_end(cut.log_end)
     log.unsynced.add(log.folder)
     log.snapshots.remove_from(cut.log_end)
-    if not log.producers.roll_back(cut.log_end):  # then a whole segment is walked through
+    if not log.producers.roll_back(cut.log_end):  # replays a whole segment
         rebuild_producers(log.producers, log.snapshots, log.segments, cut.log_end)
     log.producers.high_watermark_moved(log.offsets.high_watermark)
     log.producers.log_start_moved(log.offsets.start)
 
 
 def start_over(log: DurableLog, offset: int, *, keep_remote: bool = False) -> Replacement:
-    """See `DurableLog.truncate_fully_and_start_at`. With `keep_remote`, what is remote below `offset` still counts.
+    """See `DurableLog.truncate_fully_and_start_at`. With `keep_remote`, remote segments below `offset` are kept.
 
-    The folder is synced last: the name of the segment is all that tells where the log goes on. Until then there is no
-    record in it that could be mixed with older ones, and a crash leaves some of those, up to a gap, or none.
+    The folder is synced last, as only the name of the new segment has the new start offset. Until then the new segment
+    is empty, and a crash leaves a prefix of the old segments, or none.
     """
     noted_from = offset if keep_remote else min(offset, log.segments.base_offset, log.offsets.start)
     steps = log.begin_truncation(noted_from)
@@ -64,18 +64,18 @@ def start_over(log: DurableLog, offset: int, *, keep_remote: bool = False) -> Re
 
 
 class FreshSegment:
-    """The only segment that a log will have when its files are replaced. Until then `UnsettledSegment` is used."""
+    """The only segment of a log after a replacement of its files. During it, an `UnsettledSegment` is used."""
 
     def __init__(self, log: DurableLog, offset: int) -> None:
         created_ms = log.segments.active.created_ms
-        where = log.fs, log.folder, offset, log.open_segments, created_ms
+        arguments = log.fs, log.folder, offset, log.open_segments, created_ms
         self._log = log
         self._file: File | None = None
-        self._segment = Segment.planned(*where)
-        self._before = log.segments.replace_all(UnsettledSegment.planned(*where))
+        self._segment = Segment.planned(*arguments)
+        self._before = log.segments.replace_all(UnsettledSegment.planned(*arguments))
 
     def remove_old(self) -> None:
-        """The files of those that it had, the last one first: a crash leaves no gap."""
+        """Remove the files of the previous segments, last one first, so that a crash leaves no gap."""
         for segment in reversed(self._before):
             remove_files(self._log.fs, segment.existing_paths())
 
@@ -86,7 +86,7 @@ class FreshSegment:
         self._file = file
 
     def use(self) -> None:
-        """On the loop, when all steps are done."""
+        """Switch the log to the new segment, on the event loop, after all steps."""
         assert self._file is not None
         self._segment.use_file(self._file)
         self._log.segments.replace_all(self._segment)
@@ -95,14 +95,14 @@ class FreshSegment:
 
 def remove_files(fs: FileSystem, paths: Iterable[str]) -> None:
     for path in paths:
-        if fs.exists(path):  # it may be a repetition
+        if fs.exists(path):  # the step may be a repetition
             fs.remove(path)
 
 
 def rebuild_producers(
     producers: ProducerStates, snapshots: SnapshotFiles, segments: Sequence[Segment] | Segments, upto: int
 ) -> None:
-    """What was known of the producers at offset `upto`: the nearest snapshot, and the batches since."""
+    """Rebuild the producer states at offset `upto` from the latest snapshot and the batches after it."""
     start = snapshots.load_latest(producers, upto)
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
@@ -113,12 +113,12 @@ def rebuild_producers(
 def replay_segment(
     producers: ProducerStates, segment: Segment, start: int, upto: int, *, note_aborted: bool
 ) -> None:
-    """Replay the batches of a segment that lie in [start, upto)."""
-    found = segment.locate(start) if start > segment.base_offset else (0, None)
-    if found is None:
+    """Replay the batches of a segment in [start, upto)."""
+    first = segment.locate(start) if start > segment.base_offset else (0, None)
+    if first is None:
         return
     written_ms = segment.modified_ms()
-    for position, header in walk_headers(segment.file, found[0], segment.size, SCAN_CHUNK):
+    for position, header in walk_headers(segment.file, first[0], segment.size, SCAN_CHUNK):
         if header.base_offset >= upto:
             return
         if header.producer_id < 0:
@@ -126,5 +126,5 @@ def replay_segment(
         marker = None
         if header.is_control:
             marker = transaction_marker(segment.file.read(header.size, position), header)
-        noting = segment if note_aborted else None
-        replay_batch(producers, noting, header, header.base_offset, marker, written_ms)
+        aborted_index = segment if note_aborted else None
+        replay_batch(producers, aborted_index, header, header.base_offset, marker, written_ms)

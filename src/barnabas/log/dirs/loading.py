@@ -153,9 +153,9 @@ class Loader:
                 log_dir.write_partitions(ACCEPTED_LOSSES, accepted & noted.keys())
 
     def _is_behind(self, partition: TopicPartition, end: int) -> bool:
-        """True if the log in another dir lacks records: it was replaced by the one that is missing.
+        """True if the log in another dir lacks records: a move had replaced it by the one that is missing.
 
-        While the partition is copied, notes are about the copy, which may have more on the disk.
+        During a move, the checkpoint entry is that of the future replica, which may be flushed further.
         """
         log = self.logs.get(partition)
         return log is not None and partition not in self.futures and log.log_end_offset < end
