@@ -1,15 +1,17 @@
-"""What the cluster knows: the metadata image, the log of its changes, and the way to other brokers.
+"""Cluster metadata: the image, the log of its changes, membership, and requests to other brokers.
 
-image.py        the immutable snapshot: brokers, topics, partitions, configs, features
+image.py        the immutable image: brokers, topics, partitions, configs, features
+draft.py        a mutable copy of an image, while deltas are applied
 deltas.py       the changes, and `apply(image, deltas) -> image`
 difference.py   the deltas between two images, for a broker that missed entries
-features.py     features and their levels, that of the metadata among them
-names.py        which topic names are legal, and which collide
-frames.py       how one entry of the metadata log looks in a file
-store.py        MetadataStore: the log with one writer; over a file, and an in-memory twin
-following.py    every broker follows that log and gets the same images
-membership.py   Membership: which brokers are alive, which is the controller; that of one node
+snapshots.py    encoding of log entries in a file, and an image as a list of deltas
+features.py     features and their levels, including the metadata level
+mirrors.py      state of mirror topics
+names.py        valid and colliding topic names
+store.py        MetadataStore: the log with one writer, in a file or in memory
+following.py    applies the log entries on every broker
+membership.py   Membership: live brokers and the controller; the one of a single node
 peers.py        requests to other brokers
-adoption.py, kraft.py  topics of a data folder that Apache Kafka wrote
-zookeeper/      MetadataStore and Membership over ZooKeeper
+adoption.py     topics in a data folder written by Apache Kafka
+zookeeper/      MetadataStore and Membership on ZooKeeper
 """

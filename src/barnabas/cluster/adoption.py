@@ -1,7 +1,7 @@
-"""Topics found on disk that the metadata does not know: a data folder that Apache Kafka wrote.
+"""Import of topics from a data folder written by Apache Kafka.
 
-Names, ids and partitions come from the folders, configs from KRaft's own metadata log where there is one. Used
-once, when a broker starts on folders that have partitions but no metadata of ours.
+Names, ids and partitions come from the folders, configs from KRaft's metadata log, if it exists. Used once, when
+a broker starts with log dirs that have partitions but no metadata of Barnabas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from barnabas.protocol.wire import read_unsigned_varint
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
 
-# -- Topic configs out of the metadata log of an Apache Kafka that wrote these folders before us -------
+# -- Topic configs from the KRaft metadata log ---------------------------------------------------------
 
 TopicConfigs = dict[str, dict[str, str]]
 _RECORDS: dict[int, type[Message]] = {
@@ -32,7 +32,7 @@ _RECORDS: dict[int, type[Message]] = {
 
 
 def read_topic_configs(files: FileSystem, folder: str) -> TopicConfigs:
-    """Configs by topic name, replayed from the newest snapshot on. KafkaError when the log cannot be read."""
+    """Return configs by topic name, replayed from the newest snapshot on. Raise KafkaError if the log is unreadable."""
     replay = _Replay()
     for name in _files_to_replay(files.list(folder)):
         data = memoryview(files.read_bytes(f"{folder}/{name}"))
@@ -44,7 +44,7 @@ def read_topic_configs(files: FileSystem, folder: str) -> TopicConfigs:
 
 
 def _files_to_replay(names: list[str]) -> list[str]:
-    """The newest snapshot, then every segment: replaying what a snapshot already holds changes nothing."""
+    """Newest snapshot, then all segments: replaying records that are in the snapshot changes nothing."""
     snapshots = sorted(name for name in names if name.endswith(".checkpoint"))
     return snapshots[-1:] + sorted(name for name in names if name.endswith(".log"))
 
@@ -80,17 +80,17 @@ def _decode(value: bytes) -> Message | None:
         declaration = _RECORDS.get(kind)
         return decode(declaration, version, view, position)[0] if declaration else None
     except (ProtocolError, KafkaError, IndexError):
-        return None  # a record of a later Kafka: its topics keep their defaults
+        return None  # a record of a newer Kafka: its topics keep the default configs
 
 
 logger = safe_logger(__name__)
 
-# Ids that the other cluster gave to its producers must not be given again: its logs still hold their state.
+# Producer ids of the Kafka cluster must not be allocated again: the logs still have their state.
 FIRST_PRODUCER_ID = 1_000_000
 
 
 def adopt(files: FileSystem, log_dirs: Iterable[str], broker_id: int) -> list[Delta]:
-    """The deltas that make the topics in these folders ours; empty when there are none."""
+    """Return deltas that create the topics found in these log dirs; empty if there are none."""
     found = dict(_partition_folders(files, log_dirs))
     if not found:
         return []
@@ -101,7 +101,7 @@ def adopt(files: FileSystem, log_dirs: Iterable[str], broker_id: int) -> list[De
         if name in configs:
             deltas.append(ConfigsChanged(ResourceType.TOPIC, name, dict(configs[name])))
     deltas.append(ProducerIdsAllocated(FIRST_PRODUCER_ID))
-    logger.info("took over %d partitions that another broker wrote", len(found))
+    logger.info("imported %d partitions written by another broker", len(found))
     return deltas
 
 
@@ -122,9 +122,9 @@ def _configs(files: FileSystem, log_dirs: Iterable[str]) -> TopicConfigs:
             try:
                 return read_topic_configs(files, folder)
             except KafkaError as error:
-                logger.warning("topics keep their default configs, %s cannot be read: %s", folder, error)
+                logger.warning("topics get default configs: cannot read %s: %s", folder, error)
                 return {}
-    logger.warning("there is no %s beside the partitions: topics keep their default configs", KRAFT_METADATA)
+    logger.warning("topics get default configs: %s is missing", KRAFT_METADATA)
     return {}
 
 
@@ -133,7 +133,7 @@ def _topic(files: FileSystem, name: str, found: dict[TopicPartition, str], broke
     partitions = []
     for index in range(max(folders) + 1):
         if index not in folders:
-            logger.warning("%s-%d has no folder: it starts empty", name, index)
+            logger.warning("%s-%d has no folder; it will be created empty", name, index)
         epoch = _last_epoch(files, folders[index]) if index in folders else 0
         partitions.append(PartitionState((broker_id,), (broker_id,), broker_id, leader_epoch=epoch))
     return TopicState(name, _topic_id(files, folders.values()), tuple(partitions))

@@ -1,7 +1,7 @@
-"""The changes of the metadata log, and how they turn one image into the next.
+"""Deltas, the changes in the metadata log, and their application to an image.
 
-An entry of the log is a list of deltas that belong together: all of them happen, or none. They are
-written as JSON with a `type` that names them, so that the log can be read by people and with `jq`.
+An entry of the log is a list of deltas that are applied atomically. They are JSON objects with a `type`, so
+that the log is readable, also with `jq`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ControllerElected(_Delta, frozen=True):
 
 
 class BrokerStored(_Delta, frozen=True):
-    """A broker was registered, or something about it changed."""
+    """A broker was registered or has changed."""
 
     broker: BrokerState
 
@@ -57,7 +57,7 @@ class TopicCreated(_Delta, frozen=True):
 
 
 class TopicDeleted(_Delta, frozen=True):
-    """The topic and its configs are gone; a topic created later under the same name is another one."""
+    """The topic was deleted with its configs. A later topic of the same name has another id."""
 
     topic_id: Uuid
 
@@ -68,8 +68,11 @@ class PartitionsAdded(_Delta, frozen=True):
 
 
 class PartitionChanged(_Delta, frozen=True, omit_defaults=True):
-    """`unclean` says that the new leader may lack what was acknowledged. The states before and after do not tell that
-    by themselves: a leader that lost records with its machine may lead again in the same step."""
+    """New state of a partition.
+
+    `unclean` is True if the new leader may lack acknowledged records. It cannot be derived from the states: a leader
+    that lost records in a crash of its host may be elected again in the same step.
+    """
 
     topic_id: Uuid
     index: int
@@ -78,7 +81,7 @@ class PartitionChanged(_Delta, frozen=True, omit_defaults=True):
 
 
 class ConfigsChanged(_Delta, frozen=True):
-    """Values to set; None takes a setting back to its default."""
+    """Values to set; None resets a config to its default."""
 
     resource_type: int
     resource_name: str
@@ -93,7 +96,7 @@ class FeatureFinalized(_Delta, frozen=True):
 
 
 class ProducerIdsAllocated(_Delta, frozen=True):
-    """Ids below `next_producer_id` have been given out."""
+    """Ids below `next_producer_id` are allocated."""
 
     next_producer_id: int
 
@@ -104,7 +107,7 @@ class AclsChanged(_Delta, frozen=True):
 
 
 class ScramCredentialChanged(_Delta, frozen=True):
-    """None deletes it."""
+    """New credential of a user; None deletes it."""
 
     user: str
     mechanism: int
@@ -112,7 +115,7 @@ class ScramCredentialChanged(_Delta, frozen=True):
 
 
 class ScramDecoyKeyCreated(_Delta, frozen=True):
-    """With the first SCRAM credential."""
+    """Written with the first SCRAM credential."""
 
     key: bytes
 
@@ -141,20 +144,19 @@ class ClusterRestored(_Delta, frozen=True):
 
 
 class RemoteDeletionBegun(_Delta, frozen=True):
-    """Written with what causes it: the topic is deleted, or its tiering ends. Whoever is the controller deletes the
-    objects."""
+    """Written with its cause, the deletion of a topic or the end of its tiering. The controller deletes the objects."""
 
     deletion: RemoteDeletion
 
 
 class RemoteDeletionEnded(_Delta, frozen=True):
-    """None of its objects is left."""
+    """All remote objects of the topic are deleted."""
 
     topic_id: Uuid
 
 
 class MirrorStored(_Delta, frozen=True):
-    """A topic has become a mirror, or is one in another state."""
+    """A topic became a mirror, or its mirror state changed."""
 
     mirror: MirrorTopic
 
@@ -185,16 +187,16 @@ Delta: TypeAlias = (
 
 
 def apply(image: MetadataImage, deltas: Iterable[Delta]) -> MetadataImage:
-    """The image after one more entry of the log."""
+    """Return the image after the next entry of the log."""
     return changed(image, deltas, image.offset + 1)
 
 
 def changed(image: MetadataImage, deltas: Iterable[Delta], offset: int) -> MetadataImage:
-    """The image after these deltas, as that of an offset."""
+    """Return the image after these deltas, with this offset."""
     draft = Draft(image)
     changed_partitions: dict[Uuid, list[PartitionState]] = {}
     for delta in deltas:
-        # Many partitions of a topic often change together (a broker's start): their tuple is built once.
+        # Many partitions of a topic often change together, as at a broker's start: build their tuple once.
         if isinstance(delta, PartitionChanged):
             _change_partition(draft, delta, changed_partitions)
         else:

@@ -1,4 +1,4 @@
-"""The deltas that lead from one image to another: for a broker that missed entries which are no longer there."""
+"""Deltas between two images, for a broker that missed entries that are already deleted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> list[Delta]:
-    """`apply(before, difference(before, after))` equals `after`, but for the offset."""
+    """Return deltas such that `apply(before, difference(before, after))` equals `after`, except for the offset."""
     return [
         *_cluster(before, after),
         *_brokers(before, after),
@@ -71,7 +71,7 @@ def _brokers(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
 
 
 def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
-    # A name may have passed from one topic to another: the old one goes first.
+    # A new topic may have the name of a deleted one: delete first.
     for topic in before.topics.values():
         if topic.topic_id not in after.topic_names_by_id:
             yield TopicDeleted(topic.topic_id)
@@ -132,30 +132,32 @@ def _remote_deletions(before: MetadataImage, after: MetadataImage) -> Iterator[D
 
 
 def _mirrors(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
-    """One goes only with its topic."""
+    """Changed mirrors. A mirror is removed only with its topic."""
     for mirror in after.mirrors.values():
         if mirror != before.mirrors.get(mirror.topic_id):
             yield MirrorStored(mirror)
 
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:
-    """What is still set once deleted topics have taken their configs with them."""
+    """Configs in `before`, without those that are removed by the deletion of their topic."""
     topic = before.topics.get(resource.name) if resource.type == ResourceType.TOPIC else None
     if topic is not None and topic.topic_id not in after.topic_names_by_id:
         return {}
     return before.configs.get(resource, {})
 
 
-# -- which topics look different to groups after a change -------------------------------------------------------
+# -- topics that changed for groups -----------------------------------------------------------------------------
 
 
 def deleted_topics(before: MetadataImage, deltas: Iterable[Delta]) -> set[str]:
-    gone = (delta.topic_id for delta in deltas if isinstance(delta, TopicDeleted))
-    return {before.topic_names_by_id[topic_id] for topic_id in gone if topic_id in before.topic_names_by_id}
+    deleted = (delta.topic_id for delta in deltas if isinstance(delta, TopicDeleted))
+    return {
+        before.topic_names_by_id[topic_id] for topic_id in deleted if topic_id in before.topic_names_by_id
+    }
 
 
 def changed_topics(before: MetadataImage, deltas: Iterable[Delta]) -> set[str]:
-    """New ones, and those with other partitions or with replicas elsewhere; who leads is of no interest."""
+    """New topics, and those with new partitions or other replicas; changes of leaders do not count."""
     changed: set[str] = set()
     for delta in deltas:
         if isinstance(delta, TopicCreated):

@@ -1,4 +1,4 @@
-"""An image of the cluster while deltas are applied to it."""
+"""A mutable copy of an image, while deltas are applied to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.security.quotas.filters import QuotaEntity
 
 
 class Draft:
-    """An image that is being changed. A mapping is copied when it is first touched, and only then."""
+    """A changed image, copy on write: a mapping is copied on its first change."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -36,7 +36,7 @@ class Draft:
         return self._changes[field]
 
     def name_of(self, topic_id: Uuid) -> str:
-        """Looked up without a copy: names change seldom, partitions often."""
+        """Return a topic name without copying the mapping: partitions change often, names rarely."""
         names: Mapping[Uuid, str] = self._changes.get("topic_names_by_id", self._image.topic_names_by_id)
         return names[topic_id]
 

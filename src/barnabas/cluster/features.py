@@ -1,14 +1,13 @@
-"""Features that this version knows, the levels that a new cluster starts with, and the level of the metadata.
+"""Supported features, the initial levels of a new cluster, and the metadata level.
 
-A feature is listed when every one of its paths works, not before: clients change what they send as soon as they
-see it finalized.
+A feature is listed only when it is complete: clients change their requests as soon as they see it finalized.
 
-`barnabas.metadata.version` says what entries of the metadata log may say, so that the oldest broker of the cluster
-understands them. A new cluster begins with the highest level that its founder knows. A cluster that is upgraded broker
-by broker keeps its level until it is raised (`kafka-features upgrade`), which is refused while a registered broker does
-not know the new one; a broker that does not know the level of its cluster is not registered. Until then the controller
-says everything in terms of the finalized level. A field that a delta gets, with a default, needs no level: a broker
-that does not know it ignores it. A new kind of delta does, and so does a field that must not be ignored.
+`barnabas.metadata.version` limits the contents of metadata log entries to what the oldest broker of the cluster
+understands. A new cluster starts with the highest level of its first broker. A rolling upgrade keeps the level until it
+is raised (`kafka-features upgrade`), which is refused while a registered broker does not support the new one; a broker
+that does not support the level of its cluster is not registered. Until then the controller writes entries of the
+finalized level. A new field of a delta, with a default, needs no level: older brokers ignore it. A new type of delta
+does, and so does a field that must not be ignored.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ METADATA_VERSION = "barnabas.metadata.version"
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
 DEAD_LETTERS_LEVEL = 2
-"""Of `share.version`, as in Kafka 4.4. Earlier versions of Barnabas had dead letters at 1: what has them keeps them."""
+"""Of `share.version`, as in Kafka 4.4. Earlier versions of Barnabas had dead letters at level 1; they stay enabled."""
 STREAMS_VERSION = "streams.version"
 TRANSACTION_VERSION = "transaction.version"
 FIRST_LEVEL = 1
 ENVELOPE_LEVEL = 2
-"""From here on every broker forwards changes of the metadata in an Envelope (KIP-590)."""
+"""From this level on, every broker forwards metadata changes in an Envelope (KIP-590)."""
 SECURITY_LEVEL = 3
-"""From here on the log may hold ACLs, SCRAM credentials, delegation tokens and client quotas."""
+"""From this level on, the log may have ACLs, SCRAM credentials, delegation tokens and client quotas."""
 TIERING_LEVEL = 4
-"""From here on topics may be tiered: every broker knows what a tiered log is, and that its objects outlive it."""
+"""From this level on, topics may be tiered: every broker supports tiered logs and the deletion of their objects."""
 MIRROR_LEVEL = 5
-"""From here on topics may be mirrors: every broker knows that clients do not write them."""
+"""From this level on, topics may be mirrors: every broker refuses writes of clients to them."""
 NEWEST_LEVEL = MIRROR_LEVEL
 
 _OF_SECURITY = (
@@ -77,19 +76,19 @@ LOWERED: dict[int, Callable[[Delta], Delta | None]] = {
     TIERING_LEVEL: _without_tiers,
     MIRROR_LEVEL: _without_mirrors,
 }
-"""By level: how a delta of that level is said in terms of the level below; None when it cannot be."""
+"""By level: converts a delta to the level below; returns None if that is impossible."""
 
 Levels = Mapping[str, tuple[int, int]]
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
-    # what entries of the metadata log may say; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas;
+    # contents of metadata log entries; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas;
     # 4: tiered topics; 5: mirror topics
     METADATA_VERSION: (FIRST_LEVEL, NEWEST_LEVEL),
-    # 2: the epoch rises with every transaction, partitions join by being written
+    # 2: the epoch rises with every transaction, partitions are added by the first write (KIP-890)
     TRANSACTION_VERSION: (0, 2),
     # 1: consumer groups (KIP-848)
     GROUP_VERSION: (0, 1),
-    # 1: share groups (KIP-932); 2: a group can be given a topic for dead letters (KIP-1191)
+    # 1: share groups (KIP-932); 2: dead letter topics of groups (KIP-1191)
     SHARE_VERSION: (0, DEAD_LETTERS_LEVEL),
     # 1: streams groups (KIP-1071)
     STREAMS_VERSION: (0, 1),
@@ -101,7 +100,7 @@ def initial_features(supported: Levels) -> dict[str, int]:
 
 
 def is_enabled(image: MetadataImage, feature: str) -> bool:
-    """Has the cluster finalized any level of it?"""
+    """True if the cluster has finalized a level of the feature."""
     return image.features.get(feature, 0) > 0
 
 
@@ -111,7 +110,7 @@ def check_enabled(image: MetadataImage, feature: str) -> None:
 
 
 def level_of(image: MetadataImage) -> int:
-    """The level that the cluster has finalized; clusters from before the feature have the first."""
+    """Finalized metadata level; clusters older than the feature have the first."""
     return image.features.get(METADATA_VERSION, FIRST_LEVEL)
 
 
@@ -123,14 +122,14 @@ def how_to_reach(level: int) -> str:
 
 
 def in_terms_of(image: MetadataImage, deltas: list[Delta]) -> list[Delta]:
-    """These deltas as every broker of the cluster understands them. KafkaError when that cannot be."""
+    """Convert deltas to the finalized level; raise KafkaError if that is impossible."""
     level = level_of(image)
     newer = sorted((each for each in LOWERED if each > level), reverse=True)
     return [_lowered(delta, newer) for delta in deltas] if newer else deltas
 
 
 def raised_level(deltas: Iterable[Delta]) -> int | None:
-    """The level that this entry finalizes, if it does."""
+    """Metadata level that this entry finalizes, if any."""
     levels = [
         delta.level
         for delta in deltas

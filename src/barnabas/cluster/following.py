@@ -1,4 +1,4 @@
-"""Every broker follows the metadata log: entry by entry, in order, it gets the same images as all others."""
+"""Application of the metadata log: every broker applies the same entries in order and gets the same images."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ logger = safe_logger(__name__)
 
 ATTEMPTS = 5
 RETRY_SECONDS = 1.0
-"""Between two of them. What fails for want of memory or of a thread may succeed a moment later."""
+"""Between attempts. A failure due to lack of memory or threads may be temporary."""
 
 
 class MetadataFollower:
-    """Applies entries one after the other. An entry counts as applied when every `on_commit` callback has
-    acted on it, those that take time included; the next entry waits for that.
+    """Applies entries one by one. An entry counts as applied when all `on_commit` callbacks, also asynchronous ones,
+    have finished; the next entry waits for that.
 
-    A callback that raises is called again. If it still does, or an entry cannot be applied, no later entry is applied
-    either, and `on_failure` is called: who goes on with an image that has come to a halt believes in leaders, settings
-    and rights of the past."""
+    A callback that raises is retried. If all attempts fail, or an entry cannot be applied, no later entry is applied,
+    and `on_failure` is called: a broker with an outdated image would use old leaders, configs and ACLs."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
@@ -47,7 +46,7 @@ class MetadataFollower:
         return self.image
 
     def stop(self) -> None:
-        """Nothing more is applied, and nobody waits for it."""
+        """Stop applying entries and cancel all waiters."""
         self._has_stopped = True
         if self._applying is not None:
             self._applying.cancel()
@@ -55,11 +54,11 @@ class MetadataFollower:
             future.cancel()
 
     async def until(self, predicate: Predicate) -> MetadataImage:
-        """Wait until an applied image is as wanted."""
+        """Wait for an applied image that satisfies the predicate."""
         if not predicate(self.image):
             if self._has_stopped:
                 raise KafkaError(
-                    ErrorCode.NOT_CONTROLLER, "this broker stops, and hears no more of the metadata"
+                    ErrorCode.NOT_CONTROLLER, "this broker is stopping and no longer applies metadata"
                 )
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((predicate, future))
@@ -81,7 +80,7 @@ class MetadataFollower:
                 if offset > self.image.offset:
                     await self._apply(offset, deltas)
         except Exception as error:
-            logger.critical("entry %d of the metadata log cannot be applied", offset, exc_info=error)
+            logger.critical("cannot apply entry %d of the metadata log", offset, exc_info=error)
             self._fail()
         finally:
             self._applying = None
@@ -91,31 +90,31 @@ class MetadataFollower:
         for _, future in self._waiting:
             if not future.done():
                 future.set_exception(
-                    KafkaError(ErrorCode.NOT_CONTROLLER, "this broker cannot follow the metadata any further")
+                    KafkaError(ErrorCode.NOT_CONTROLLER, "this broker can no longer apply metadata")
                 )
         self.on_failure()
 
     async def _apply(self, offset: int, deltas: list[Delta]) -> None:
         if offset != self.image.offset + 1:
-            raise ValueError(f"entry {offset} came after entry {self.image.offset} of the metadata log")
+            raise ValueError(f"entry {offset} of the metadata log follows entry {self.image.offset}")
         self.image = apply(self.image, deltas)
         failures = [error for callback in self.on_commit if (error := await self._act(callback, deltas))]
-        self._notify_waiting()  # what is committed stays committed
+        self._notify_waiting()  # even after a failure: the entry is committed
         if failures:
             raise failures[0]
 
     async def _act(self, callback: CommitCallback, deltas: list[Delta]) -> Exception | None:
-        """The last error of a callback that does not succeed; the others must still hear of the entry."""
+        """Call a callback, with retries; return the last error instead of raising it, as the others must be called."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                acting = callback(self.image, deltas)
-                if acting is not None:
-                    await acting
+                awaitable = callback(self.image, deltas)
+                if awaitable is not None:
+                    await awaitable
                 return None
             except Exception as error:
                 failure = error
                 logger.exception(
-                    "entry %d of the metadata log could not be acted on (attempt %d of %d)",
+                    "a callback failed for entry %d of the metadata log (attempt %d of %d)",
                     self.image.offset,
                     attempt,
                     ATTEMPTS,

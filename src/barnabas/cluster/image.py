@@ -1,7 +1,7 @@
-"""The metadata image: what a broker knows of its cluster at one offset of the metadata log.
+"""The metadata image: the state of the cluster at one offset of the metadata log.
 
-Images and everything in them are immutable. A new one comes only out of `deltas.apply`, so every broker
-that applied the same entries has an equal image, and code that holds an image never sees it change.
+Images and everything in them are immutable. A new one is created only by `deltas.apply`, so every broker
+that applied the same entries has an equal image, and a reference to an image never sees it change.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from barnabas.security.authz.acls import AclBinding
 from barnabas.security.quotas.filters import QuotaEntity
 
 NO_LEADER = -1
-"""The leader of a partition that has none, as on the wire."""
+"""`leader` of a partition without one, as on the wire."""
 
 NO_CONTROLLER = -1
 
 RECOVERED = 0
 RECOVERING = 1
-"""Of a leader, on the wire (KIP-704): it was elected uncleanly, and has not said since that its log is in order."""
+"""Recovery state of a leader on the wire (KIP-704): elected uncleanly, and log not yet confirmed as recovered."""
 
 
 class ResourceType(IntEnum):
-    """What a set of configs belongs to; Kafka's own numbers (`ConfigResource.Type`)."""
+    """Owner of a set of configs, with Kafka's numbers (`ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,21 +39,21 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """The key of a set of configs. The broker with the empty name stands for all brokers."""
+    """Key of a set of configs. An empty broker name means the default of all brokers."""
 
     type: int
     name: str
 
 
 class ScramUser(NamedTuple):
-    """The key of a credential: a user has one for each mechanism."""
+    """Key of a credential: a user has one per mechanism."""
 
     name: str
     mechanism: int
 
 
 class Endpoint(msgspec.Struct, frozen=True, array_like=True):
-    """Where a broker can be reached: one of its named listeners."""
+    """Address of a broker's named listener."""
 
     name: str
     host: str
@@ -64,9 +64,8 @@ class Endpoint(msgspec.Struct, frozen=True, array_like=True):
 class BrokerState(msgspec.Struct, frozen=True):
     """One registered broker.
 
-    `epoch` identifies one life of the broker: a registration gives a greater one, so that requests from
-    before a restart are told apart. `host` is the machine (`barnabas.host`), for placement only.
-    A fenced broker leads nothing and is not shown to clients.
+    `epoch` grows with each registration, which distinguishes requests from before a restart. `host` is the machine
+    (`barnabas.host`), for replica placement only. A fenced broker leads no partition and is not returned to clients.
     """
 
     id: int
@@ -84,18 +83,18 @@ class BrokerState(msgspec.Struct, frozen=True):
 
 
 def effective_min_isr(configured: int, replicas: int) -> int:
-    """How many replicas must be in sync for acks=all. A topic with fewer replicas than min.insync.replicas could never
-    be written otherwise (KIP-966)."""
+    """Number of in-sync replicas that acks=all needs: at most the number of replicas, or writes could never succeed
+    (KIP-966)."""
     return min(configured, replicas)
 
 
 class PartitionState(msgspec.Struct, frozen=True, array_like=True):
-    """Who holds a partition and who leads it.
+    """Replicas and leader of a partition.
 
     The leader epoch rises when the leader may have changed; the partition epoch rises with every change.
-    `elr` are replicas outside the ISR that still hold every acknowledged record (KIP-966);
-    `last_known_elr` remembers the last leader once neither ISR nor ELR has a member.
-    `leader_recovery_state` is RECOVERING from an unclean election until the leader has asked for an ISR.
+    `elr` are replicas outside the ISR that have every acknowledged record (KIP-966);
+    `last_known_elr` is the last leader while both ISR and ELR are empty.
+    `leader_recovery_state` is RECOVERING from an unclean election until the leader alters the ISR.
     """
 
     replicas: tuple[int, ...]
@@ -124,12 +123,12 @@ class TopicState(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionState, ...]
 
     def partition(self, index: int) -> PartitionState | None:
-        """None when there is no such partition; a negative index is no partition either."""
+        """Return the partition; None if it does not exist, also for a negative index."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class RemoteDeletion(msgspec.Struct, frozen=True):
-    """The remote part of a topic that was deleted, or is no longer tiered: its objects have yet to go."""
+    """Remote objects that are still to be deleted, of a topic that was deleted or is no longer tiered."""
 
     topic_id: Uuid
     name: str
@@ -140,7 +139,7 @@ Configs: TypeAlias = Mapping[Resource, Mapping[str, str]]
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """`offset` counts the entries of the metadata log that went into this image; 0 is the empty cluster."""
+    """State of the cluster. `offset` is the number of applied metadata log entries; 0 is the empty cluster."""
 
     offset: int = 0
     cluster_id: str = ""
@@ -155,14 +154,14 @@ class MetadataImage(msgspec.Struct, frozen=True):
     acls: frozenset[AclBinding] = frozenset()
     scram_credentials: Mapping[ScramUser, ScramCredential] = {}
     scram_decoy_key: bytes = b""
-    """A secret of the brokers, from which they make salts for names that nobody has: all of them the same."""
+    """Secret of the brokers from which they derive salts for unknown users, so that all return the same salt."""
     delegation_tokens: Mapping[str, DelegationToken] = {}
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
     remote_deletions: Mapping[Uuid, RemoteDeletion] = {}
     mirrors: Mapping[Uuid, MirrorTopic] = {}
-    """By the id of the topic here."""
+    """By the topic id in this cluster."""
     incarnation: int = 0
-    """How often the cluster was restored from an object store: what earlier incarnations write there is refused."""
+    """Number of restores from an object store; the store refuses writes of earlier incarnations."""
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
         name = self.topic_names_by_id.get(topic_id)
@@ -186,7 +185,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
         return None if state is None else self.mirrors.get(state.topic_id)
 
     def topic_configs(self, topic: str) -> Mapping[str, str]:
-        """What was set for this topic itself, without the defaults."""
+        """Configs set on the topic, without defaults."""
         return self.configs.get(Resource(ResourceType.TOPIC, topic), {})
 
 

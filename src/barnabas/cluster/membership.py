@@ -1,7 +1,7 @@
-"""Which brokers are alive, and which is the controller: the second half of what ZooKeeper gives.
+"""Membership: the live brokers, and the election of the controller.
 
-`LocalMembership` is that of one node: always elected, without others. `testing/in_memory_cluster.py` has one that
-several brokers of one process share.
+`LocalMembership` is for a single node, which is always the controller. `testing/in_memory_cluster.py` has one that is
+shared by several brokers in one process; `zookeeper/membership.py` is for clusters.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from barnabas.cluster.store import MetadataStore
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
-    """What a broker says of itself when it joins. The membership gives the epoch, one for each life.
+    """Registration data of a broker. The membership assigns the epoch, a new one per registration.
 
-    `clean` says that it lost nothing since it last served (controller/brokers.py has the rule).
+    `clean` is True if the broker lost no records since it last served (see controller/brokers.py).
     """
 
     id: int
@@ -36,30 +36,30 @@ Told: TypeAlias = Callable[[], None]
 
 
 class Membership(Protocol):
-    """All callbacks come on the event loop, in order."""
+    """Callbacks are called on the event loop, in order."""
 
     async def join(self, info: BrokerInfo) -> int:
-        """Be alive for the others; the broker epoch. Called again after `on_fenced`, it waits for a new session."""
+        """Register the broker and return its epoch. After `on_fenced`, call it again: it waits for a new session."""
         ...
 
     async def leave(self) -> None:
-        """Be gone at once, without waiting for a timeout."""
+        """Unregister immediately, without waiting for a timeout."""
         ...
 
     def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
-        """Become the controller whenever nobody else is; `on_elected` gets the controller epoch."""
+        """Become the controller whenever there is none; `on_elected` is called with the controller epoch."""
         ...
 
     def step_down(self) -> None:
-        """Be the controller no longer: others may try, and after a while we may again."""
+        """Resign as the controller. Other brokers may be elected first; later this one may be again."""
         ...
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
-        """Tell who is alive: soon, and at every change."""
+        """Call `callback` with the live brokers, soon after this call and after every change."""
         ...
 
     def on_fenced(self, callback: Told) -> None:
-        """Tell when the session has been lost for longer than its timeout, by our own monotonic clock."""
+        """Call `callback` when the session was lost for longer than its timeout, by the local monotonic clock."""
         ...
 
     @property
@@ -67,23 +67,23 @@ class Membership(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Have we heard from the others a moment ago? False long before we are fenced."""
+        """True if there was contact recently. False long before the broker is fenced."""
         ...
 
 
 class ClusterConnection:
-    """What connects a broker to its cluster: the store of the metadata, and the membership."""
+    """Metadata store and membership of a broker."""
 
     def __init__(self, store: MetadataStore, membership: Membership) -> None:
         self.store = store
         self.membership = membership
 
     async def open(self, cluster_id: str | None, folder_id: str | None) -> None:
-        """Begin the session, if there is one to begin. The ids are those in the broker's folders, None for new ones."""
+        """Start the session, if the membership has one. The ids are those of the log dirs; None if they are new."""
 
 
 class LocalMembership:
-    """One node: it is elected as soon as it asks, and nobody else comes or goes."""
+    """Membership of a single node, which is elected immediately."""
 
     is_fenced = False
     is_connected = True
@@ -94,21 +94,21 @@ class LocalMembership:
         self._on_elected: Elected | None = None
 
     async def join(self, info: BrokerInfo) -> int:
-        # Greater than every epoch before: the entry that registers the broker has this offset or a later one.
+        # Greater than all earlier epochs: the entry that registers the broker has this offset or a later one.
         epoch = self._image().offset + 1
         if self._on_brokers is not None:
             self._on_brokers({info.id: msgspec.structs.replace(info, epoch=epoch)})
         return epoch
 
     async def leave(self) -> None:
-        """There is no other broker to notify."""
+        """Nothing to do without other brokers."""
 
     def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
         self._on_elected = on_elected
         on_elected(self._image().controller_epoch + 1)
 
     def step_down(self) -> None:
-        """There is nobody else: try again from the beginning."""
+        """Start a new term immediately, as no other broker can be elected."""
         if self._on_elected is not None:
             self._on_elected(self._image().controller_epoch + 1)
 
@@ -116,4 +116,4 @@ class LocalMembership:
         self._on_brokers = callback
 
     def on_fenced(self, callback: Told) -> None:
-        """A node alone cannot lose its session."""
+        """Never called: a single node has no session to lose."""

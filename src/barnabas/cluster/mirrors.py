@@ -1,12 +1,12 @@
-"""Mirror topics, as the metadata log has them: topics whose batches come from another cluster, with their offsets and
+"""State of mirror topics in the metadata log: their batches come from another cluster, with unchanged offsets and
 leader epochs (`barnabas mirror`).
 
-    ACTIVE <-> SOURCE_UNAVAILABLE, PAUSED, FAILED       what the mirror sees, and what operators say
-    any of these -> PROMOTING -> STOPPED                its own from then on
-    (an ordinary topic, STOPPED) -> REVERSING -> ACTIVE the way back
+    ACTIVE <-> SOURCE_UNAVAILABLE, PAUSED, FAILED       set by the mirror process and by operators
+    any of these -> PROMOTING -> STOPPED                an ordinary topic from then on
+    (an ordinary topic, STOPPED) -> REVERSING -> ACTIVE failback
 
-In PROMOTING and REVERSING each leader does its part and tells the controller (SettleMirrors); when all have, the next
-state is stored. Both begin with a new leader epoch, `since_epoch` of each partition.
+In PROMOTING and REVERSING each leader finishes its part and reports it to the controller (SettleMirrors); when all
+have, the next state is stored. Both start with a new leader epoch, `since_epoch` of each partition.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Aborted(msgspec.Struct, frozen=True, array_like=True):
 
 class MirrorPartition(msgspec.Struct, frozen=True, array_like=True):
     failure: str = ""
-    """Why it takes no batches; empty if it does."""
+    """Reason why the partition accepts no batches; empty if it does."""
     since_epoch: int = -1
     settled_epoch: int = -1
-    """The leader epoch in which its leader has done its part; what an earlier leader has said counts no more."""
+    """Leader epoch in which the leader finished its part; reports of earlier leaders are ignored."""
     promoted_at: int = -1
-    """PROMOTING, STOPPED: where the mirrored part ends. REVERSING: where that of the new primary does."""
+    """PROMOTING, STOPPED: end offset of the mirrored part. REVERSING: that of the new primary."""
     promoted_epoch: int = -1
-    """The source's epoch of the last batch below it."""
+    """Leader epoch, in the source, of the last batch below `promoted_at`."""
     own_from: int = -1
-    """Behind the markers of the promotion: producers that are only known from before are another cluster's."""
+    """First offset after the markers of the promotion; producers without later batches belong to the source."""
     aborted: tuple[Aborted, ...] = ()
 
 
@@ -58,12 +58,12 @@ class MirrorTopic(msgspec.Struct, frozen=True):
     partitions: tuple[MirrorPartition, ...] = ()
 
     def partition(self, index: int) -> MirrorPartition:
-        """One that was added after the promotion is like any other's."""
+        """Return the state of a partition; one added after the promotion has the default state."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else NEW_PARTITION
 
     @property
     def is_own(self) -> bool:
-        """Is it an ordinary topic now, which takes what clients write?"""
+        """True if the topic is an ordinary one now, which accepts writes of clients."""
         return self.state == MirrorState.STOPPED
 
     @property
@@ -71,17 +71,17 @@ class MirrorTopic(msgspec.Struct, frozen=True):
         return self.state in SETTLING
 
     def why_not_written(self, name: str) -> str:
-        """For clients that write to it."""
+        """Return the error message for clients that write to the mirror."""
         return (
             f"{name} is a mirror of {self.source_name} in cluster {self.source_cluster_id} (link {self.link}, "
             f"{MirrorState(self.state).name}): write there. To write here, end the mirror with `barnabas mirror "
-            "promote` (waits until nothing is missing) or `barnabas mirror failover` (does not)"
+            "promote` (waits until the mirror has all records) or `barnabas mirror failover` (does not wait)"
         )
 
     def why_not_mirrored(self, name: str, index: int) -> str | None:
-        """Why a partition takes no batches of the source; None if it does."""
+        """Reason why a partition accepts no batches from the source; None if it does."""
         if failure := self.partition(index).failure:
-            return f"{name}-{index} is FAILED: {failure}. `barnabas mirror resume` tries again"
+            return f"{name}-{index} is FAILED: {failure}. Retry with `barnabas mirror resume`"
         if self.state in TAKES_BATCHES:
             return None
         reason = f" ({self.reason})" if self.reason else ""

@@ -1,4 +1,4 @@
-"""Topic names: which are legal, and which would collide."""
+"""Validation of topic names, and collisions between them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from barnabas.common.errors import ErrorCode, KafkaError
 
-# 255 bytes of a file name, minus room for "-" and a partition number: Kafka's own limit.
+# Kafka's limit: 255 bytes of a file name, minus space for "-" and a partition number.
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def why_name_is_illegal(name: str) -> str | None:
-    """The reason, in Kafka's words; None for a good name."""
+    """Reason why a name is invalid, in Kafka's wording; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -35,7 +35,7 @@ def can_collide(name: str) -> bool:
 
 
 def collision_key(name: str) -> str:
-    """Equal for names that Kafka's metrics cannot tell apart, because they write `.` as `_`."""
+    """Key that is equal for names that collide in Kafka's metrics, where `.` becomes `_`."""
     return name.replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""Requests to other brokers as a seam. One broker alone answers itself, without a socket."""
+"""Requests to other brokers. A single broker handles its requests without a socket."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from barnabas.protocol.framing import PEER_CLIENT_ID
 Answer = Callable[[Any], Awaitable[Any]]
 Locate = Callable[[int], tuple[str, int] | None]
 
-CONNECT_SECONDS = 3.0  # a broker of the same cluster answers at once, or is down
+CONNECT_SECONDS = 3.0  # a broker of the same cluster responds immediately, or is down
 REQUEST_SECONDS = 30.0  # Kafka's controller.socket.timeout.ms
-# Besides the time that a fetch may wait for records. Kafka's replica.socket.timeout.ms is 30 s, no less than
-# replica.lag.time.max.ms: over a connection that is dead without a word a replica would fall out of sync.
+# In addition to the max wait of a fetch. Kafka's replica.socket.timeout.ms is 30 s, as long as
+# replica.lag.time.max.ms: with a silently dead connection, a replica would drop out of the ISR.
 FETCH_SECONDS = 10.0
 
 
 class Peers(Protocol):
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
-        """The response message; a `KafkaError` (BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
+        """Return the response; raise `KafkaError` (BROKER_NOT_AVAILABLE) if the broker cannot be reached."""
         ...
 
     async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
-        """Does a broker list this API? A `KafkaError` when it cannot be reached."""
+        """True if the broker supports this API; raise `KafkaError` if it cannot be reached."""
         ...
 
     def close(self) -> None:
-        """Close the connections; nothing is sent afterwards."""
+        """Close all connections. There must be no requests afterwards."""
 
 
 class PeerAddresses:
-    """Where the other brokers listen for their peers, as the newest image says."""
+    """Addresses of the inter-broker listeners, from the newest image."""
 
     def __init__(self, node_id: int, listener: str, image: Callable[[], MetadataImage]) -> None:
         self._node_id = node_id
@@ -61,7 +61,7 @@ class PeerAddresses:
 
 
 class LocalPeers:
-    """The short cut: requests to the broker itself go straight to `answer`, and there are no others."""
+    """Peers of a single node: requests to itself are passed to `answer`, all others fail."""
 
     def __init__(self, broker_id: int, answer: Answer) -> None:
         self._broker_id = broker_id
@@ -71,7 +71,7 @@ class LocalPeers:
         if broker_id != self._broker_id:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"broker {broker_id} is not known: broker {self._broker_id} runs alone",
+                f"unknown broker {broker_id}: broker {self._broker_id} is a single node",
             )
         return await self._answer(request)
 
@@ -79,13 +79,13 @@ class LocalPeers:
         return broker_id == self._broker_id
 
     def close(self) -> None:
-        """There are no connections."""
+        """Nothing to close without connections."""
 
 
 class _Purpose(Enum):
-    """Answers come in the order of the requests, so that a slow one holds up what is behind it. A fetch waits for
-    records, a marker until it is committed. What a broker asks of the controller must not wait for either: the way
-    out of what holds up a commit leads through there."""
+    """Purpose of a connection. Responses are in request order, so a slow one delays all later ones. A fetch waits for
+    records, a transaction marker for its commit. Requests to the controller must not wait for either: they resolve
+    what delays a commit."""
 
     FETCHES = "fetches"
     CONTROL = "control"
@@ -102,10 +102,10 @@ _PURPOSES = {
 
 
 class NetworkPeers:
-    """A connection for each kind of request to each broker, made when it is needed."""
+    """One connection per broker and purpose, opened on demand."""
 
     def __init__(self, broker_id: int, answer: Answer, locate: Locate, guard: Guard = NO_GUARD) -> None:
-        """`guard`: TLS and SASL as a client of other brokers."""
+        """Create without connecting; `guard` has TLS and SASL settings for connections to other brokers."""
         self._broker_id = broker_id
         self._answer = answer
         self._locate = locate
@@ -129,7 +129,7 @@ class NetworkPeers:
             ) from error
 
     async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
-        """As it said when it was connected to: another version of it is another connection."""
+        """True if the broker supports this API, by the ApiVersions response of the connection."""
         if broker_id == self._broker_id:
             return True
         try:
@@ -149,14 +149,14 @@ class NetworkPeers:
         async with self._opening.setdefault(key, asyncio.Lock()):
             address = self._locate(broker_id)
             if address is None:
-                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known")
-            known = self._connections.get(key)
-            if known is not None and not known.closed and known.address == address:
-                return known
-            if known is not None:
-                known.close()
-            opened = await BrokerConnection.connect(
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"unknown broker {broker_id}")
+            existing = self._connections.get(key)
+            if existing is not None and not existing.closed and existing.address == address:
+                return existing
+            if existing is not None:
+                existing.close()
+            connection = await BrokerConnection.connect(
                 *address, f"{PEER_CLIENT_ID}{self._broker_id}", CONNECT_SECONDS, self._guard
             )
-            self._connections[key] = opened
-            return opened
+            self._connections[key] = connection
+            return connection

@@ -1,4 +1,4 @@
-"""A snapshot of the metadata: the shortest list of deltas that leads to an image."""
+"""Framing of metadata log entries in a file, and snapshots: an image as a list of deltas."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from barnabas.cluster.deltas import (
 )
 from barnabas.cluster.image import NO_CONTROLLER, MetadataImage
 
-# -- How an entry of the metadata log looks in a file: its length, the CRC32C of its text, and the text
+# -- Framing of an entry: length, CRC32C of the text, text ---------------------------------------------
 
 _HEAD = struct.Struct(">II")  # length and CRC32C of the text that follows
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One step of the log. The image has this offset after it."""
+    """One entry of the log. `offset` is that of the image after it."""
 
     offset: int
     controller_epoch: int
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class DamagedMetadataError(Exception):
-    """The metadata on this disk cannot be trusted; the text says where and what to do."""
+    """The metadata are damaged; the message says where, and what to do."""
 
 
 _TEXT_START = b'{"offset":'
@@ -57,7 +57,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entries(data: bytes) -> tuple[list[Entry], int]:
-    """The good entries from the start, and the position behind the last of them."""
+    """Return the valid entries from the start, and the end position of the last one."""
     entries: list[Entry] = []
     position = 0
     while (text := _text_at(data, position)) is not None:
@@ -67,7 +67,7 @@ def decode_entries(data: bytes) -> tuple[list[Entry], int]:
 
 
 def has_entry_behind(data: bytes, position: int) -> bool:
-    """Whether a good entry begins anywhere behind this position."""
+    """True if a valid entry starts anywhere after this position."""
     start = data.find(_TEXT_START, position + _HEAD.size + 1)
     while start >= 0:
         if _text_at(data, start - _HEAD.size) is not None:
@@ -81,7 +81,7 @@ def _text_at(data: bytes, position: int) -> bytes | None:
         return None
     length, checksum = _HEAD.unpack_from(data, position)
     text = data[position + _HEAD.size : position + _HEAD.size + length]
-    # An entry is never empty; zeros at the end of a file must not pass for one.
+    # An entry is never empty: zeros at the end of a file are not valid entries.
     return text if length and len(text) == length and crc32c(text) == checksum else None
 
 
@@ -90,13 +90,13 @@ def _decode(text: bytes, position: int) -> Entry:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:
         raise DamagedMetadataError(
-            f"the metadata entry at byte {position} is whole but not understood ({error}); "
-            "was this folder written by a newer Barnabas?"
+            f"cannot decode the metadata entry at byte {position} ({error}); "
+            "was this folder written by a newer version of Barnabas?"
         ) from error
 
 
 ACLS_PER_DELTA = 500
-"""So that a delta stays far below what ZooKeeper takes in one node."""
+"""Keeps a delta well below the size limit of a ZooKeeper node."""
 
 
 def image_from_snapshot(deltas: Iterable[Delta], offset: int) -> MetadataImage:
@@ -104,7 +104,7 @@ def image_from_snapshot(deltas: Iterable[Delta], offset: int) -> MetadataImage:
 
 
 def snapshot_of(image: MetadataImage) -> Iterator[Delta]:
-    """The shortest list of deltas that leads from the empty image to this one."""
+    """Yield the shortest list of deltas that builds this image from the empty one."""
     if image.cluster_id:
         yield ClusterCreated(image.cluster_id)
     if image.incarnation:

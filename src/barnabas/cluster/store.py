@@ -1,7 +1,6 @@
-"""The metadata log as a seam: one writer appends entries, and a broker that starts loads the image.
+"""Storage of the metadata log: one writer appends entries, and a starting broker loads the image.
 
-`FileMetadataStore` keeps it in a folder of one node. A store over ZooKeeper has the same interface.
-`MemoryMetadataStore` is the twin for tests; it can be told to fail, and to be taken over by another.
+`FileMetadataStore` is for a single node, `zookeeper/store.py` for clusters, `MemoryMetadataStore` for tests.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 logger = safe_logger(__name__)
 
 METADATA_FOLDER = "__barnabas_metadata"
-"""Its place in the first log dir. It has no `-<number>` at its end, so nobody takes it for a partition."""
+"""Folder in the first log dir. Without `-<number>` at the end, its name is not that of a partition."""
 
 LOG_FILE = "metadata.log"
 SNAPSHOT_FILE = "metadata.snapshot"
 
-# Reading a log of this size takes a few ten milliseconds at start; a snapshot costs about as much.
+# Reading a log of this size takes some tens of milliseconds at startup; writing a snapshot costs about as much.
 SNAPSHOT_AT_BYTES = 4 << 20
 
 
 class StaleControllerError(KafkaError):
-    """Another controller has written since: this one must load again, or step down."""
+    """Another controller has written to the log: this one must reload or resign."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.NOT_CONTROLLER, message)
@@ -56,34 +55,36 @@ class MetadataStoreError(KafkaError):
 
 class MetadataStore(Protocol):
     async def load(self) -> MetadataImage:
-        """The image at the head of the log."""
+        """Return the image at the head of the log."""
         ...
 
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
-        """Make one more entry durable and return its offset. It follows the image at `image_offset`:
-        when the head is elsewhere, or a newer controller has written, `StaleControllerError` is raised."""
+        """Write the entry after `image_offset` durably and return its offset.
+
+        Raise StaleControllerError if the head has another offset, or a newer controller has written.
+        """
         ...
 
     async def head(self) -> int:
-        """The offset of the newest entry of any writer."""
+        """Return the offset of the newest entry of any writer."""
         ...
 
     def follow(self, on_entry: OnEntry) -> None:
-        """Tell every entry after the loaded image, in order and once, from any writer."""
+        """Call `on_entry` once for every entry after the loaded image, of any writer, in order."""
         ...
 
     @property
     def wants_snapshot(self) -> bool: ...
 
     async def save_snapshot(self, image: MetadataImage) -> None:
-        """Store a whole image, so that entries up to its offset are no longer needed."""
+        """Store a complete image, which replaces the entries up to its offset."""
         ...
 
     async def close(self) -> None: ...
 
 
 class _Head:
-    """Where the log ends, and which controller wrote last: what every store checks an append against."""
+    """End of the log and epoch of its last writer; appends are checked against both."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -92,11 +93,11 @@ class _Head:
     def check(self, image_offset: int, controller_epoch: int) -> None:
         if image_offset != self.offset:
             raise StaleControllerError(
-                f"the metadata log is at offset {self.offset}, this change was made for {image_offset}"
+                f"the metadata log is at offset {self.offset}, but this change is based on {image_offset}"
             )
         if controller_epoch < self.controller_epoch:
             raise StaleControllerError(
-                f"controller epoch {controller_epoch} is over, {self.controller_epoch} has begun"
+                f"controller epoch {controller_epoch} is stale: the current one is {self.controller_epoch}"
             )
 
     def move(self, offset: int, controller_epoch: int) -> None:
@@ -105,12 +106,12 @@ class _Head:
 
 
 async def in_a_thread(work: Callable[[], None]) -> None:
-    """For the fsync: it may take long, and the loop has other things to do."""
+    """Run blocking work, such as an fsync, in a thread."""
     await asyncio.to_thread(work)
 
 
 class FileMetadataStore:
-    """`metadata.log` holds the entries behind the last `metadata.snapshot`; both in frames (frames.py)."""
+    """`metadata.log` has the entries after the last `metadata.snapshot`; both are framed (snapshots.py)."""
 
     def __init__(
         self,
@@ -148,8 +149,8 @@ class FileMetadataStore:
         frame = encode_entry(entry)
         await self._run_blocking(lambda: self._write(frame))
         self._head.move(entry.offset, controller_epoch)
-        for tell in self._followers:
-            tell(entry.offset, deltas)
+        for on_entry in self._followers:
+            on_entry(entry.offset, deltas)
         return entry.offset
 
     async def head(self) -> int:
@@ -203,12 +204,12 @@ class FileMetadataStore:
         entries, end = decode_entries(data)
         if end < len(data):
             self._cut_torn_tail(file, data, end)
-        # A crash between writing a snapshot and emptying the log leaves entries that are in both.
+        # A crash between writing a snapshot and truncating the log leaves entries that are in both.
         following = [entry for entry in entries if entry.offset > snapshot_offset]
         for expected, entry in enumerate(following, snapshot_offset + 1):
             if entry.offset != expected:
                 raise DamagedMetadataError(
-                    f"{self._log_path} lacks entry {expected}: it goes on with {entry.offset}. "
+                    f"{self._log_path} lacks entry {expected}: the next one is {entry.offset}. "
                     f"Restore the folder {self._folder} from a backup."
                 )
         return following
@@ -216,12 +217,10 @@ class FileMetadataStore:
     def _cut_torn_tail(self, file: File, data: bytes, end: int) -> None:
         if has_entry_behind(data, end):
             raise DamagedMetadataError(
-                f"{self._log_path} is damaged at byte {end}, with good entries behind that. "
+                f"{self._log_path} is damaged at byte {end}, with valid entries after it. "
                 f"Nothing was changed; restore the folder {self._folder} from a backup."
             )
-        logger.warning(
-            "%s: %d bytes of an entry that was never finished are cut off", self._log_path, len(data) - end
-        )
+        logger.warning("%s: truncated %d bytes of an incomplete entry", self._log_path, len(data) - end)
         file.truncate(end)
         file.sync()
 
@@ -238,7 +237,7 @@ class FileMetadataStore:
         try:
             self._fs.write_atomic(self._snapshot_path, snapshot)
         except OSError as error:
-            # The log is whole without it. Another attempt with every entry would make a bad disk worse.
+            # The log is complete without it. A retry after every entry would add load to a failing disk.
             logger.warning("%s cannot be written: %s", self._snapshot_path, error)
             self._snapshot_at_bytes = 2 * file.size
             return
@@ -249,7 +248,7 @@ class FileMetadataStore:
         try:
             file.sync()
         except OSError as error:
-            # After a failed fsync nobody knows what is on the disk, and a second one would lie.
+            # After a failed fsync the state of the disk is unknown, and a second fsync may falsely succeed.
             self._failure = f"{self._log_path} could not be synced ({error}); restart after checking the disk"
             raise MetadataStoreError(self._failure) from error
 
@@ -264,7 +263,7 @@ class FileMetadataStore:
 
 
 class MemoryMetadataStore:
-    """The twin. `fail_next` makes one append fail; two controllers can share one to fight over it."""
+    """In-memory store for tests. `fail_next` makes one append fail; two controllers can share one to compete."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -281,15 +280,15 @@ class MemoryMetadataStore:
 
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
         self._head.check(image_offset, controller_epoch)
-        await asyncio.sleep(0)  # as every real store, this one lets others run before it is done
+        await asyncio.sleep(0)  # yields, like a real store
         self._head.check(image_offset, controller_epoch)
         failure, self.fail_next = self.fail_next, None
         if failure is not None:
             raise failure
         self.entries.append(Entry(image_offset + 1, controller_epoch, list(deltas)))
         self._head.move(image_offset + 1, controller_epoch)
-        for tell in self._followers:
-            tell(image_offset + 1, deltas)
+        for on_entry in self._followers:
+            on_entry(image_offset + 1, deltas)
         return image_offset + 1
 
     async def head(self) -> int:
@@ -310,10 +309,10 @@ class MemoryMetadataStore:
 
 
 class SerialExecutor:
-    """Runs steps one after the other, in the order they were asked for.
+    """Runs steps one by one, in the order of the calls.
 
-    A step that has begun runs to its end even if its caller is cancelled (a client that went away): an entry that
-    is in the log must also reach the image.
+    A step that was started runs to its end even if its caller is cancelled, as after a disconnect: an entry in the
+    log must also be applied to the image.
     """
 
     def __init__(self) -> None:
@@ -321,7 +320,7 @@ class SerialExecutor:
 
     async def run(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = asyncio.ensure_future(self._run_alone(step))
-        task.add_done_callback(_seen)
+        task.add_done_callback(_mark_retrieved)
         return await asyncio.shield(task)
 
     async def _run_alone(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -329,7 +328,7 @@ class SerialExecutor:
             return await step()
 
 
-def _seen(task: asyncio.Future[Any]) -> None:
-    """The caller gets the error; asyncio must not log it when the caller has gone."""
+def _mark_retrieved(task: asyncio.Future[Any]) -> None:
+    """Retrieve the exception, so that asyncio does not log it if the caller was cancelled."""
     if not task.cancelled():
         task.exception()

@@ -200,7 +200,7 @@ def test_a_folder_of_another_cluster_is_refused_with_both_names(
     ended = run("serve", *broker(zookeeper, "/another-cluster", 1, tmp_path / "mine"))
     assert ended.returncode == 1
     assert "this broker belongs to cluster" in ended.stderr
-    assert "Correct zookeeper.connect, or give the broker another data folder" in ended.stderr
+    assert "Correct zookeeper.connect, or use another data folder" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -26,7 +26,7 @@ def test_it_serves_and_is_gone_after_stop(own_zookeeper: ZooKeeperProcess) -> No
 
 def test_a_server_that_cannot_start_shows_what_it_said(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
     second = ZooKeeperProcess(tmp_path, zookeeper.port + 1, settings={"clientPort": "no number"})
-    with pytest.raises(NoZooKeeperError, match=r"It said:\n(?s:.*)no number"):
+    with pytest.raises(NoZooKeeperError, match=r"Output:\n(?s:.*)no number"):
         second.start()
     assert not second.is_running
 
@@ -63,7 +63,7 @@ def test_a_port_that_is_taken_is_not_given(monkeypatch: pytest.MonkeyPatch) -> N
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         free = lasting_port()
-        monkeypatch.setattr(zookeeper_process, "_given", set())
+        monkeypatch.setattr(zookeeper_process, "_allocated", set())
         offers = iter([taken.getsockname()[1], free])
         monkeypatch.setattr(zookeeper_process._random, "choice", lambda _: next(offers))
         assert lasting_port() == free

@@ -38,7 +38,7 @@ def test_users_are_refused_where_others_could_read_them(root: str) -> None:
         assert ended.code == 1
         assert "zookeeper.set.acl=true" in ended.err
         assert "their secret" not in ended.err
-        with pytest.raises(KafkaError, match="readable by everybody"):
+        with pytest.raises(KafkaError, match="readable by every client of ZooKeeper"):
             offline.set_password(config(root, **settings), "alice", "secret", list(ScramMechanism), 4096)
 
 

@@ -100,7 +100,7 @@ def test_a_zombie_controller_is_refused(root: str) -> None:
             zombie.membership._candidacy.poller.stop()  # type: ignore[union-attr]
             new = await successor.be_elected()
             assert new == old + 1
-            with pytest.raises(StaleControllerError, match=f"epoch {old} is over"):
+            with pytest.raises(StaleControllerError, match=f"epoch {old} is stale"):
                 await zombie.store.append(1, old, ids(2))
             assert await successor.store.append(1, new, ids(3)) == 2
 
@@ -324,7 +324,7 @@ def test_a_log_with_a_hole_is_refused_and_not_followed(root: str, caplog: pytest
                 await one.store.append(number - 1, epoch, ids(number))
             await one.zk.delete("/barnabas/log/0000000002")
             two.follow()
-            await async_until(lambda: "cannot be followed" in caplog.text)
+            await async_until(lambda: "cannot follow the metadata log" in caplog.text)
             with pytest.raises(DamagedMetadataError, match="Restore"):
                 await three.store.load()
 
@@ -382,7 +382,7 @@ def test_a_raised_level_keeps_out_brokers_that_do_not_know_it(root: str) -> None
             await one.store.append(1, epoch, [FeatureFinalized(METADATA_VERSION, NEWEST_LEVEL + 1)])
             next_level = NEWEST_LEVEL + 1
             assert json.loads((await one.zk.get("/barnabas")).data) == {"format": next_level}
-            words = rf"format level {next_level}.*knows {NEWEST_LEVEL}.*upgrade"
+            words = rf"format level {next_level}.*supports {NEWEST_LEVEL}.*upgrade"
             with pytest.raises(ZooKeeperUnusableError, match=words):
                 await older.store.load()
             newer = ZooKeeperMetadataStore(older.zk, older.identity, newest_level=NEWEST_LEVEL + 1)

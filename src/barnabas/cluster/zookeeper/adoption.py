@@ -1,4 +1,4 @@
-"""Metadata move into an empty ZooKeeper: those of a node that ran alone, or of a cluster that is restored."""
+"""Import of metadata into an empty ZooKeeper: of a single node, or of a restored cluster."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from barnabas.cluster.zookeeper.types import Create, NodeExistsError, SetData, Z
 
 
 async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
-    """Make this image the beginning of the log in an empty ZooKeeper. It happens as a whole, or not at all.
+    """Make this image the start of the log in an empty ZooKeeper, atomically.
 
-    The next controller has the next epoch, and brokers register again, with epochs of ZooKeeper's own.
+    The next controller gets the next epoch, and brokers register again, with epochs assigned by ZooKeeper.
     """
     if await ClusterIdentity(zk).check() is not None:
         raise _not_empty(zk)
@@ -38,9 +38,8 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
     text = encode_entry(
         Entry(image.offset, image.controller_epoch, list(snapshot_of(_without_epochs(image))))
     )
-    folder = (
-        f"{image.offset}-adopted-{image.incarnation}"  # one that was interrupted may have left another text
-    )
+    # The incarnation is part of the name, as an interrupted import may have left chunks of another text.
+    folder = f"{image.offset}-adopted-{image.incarnation}"
     count = await write_chunks(zk, f"{SNAPSHOTS}/{folder}", text)
     root = await zk.get(ROOT)
     try:
@@ -58,7 +57,7 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
 
 
 def _without_epochs(image: MetadataImage) -> MetadataImage:
-    """Broker epochs of a node alone are offsets; those of ZooKeeper are its transactions, and must seem newer."""
+    """Reset broker epochs: those of a single node are log offsets, and ZooKeeper's transactions must be greater."""
     brokers = {
         broker_id: msgspec.structs.replace(broker, epoch=0, fenced=True)
         for broker_id, broker in image.brokers.items()
@@ -68,6 +67,6 @@ def _without_epochs(image: MetadataImage) -> MetadataImage:
 
 def _not_empty(zk: ZooKeeper) -> ZooKeeperUnusableError:
     return ZooKeeperUnusableError(
-        f"ZooKeeper at {zk.settings} holds a cluster already. Choose another path for this one, such as "
+        f"ZooKeeper at {zk.settings} holds a cluster already. Use another path, such as "
         f"{zk.settings.hosts}/another"
     )

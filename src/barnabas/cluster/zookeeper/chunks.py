@@ -1,4 +1,4 @@
-"""Texts that are too long for one node of ZooKeeper (1 MB with everything around it): a folder of pieces."""
+"""Texts that exceed the limit of a ZooKeeper node (1 MB including overhead), stored as a folder of chunks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DELETES_AT_ONCE = 100
 
 
 async def write_chunks(zk: ZooKeeper, folder: str, text: bytes) -> int:
-    """How many pieces it became. They are not read until a node points at the folder."""
+    """Write the chunks and return their number. They are not read until a node refers to the folder."""
     await zk.ensure(folder)
-    pieces = range(0, len(text), CHUNK_BYTES)
-    for index, start in enumerate(pieces):
-        # An attempt that got no answer may have written it: what is there is what we would write.
+    starts = range(0, len(text), CHUNK_BYTES)
+    for index, start in enumerate(starts):
+        # An earlier attempt without a response may have written the same chunk.
         with contextlib.suppress(NodeExistsError):
             await zk.multi([Create(f"{folder}/{index}", text[start : start + CHUNK_BYTES])])
-    return len(pieces)
+    return len(starts)
 
 
 async def read_chunks(zk: ZooKeeper, folder: str, count: int) -> bytes:
@@ -36,7 +36,7 @@ async def delete_folder(zk: ZooKeeper, folder: str) -> None:
 
 
 async def delete_all(zk: ZooKeeper, paths: list[str]) -> None:
-    """Paths without children. One that is gone already takes its companions' turn: the next clean-up gets them."""
+    """Delete nodes without children. If one is missing, its whole batch is left for the next clean-up."""
     for start in range(0, len(paths), DELETES_AT_ONCE):
         deletes: list[Operation] = [Delete(path) for path in paths[start : start + DELETES_AT_ONCE]]
         with contextlib.suppress(NoNodeError):

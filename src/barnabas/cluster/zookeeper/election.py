@@ -1,4 +1,4 @@
-"""The election: the controller is the broker that created the ephemeral node `/controller`, while it exists."""
+"""Controller election: the controller is the broker that created the ephemeral node `/controller`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTROLLER = "/controller"
 
 
 class _Claim(msgspec.Struct):
-    """Kafka's own fields, and who wrote it (see ZooKeeperMembership)."""
+    """Kafka's fields, and the owner (see ZooKeeperMembership)."""
 
     brokerid: int
     timestamp: str
@@ -47,7 +47,7 @@ def _owner_in(node: Node) -> str:
 
 
 class Candidacy:
-    """Creates `/controller` when it does not exist, and notices when it is taken away."""
+    """Creates `/controller` if it does not exist, and resigns if its node was removed."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Candidacy:
         self._on_elected = on_elected
         self._on_resigned = on_resigned
         self._term: int | None = None
-        """The transaction that made us the controller."""
-        self._stands_again_at = 0.0
+        """Transaction that created our `/controller`; None if another broker is the controller."""
+        self._next_attempt_at = 0.0
         self.poller = Poller(self._poll, zk)
 
     def step_down(self) -> None:
-        """Give the node back, and let others have the first try at it."""
-        self._stands_again_at = time.monotonic() + self._zk.session_timeout
+        """Resign, delete the node, and give other brokers the chance to be elected first."""
+        self._next_attempt_at = time.monotonic() + self._zk.session_timeout
         self.resign()
         self.poller.wake()
 
@@ -81,27 +81,27 @@ class Candidacy:
             self._on_resigned()
 
     async def _poll(self, wake: Callable[[], None]) -> None:
-        there = await self._zk.exists(CONTROLLER, wake)
-        if there is not None and there.czxid == self._term:
+        current = await self._zk.exists(CONTROLLER, wake)
+        if current is not None and current.czxid == self._term:
             return
         self.resign()
         if self._zk.is_cut_off:
-            return  # the next connection wakes us up
-        if there is not None:
-            await self._end_former_term(there)
-        elif time.monotonic() >= self._stands_again_at:
-            await self._identity.check()  # a cluster that is not ours gets no controller from us
-            await self._stand()
+            return  # a reconnect wakes the poller
+        if current is not None:
+            await self._end_former_term(current)
+        elif time.monotonic() >= self._next_attempt_at:
+            await self._identity.check()  # never become the controller of another cluster
+            await self._try_election()
 
-    async def _end_former_term(self, there: Stat) -> None:
-        """A term of ours that we gave up, or whose beginning we were not told of, or of a former life of ours."""
+    async def _end_former_term(self, current: Stat) -> None:
+        """Delete a node of this broker: after resigning, after a create without a response, or of a former process."""
         with contextlib.suppress(NoNodeError, BadVersionError):
             node = await self._zk.get(CONTROLLER)
             if node.stat.owner == self._zk.session_id or _owner_in(node) == self._owner:
-                await self._zk.delete(CONTROLLER, there.version)
+                await self._zk.delete(CONTROLLER, current.version)
                 self.poller.wake()
 
-    async def _stand(self) -> None:
+    async def _try_election(self) -> None:
         epoch = await self._epoch()
         number = int(epoch.data) + 1 if epoch is not None else 1
         claim = msgspec.json.encode(
@@ -127,10 +127,10 @@ class Candidacy:
             return None
 
     async def _begin(self, epoch: int) -> None:
-        there = await self._zk.exists(CONTROLLER, self.poller.wake)
-        if there is None or there.owner != self._zk.session_id or self._zk.is_cut_off:
+        current = await self._zk.exists(CONTROLLER, self.poller.wake)
+        if current is None or current.owner != self._zk.session_id or self._zk.is_cut_off:
             self.poller.wake()
             return
-        self._term = there.czxid
+        self._term = current.czxid
         logger.info("broker %d is the controller, epoch %d", self._node_id, epoch)
         self._on_elected(epoch)

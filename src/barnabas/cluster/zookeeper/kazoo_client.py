@@ -1,6 +1,6 @@
-"""The only module that imports kazoo. What it gives to others are values of our own (types.py).
+"""The only module that imports kazoo. It returns the types of types.py, never kazoo's.
 
-kazoo's threads call into here and get no further than a `post` that moves the call to the event loop: session.py.
+kazoo's threads call functions of this module, which only post the call to the event loop (session.py).
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ except ImportError as error:
 Client: TypeAlias = Any  # kazoo has no types
 logger = safe_logger(__name__)
 
-RECONNECT_SECONDS = 0.5  # at most, between two attempts: kazoo's own minute would outlast every session
-ATTEMPT_SECONDS = 5.0  # at most, for one attempt
+RECONNECT_SECONDS = (
+    0.5  # max. delay between two attempts: kazoo's default of a minute would outlast every session
+)
+ATTEMPT_SECONDS = 5.0  # limit of one attempt
 ATTEMPTS_PER_TIMEOUT = 3
-"""kazoo gives one attempt to connect the whole session timeout: a server that takes the connection and says nothing,
-or that drops our packets, would cost the session although another attempt would have succeeded."""
+"""kazoo's limit of one connection attempt is the whole session timeout: a server that accepts the connection without
+responding, or drops packets, would cost the session although another attempt could have succeeded."""
 
 _LINKS = {
     KazooState.CONNECTED: Link.CONNECTED,
@@ -60,12 +62,12 @@ def start_client(
     changed: Callable[[Client, Link, int], None],
     negotiated: Callable[[float], None],
 ) -> Client:
-    """Connect, without waiting for it. `changed` hears of every state with the id of its session, `negotiated` of
-    the session timeout in seconds; both from kazoo's threads, which they must not keep waiting."""
+    """Start connecting. `changed` is called with every state and its session id, `negotiated` with the session
+    timeout in seconds; both on kazoo's threads, which they must not block."""
     client = _client(settings)
 
     def listen(state: str) -> None:
-        if client.client_state == KeeperState.AUTH_FAILED:  # it is CLOSED a moment later
+        if client.client_state == KeeperState.AUTH_FAILED:  # soon followed by CLOSED
             client.was_refused = True
         changed(client, _LINKS[state], client._session_id or 0)
 
@@ -89,8 +91,8 @@ def _client(settings: ZooKeeperSettings) -> Client:
             "check_hostname": tls.check_hostname,
         }
     if sasl is not None:
-        given = {"mechanism": sasl.mechanism, "username": sasl.username, "password": sasl.password}
-        options["sasl_options"] = {name: value for name, value in given.items() if value is not None}
+        sasl_options = {"mechanism": sasl.mechanism, "username": sasl.username, "password": sasl.password}
+        options["sasl_options"] = {name: value for name, value in sasl_options.items() if value is not None}
     return KazooClient(
         settings.hosts,
         timeout=settings.session_timeout,
@@ -107,7 +109,7 @@ def attempt_seconds(settings: ZooKeeperSettings) -> float:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads, with our limit on the time that opening a connection takes."""
+    """kazoo's handler, with a time limit on opening a connection."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -118,32 +120,32 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 def _limit_answers(client: Client, seconds: float) -> None:
-    """The requests that open a session (Connect, Auth) wait for their answers; all others go by the ping."""
+    """Limit the requests that open a session (Connect, Auth); all others are covered by the ping timeout."""
     connection = client._connection
     invoke = connection._invoke
     connection._invoke = lambda timeout, request, xid=None: invoke(min(timeout, seconds), request, xid)
 
 
-# Links that come and go are logged above, once each; kazoo would log every attempt.
+# session.py logs each change of the connection once; kazoo would log every attempt.
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
 
-def _learn_timeout(client: Client, tell: Callable[[float], None]) -> None:
-    """kazoo keeps the negotiated timeout to itself; it is in what its connecting returns (two thirds of it, in ms)."""
+def _learn_timeout(client: Client, negotiated: Callable[[float], None]) -> None:
+    """Report the negotiated timeout: kazoo has no API for it, but `_connect` returns two thirds of it, in ms."""
     connection = client._connection
     connect = connection._connect
 
-    def connect_and_tell(*arguments: Any) -> Any:
-        answer = connect(*arguments)
-        tell(answer[0] * 1.5 / 1000)
-        return answer
+    def connect_and_report(*arguments: Any) -> Any:
+        result = connect(*arguments)
+        negotiated(result[0] * 1.5 / 1000)
+        return result
 
-    connection._connect = connect_and_tell
+    connection._connect = connect_and_report
 
 
 def is_over(client: Client) -> bool:
-    """Whether kazoo has given this client up, or we have: it will not connect again."""
+    """True if the client will not connect again: kazoo or this module has ended it."""
     thread = client._connection._connection_routine
     return thread is None or not thread.is_alive()
 
@@ -153,7 +155,7 @@ def end(client: Client) -> None:
         client.stop()
         client.close()
     except Exception:
-        logger.exception("a ZooKeeper session could not be closed in order")
+        logger.exception("error while closing a ZooKeeper session")
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
@@ -162,7 +164,7 @@ def settle(future: asyncio.Future[Any], result: Any) -> None:
     if result.exception is None:
         future.set_result(result.value)
     else:
-        future.set_exception(_ours(result.exception))
+        future.set_exception(_converted(result.exception))
 
 
 def was_refused(client: Client) -> bool:
@@ -198,10 +200,10 @@ def transaction(client: Client, settings: ZooKeeperSettings, operations: list[Op
 
 
 def first_error(results: list[Any]) -> ZooKeeperError | None:
-    """What the operation that made a multi fail said; the others only say that they were not carried out."""
+    """Error of the operation that made a multi fail; the others only report that they were rolled back."""
     for result in results:
         if isinstance(result, Exception) and not isinstance(result, _CONSEQUENCES):
-            return _ours(result)
+            return _converted(result)
     return None
 
 
@@ -226,15 +228,15 @@ _KINDS: tuple[tuple[Any, type[ZooKeeperError]], ...] = (
 )
 
 
-def _ours(error: Exception) -> ZooKeeperError:
-    for theirs, kind in _KINDS:
-        if isinstance(error, theirs):
+def _converted(error: Exception) -> ZooKeeperError:
+    for kazoo_error, kind in _KINDS:
+        if isinstance(error, kazoo_error):
             return kind(str(error) or type(error).__name__)
     if isinstance(error, exceptions.AuthFailedError):
         return refusal()
     if isinstance(error, exceptions.NoAuthError | exceptions.InvalidACLError):
         return ZooKeeperUnusableError(
-            "ZooKeeper denies us access to a node of the cluster: all brokers need the credentials of those that "
-            "made it (barnabas.zookeeper.digest, barnabas.zookeeper.sasl.*)"
+            "ZooKeeper denies access to a node of the cluster: all brokers need the same credentials as the broker "
+            "that created it (barnabas.zookeeper.digest, barnabas.zookeeper.sasl.*)"
         )
     return ZooKeeperError(f"{type(error).__name__}: {error}")

@@ -1,10 +1,10 @@
-"""Where the metadata log lies in ZooKeeper, and how its nodes are written.
+"""Nodes of the metadata log in ZooKeeper, and their encoding.
 
-/barnabas                 the format level (levels.py), for brokers that are too old to read further
+/barnabas                 the metadata level (features.py), which brokers that are too old refuse to read
 /barnabas/head            the offset of the newest entry; brokers watch only this
-/barnabas/log/N           entry N as JSON; a long one points at /barnabas/parts
-/barnabas/snapshot        points at the newest whole image, in pieces below /barnabas/snapshots
-/controller_epoch         which controller may write
+/barnabas/log/N           entry N as JSON; a long one refers to /barnabas/parts
+/barnabas/snapshot        refers to the newest complete image, in chunks below /barnabas/snapshots
+/controller_epoch         epoch of the controller that may write
 /cluster/id               as in Kafka
 """
 
@@ -29,7 +29,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What stands in place of something long."""
+    """Reference to a long text, stored in chunks."""
 
     folder: str
     count: int

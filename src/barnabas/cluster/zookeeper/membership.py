@@ -1,10 +1,10 @@
-"""Who is alive and who is the controller, by ephemeral nodes of ZooKeeper.
+"""Live brokers and controller election, with ephemeral nodes in ZooKeeper.
 
-    /brokers/ids/N        broker N lives; the transaction that made the node is its broker epoch
-    /controller           who the controller is
-    /controller_epoch     how many controllers there have been; taken together with /controller, in one multi
+    /brokers/ids/N        broker N is alive; the transaction that created the node is its broker epoch
+    /controller           the current controller
+    /controller_epoch     number of elections; changed together with /controller, in one multi
 
-Everything here is read again after a reconnection and now and then; a watch only makes that sooner.
+All nodes are read again after a reconnect and periodically; watches only make that earlier.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ logger = safe_logger(__name__)
 
 
 class DuplicateBrokerError(ZooKeeperUnusableError):
-    """Another broker has our id."""
+    """Another broker has the same node.id."""
 
 
 class AddressTakenError(ZooKeeperUnusableError):
-    """Another broker is registered with our address."""
+    """Another broker is registered with the same address."""
 
 
 class ZooKeeperMembership:
@@ -73,11 +73,14 @@ class ZooKeeperMembership:
         zk.on_cut_off.append(lambda cut_off: self._notice_fencing())
 
     def owned_by(self, folder_id: str | None) -> None:
-        """The data folder that we own, None for a new one. Only the process with the folder's lock owns it: a node
-        with this owner was left by a process that is dead, even if its session is still alive."""
+        """Set the id of the data folder; None for a new one.
+
+        Only one process can hold the folder's lock, so another node with this owner is of a process that has ended,
+        even if its session is still alive.
+        """
         self._owner = folder_id or uuid_to_text(new_uuid())
 
-    # -- being alive --------------------------------------------------------------------------------
+    # -- registration -------------------------------------------------------------------------------
 
     @property
     def is_fenced(self) -> bool:
@@ -91,7 +94,7 @@ class ZooKeeperMembership:
         self._on_fenced.append(callback)
 
     async def join(self, info: BrokerInfo) -> int:
-        """Wait for a session if there is none, for our former node if its session still lives, and be registered."""
+        """Register the broker; waits for a session, and for a former node of this broker to be removed."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + 2 * self._zk.session_timeout
         while True:
@@ -105,19 +108,21 @@ class ZooKeeperMembership:
             except AddressTakenError:
                 if loop.time() > deadline:
                     raise
-                await asyncio.sleep(POLL_AGAIN / 4)  # it may be dead, and its session about to end
+                await asyncio.sleep(
+                    POLL_AGAIN / 4
+                )  # the other broker may have crashed, with its session expiring soon
             except OutcomeUnknownError as error:
                 logger.warning("broker %d cannot join yet: %s", self._node_id, error)
                 await asyncio.sleep(POLL_AGAIN / 10)
             except WipedZooKeeperError as error:
                 if self._joined_session is None:
-                    raise  # at the start a person is watching; later it may be mended while we wait
+                    raise  # fail at startup; later, wait until an operator has fixed it
                 logger.critical("%s", error)
                 await asyncio.sleep(POLL_AGAIN)
 
     async def _register(self, info: BrokerInfo) -> int:
         session = self._zk.session_id
-        self._own_sessions.add(session)  # before: a node whose creation got no answer is ours all the same
+        self._own_sessions.add(session)  # first: a create without a response may have succeeded
         data = encode_registration(info, self._owner, time.time_ns() // 1_000_000)
         stat = await self._zk.create(path_of(self._node_id), data, ephemeral=True, public=True)
         self._own_sessions.add(stat.owner)
@@ -133,28 +138,30 @@ class ZooKeeperMembership:
         return stat.czxid
 
     async def _make_room(self, late: bool) -> None:
-        """Our id is taken: by ourselves in a former session or life, or by another broker."""
+        """Delete the node of a former session or process of this broker; wait or fail if it is of another broker."""
         try:
             node = await self._zk.get(path_of(self._node_id))
         except NoNodeError:
             return
         owner, address = owner_of(node)
-        # After the first time, our folder's name in a session that was never ours is a copy of our folder.
-        is_former_life = owner == self._owner and not self._has_joined
-        if is_former_life or node.stat.owner in self._own_sessions:
+        # After the first registration, the same folder id in a foreign session means that the folder was copied.
+        is_former_process = owner == self._owner and not self._has_joined
+        if is_former_process or node.stat.owner in self._own_sessions:
             with contextlib.suppress(NoNodeError, BadVersionError):
                 await self._zk.delete(path_of(self._node_id), node.stat.version)
         elif late:
             raise DuplicateBrokerError(
-                f"another broker with node.id {self._node_id} is running at {address}: give this one another node.id, "
-                "or stop the other"
+                f"another broker with node.id {self._node_id} is running at {address}: use another node.id, or stop "
+                "the other broker"
             )
         else:
-            logger.info("waiting for the former broker %d at %s to be gone", self._node_id, address)
+            logger.info(
+                "waiting for the session of the former broker %d at %s to end", self._node_id, address
+            )
             await asyncio.sleep(POLL_AGAIN / 4)
 
     async def leave(self) -> None:
-        """The end of the session takes the nodes with it, at once."""
+        """End the session, which deletes the ephemeral nodes immediately."""
         if self._candidacy is not None:
             self._candidacy.poller.stop()
         for poller in self._pollers:
@@ -178,20 +185,20 @@ class ZooKeeperMembership:
                 tell()
 
     async def _check_own_node(self, wake: Wake) -> None:
-        """It may have been deleted, or belong to another session."""
+        """Fence the broker if its node was deleted or belongs to another session."""
         session = self._zk.session_id
-        there = await self._zk.exists(path_of(self._node_id), wake)
-        if self._joined_session == session and (there is None or there.owner != session):
+        stat = await self._zk.exists(path_of(self._node_id), wake)
+        if self._joined_session == session and (stat is None or stat.owner != session):
             self._joined_session = 0
             self._notice_fencing()
 
-    # -- the others ---------------------------------------------------------------------------------
+    # -- live brokers -------------------------------------------------------------------------------
 
     def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
         watch = _BrokersWatch(self._zk, callback)
         self._pollers.append(Poller(watch.poll, self._zk))
 
-    # -- the controller -----------------------------------------------------------------------------
+    # -- controller ---------------------------------------------------------------------------------
 
     def campaign(self, on_elected: Elected, on_resigned: Told) -> None:
         self._candidacy = Candidacy(
@@ -205,7 +212,7 @@ class ZooKeeperMembership:
 
 
 class ZooKeeperConnection(ClusterConnection):
-    """`newest_level` is the level of the metadata that the broker understands."""
+    """Connection to ZooKeeper; `newest_level` is the highest metadata level that the broker supports."""
 
     def __init__(self, config: BrokerConfig, newest_level: int) -> None:
         self._zk = ZooKeeper(zookeeper_settings(config))
@@ -214,8 +221,7 @@ class ZooKeeperConnection(ClusterConnection):
         super().__init__(ZooKeeperMetadataStore(self._zk, self._identity, newest_level), self._membership)
 
     async def open(self, cluster_id: str | None, folder_id: str | None) -> None:
-        """Begin a session. ZooKeeperUnusableError says what to change when there is no ZooKeeper, or it does not let
-        us in."""
+        """Start a session. Raise ZooKeeperUnusableError if ZooKeeper cannot be reached or refuses the credentials."""
         self._identity.expected = cluster_id
         self._membership.owned_by(folder_id)
         await self._zk.start()
@@ -225,37 +231,37 @@ class _BrokersWatch:
     def __init__(self, zk: ZooKeeper, callback: Callable[[Brokers], None]) -> None:
         self._zk = zk
         self._callback = callback
-        self._told: Brokers | None = None
+        self._reported: Brokers | None = None
 
     async def poll(self, wake: Callable[[], None]) -> None:
         brokers = await read_brokers(self._zk, wake)
-        if brokers != self._told:
-            self._told = brokers
+        if brokers != self._reported:
+            self._reported = brokers
             self._callback(dict(brokers))
 
 
 async def read_brokers(zk: ZooKeeper, wake: Wake | None = None) -> Brokers:
     await zk.ensure(BROKERS)
     ids = [int(name) for name in await zk.children(BROKERS, wake) if name.isdigit()]
-    found = await asyncio.gather(*(_read_broker(zk, broker_id) for broker_id in sorted(ids)))
-    return {info.id: info for info in found if info is not None}
+    infos = await asyncio.gather(*(_read_broker(zk, broker_id) for broker_id in sorted(ids)))
+    return {info.id: info for info in infos if info is not None}
 
 
 async def _read_broker(zk: ZooKeeper, broker_id: int) -> BrokerInfo | None:
     try:
         return decode_registration(broker_id, await zk.get(path_of(broker_id)))
     except NoNodeError:
-        return None  # gone since: the watch will say so
+        return None  # deleted meanwhile; the watch triggers another read
 
 
 def check_addresses(info: BrokerInfo, others: Brokers) -> None:
-    """Two brokers at one address: clients would take one for the other."""
-    mine = {(endpoint.host, endpoint.port) for endpoint in info.endpoints}
+    """Raise AddressTakenError if another broker has one of the addresses: clients would confuse the two."""
+    own = {(endpoint.host, endpoint.port) for endpoint in info.endpoints}
     for other in others.values():
-        taken = sorted(mine & {(endpoint.host, endpoint.port) for endpoint in other.endpoints})
+        taken = sorted(own & {(endpoint.host, endpoint.port) for endpoint in other.endpoints})
         if other.id != info.id and taken:
             host, port = taken[0]
             raise AddressTakenError(
-                f"broker {other.id} is registered with {host}:{port}, as this one would be: give one of them another "
-                "address (--listen), or tell others its real one (advertised.listeners)"
+                f"broker {other.id} is already registered with {host}:{port}: set another address of one of them "
+                "(--listen), or its real one (advertised.listeners)"
             )

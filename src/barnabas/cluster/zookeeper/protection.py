@@ -1,7 +1,7 @@
-"""ACLs on nodes of ZooKeeper that were made without them: `barnabas cluster secure`.
+"""ACLs for existing ZooKeeper nodes that were created without them: `barnabas cluster secure`.
 
-What brokers create with zookeeper.set.acl belongs to them alone; others may read what Kafka shows, too: who the brokers
-are, who the controller is, the cluster's id. What is older gets the same rights here.
+With zookeeper.set.acl, brokers create nodes that only they can change; other clients may read what is public in Kafka,
+too: the brokers, the controller, the cluster id. Existing nodes get the same ACLs here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PRIVATE_BELOW = (f"{LOG}/", f"{PARTS}/", f"{SNAPSHOTS}/")
 
 
 def is_public(path: str) -> bool:
-    """May others read it? Everything that holds a piece of the metadata is for brokers only."""
+    """True if other clients may read the node; nodes with metadata are for brokers only."""
     return path not in _PRIVATE and not path.startswith(_PRIVATE_BELOW)
 
 
 async def protect(zk: ZooKeeper) -> int:
-    """Give every node of the cluster the rights that it would be made with now; how many there are."""
+    """Set the ACLs of all nodes of the cluster; return their number."""
     count = 0
     for path in OURS:
         count += await _protect_tree(zk, path)
@@ -32,10 +32,10 @@ async def protect(zk: ZooKeeper) -> int:
 
 
 async def _protect_tree(zk: ZooKeeper, path: str) -> int:
-    """A node first, then those below: what is made meanwhile has its rights already."""
+    """Set ACLs top down; nodes created meanwhile already have them."""
     try:
         await zk.set_acl(path, public=is_public(path))
         names = await zk.children(path)
-    except NoNodeError:  # the log is cleaned up while we walk through it
+    except NoNodeError:  # deleted meanwhile by the log's clean-up
         return 0
     return 1 + sum([await _protect_tree(zk, f"{path}/{name}") for name in names])

@@ -1,4 +1,4 @@
-"""What `/brokers/ids/N` says: Kafka's own JSON, so that people who know Kafka can read it, and what we need besides."""
+"""The nodes `/cluster/id` and `/brokers/ids/N`: Kafka's JSON, with additional fields of Barnabas."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from barnabas.cluster.membership import BrokerInfo
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import Create, Node, NoNodeError, WipedZooKeeperError
 
-# -- Whether ZooKeeper still holds the cluster that we belong to ---------------------------------------
+# -- Cluster id: checks that ZooKeeper has the cluster of this broker ----------------------------------
 
 CLUSTER_ID = "/cluster/id"
-"""Kafka's own place for it."""
+"""Same path as in Kafka."""
 
 
 class _Id(msgspec.Struct):
@@ -23,31 +23,33 @@ class _Id(msgspec.Struct):
 
 
 class ClusterIdentity:
-    """`expected` is the cluster that our folders belong to; None for folders that are new."""
+    """`expected` is the cluster id of the broker's log dirs; None if they are new."""
 
     def __init__(self, zk: ZooKeeper, expected: str | None = None) -> None:
         self._zk = zk
         self.expected = expected
 
     async def check(self) -> str | None:
-        """The id of the cluster in ZooKeeper, None for one that is to be made. WipedZooKeeperError when it is not
-        ours: nothing must be written there then, because two clusters would be mixed."""
-        found = await self._read()
+        """Return the cluster id in ZooKeeper; None if the cluster is not created yet.
+
+        Raise WipedZooKeeperError if it is another one: a write would mix two clusters.
+        """
+        actual = await self._read()
         if self.expected is None:
-            self.expected = found
-        elif found is None:
+            self.expected = actual
+        elif actual is None:
             raise WipedZooKeeperError(
                 f"ZooKeeper at {self._zk.settings} holds no cluster, but this broker belongs to cluster "
-                f"{self.expected}. Was ZooKeeper wiped, or does zookeeper.connect name the wrong one or the wrong "
-                "path? Restore its data, or correct the setting. If this broker ran alone until now, "
-                "`barnabas cluster adopt` moves its metadata into ZooKeeper."
+                f"{self.expected}. Was ZooKeeper wiped, or does zookeeper.connect have a wrong address or path? "
+                "Restore its data, or correct the setting. If this broker was a single node until now, move its "
+                "metadata into ZooKeeper with `barnabas cluster adopt`."
             )
-        elif found != self.expected:
+        elif actual != self.expected:
             raise WipedZooKeeperError(
-                f"ZooKeeper at {self._zk.settings} holds cluster {found}, but this broker belongs to cluster "
-                f"{self.expected}. Correct zookeeper.connect, or give the broker another data folder."
+                f"ZooKeeper at {self._zk.settings} holds cluster {actual}, but this broker belongs to cluster "
+                f"{self.expected}. Correct zookeeper.connect, or use another data folder."
             )
-        return found
+        return actual
 
     async def _read(self) -> str | None:
         try:
@@ -62,7 +64,7 @@ def create_cluster_id(cluster_id: str) -> Create:
 
 
 BROKERS = "/brokers/ids"
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their numbers on the wire
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # index: number on the wire
 
 Features: TypeAlias = dict[str, dict[str, int]]
 
@@ -71,7 +73,7 @@ class _Ours(msgspec.Struct):
     host: str
     clean: bool
     owner: str
-    """Who wrote this: a token of the data folder, which only one process can hold."""
+    """Id of the data folder of the writer; only one process can hold the lock of a folder."""
     endpoints: tuple[Endpoint, ...]
     features: dict[str, tuple[int, int]]
 
@@ -114,21 +116,21 @@ def encode_registration(info: BrokerInfo, owner: str, now_ms: int) -> bytes:
 
 
 def decode_registration(broker_id: int, node: Node) -> BrokerInfo | None:
-    """None for what no Barnabas wrote. The epoch is the transaction that made the node."""
+    """Decode a node; None if it was not written by Barnabas. The epoch is the transaction that created the node."""
     try:
-        found = msgspec.json.decode(node.data, type=_Registration)
+        decoded = msgspec.json.decode(node.data, type=_Registration)
     except msgspec.DecodeError:
         return None
-    ours = found.barnabas
+    ours = decoded.barnabas
     return BrokerInfo(
-        broker_id, ours.host, found.rack, ours.endpoints, ours.features, ours.clean, epoch=node.stat.czxid
+        broker_id, ours.host, decoded.rack, ours.endpoints, ours.features, ours.clean, epoch=node.stat.czxid
     )
 
 
 def owner_of(node: Node) -> tuple[str, str]:
-    """The token of the broker that wrote the node, and its address for people."""
+    """Return the folder id of the broker that wrote the node, and its address for display."""
     try:
-        found = msgspec.json.decode(node.data, type=_Registration)
+        decoded = msgspec.json.decode(node.data, type=_Registration)
     except msgspec.DecodeError:
         return "", "an unknown address"
-    return found.barnabas.owner, f"{found.host}:{found.port}"
+    return decoded.barnabas.owner, f"{decoded.host}:{decoded.port}"

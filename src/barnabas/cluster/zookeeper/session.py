@@ -1,15 +1,15 @@
-"""The bridge to ZooKeeper: from the event loop to kazoo's threads and back.
+"""Bridge between the event loop and kazoo's threads.
 
-Requests are coroutines of the event loop; answers, watches and states of the session cross from kazoo's threads with
-`call_soon_threadsafe`. What was learnt from others' failures is built in:
+Requests are coroutines on the event loop; responses, watches and session states are passed from kazoo's threads with
+`call_soon_threadsafe`. Design rules, learnt from known failures of ZooKeeper clients:
 
-- Every request has a time limit of its own, because kazoo queues requests without end while it is not connected.
-- A watch only wakes a reader up. Reconnecting wakes all readers up, because watches may be missed.
-- No listener of the session's state asks ZooKeeper for anything.
-- `is_cut_off` goes by our own clock: kazoo calls a session lost only when a server has said so. It is the clock that
-  runs on while the machine is suspended: ZooKeeper's does.
-- kazoo keeps a session alive from a thread of its own, even if our loop hangs. So the loop stamps a heartbeat, and
-  a watchdog closes the session when the stamp is older than half the session timeout.
+- Every request has a time limit, because kazoo queues requests without limit while it is disconnected.
+- A watch only wakes a reader. A reconnect wakes all readers, because watches may be missed.
+- No listener of the session state sends requests to ZooKeeper.
+- `is_cut_off` uses the local clock, because kazoo reports a lost session only after a server has confirmed it. The
+  clock includes time in which the machine is suspended, as does ZooKeeper's.
+- kazoo keeps a session alive in a separate thread, even if the event loop hangs. So the loop records a heartbeat, and
+  a watchdog closes the session when the heartbeat is older than half the session timeout.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from barnabas.common.safe_logging import safe_logger
 logger = safe_logger(__name__)
 
 BEATS_PER_TIMEOUT = 6
-"""How often the loop stamps its heartbeat and asks ZooKeeper whether it is there."""
+"""Heartbeats of the loop, and probes of ZooKeeper, per session timeout."""
 REPEAT_SECONDS = 0.1
 
 T = TypeVar("T")
 
 
 class ZooKeeper:
-    """One session after another with an ensemble. Everything public belongs to the loop that called `start`."""
+    """Connection to an ensemble; a lost session is replaced. Public methods belong to the loop that called `start`."""
 
     def __init__(self, settings: ZooKeeperSettings, *, now: Callable[[], float] = boot_seconds) -> None:
         self.settings = settings
@@ -72,24 +72,24 @@ class ZooKeeper:
 
     @property
     def session_timeout(self) -> float:
-        """As negotiated: the ensemble may shorten what we ask for."""
+        """Negotiated timeout: the ensemble may change the requested one."""
         return self._timeout
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether by our own clock ZooKeeper may have given our session up. Never wrong in the other direction:
-        time counts from when the last answered request was sent."""
+        """True if ZooKeeper may have expired the session, by the local clock. Errs on the safe side: the time is
+        measured from the sending of the last request that got a response."""
         return self.link is Link.LOST or self._now() - self._last_contact > self._timeout
 
     @property
     def is_silent(self) -> bool:
-        """Whether ZooKeeper has missed some of our questions, or the connection is known to be gone."""
+        """True if several probes got no response, or the connection is known to be lost."""
         return self.link is not Link.CONNECTED or self._now() - self._last_contact > self._timeout / 2
 
-    # -- life ---------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect and make the root, or say what is wrong."""
+        """Connect and create the root node; raise ZooKeeperUnusableError if that fails."""
         self._loop = asyncio.get_running_loop()
         connected: asyncio.Future[None] = self._loop.create_future()
 
@@ -108,14 +108,14 @@ class ZooKeeper:
                 raise kazoo.refusal()
             await self.repeat(lambda: self.ensure(self.settings.root or "/", absolute=True))
         except (TimeoutError, ZooKeeperError) as error:
-            # A refusal may come after the link, and end the first request without a word of the reason.
+            # An authentication failure may follow the connect, and end the first request without a reason.
             reason = kazoo.refusal() if kazoo.was_refused(self._client) else error
             await self.close()
             raise self._unreachable(reason) from error
         self.on_link.remove(first)
 
     async def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session: its ephemeral nodes are deleted immediately."""
         self._closing.set()
         if self._beat is not None:
             self._beat.cancel()
@@ -154,7 +154,7 @@ class ZooKeeper:
     def _connected(self, session_id: int) -> None:
         self.session_id = session_id
         logger.info("ZooKeeper %s: connected, session 0x%x", self.settings, session_id)
-        self._ask_again()  # contact, for our clock, is when a request has been answered
+        self._ask_again()  # only a response counts as contact
 
     def _unreachable(self, error: Exception) -> ZooKeeperUnusableError:
         reason = str(error) or f"no answer for {self.settings.connection_timeout:g} s"
@@ -162,7 +162,7 @@ class ZooKeeper:
             f"ZooKeeper cannot be used at {self.settings}: {reason}. Check zookeeper.connect, and that it is running."
         )
 
-    # -- the two clocks -----------------------------------------------------------------------------
+    # -- heartbeat and watchdog ---------------------------------------------------------------------
 
     def _keep_beating(self) -> None:
         self._stamp = self._now()
@@ -174,16 +174,19 @@ class ZooKeeper:
         self._schedule_notification()
 
     def _schedule_notification(self) -> None:
-        """To be cut off is told when it happens, not with the next beat: the others act a moment later."""
+        """Report a cut-off when it happens, not at the next beat: other brokers act a moment later."""
         left = self._last_contact + self._timeout - self._now()
         if 0 <= left <= self._timeout / BEATS_PER_TIMEOUT:
             self._loop.call_later(left + 0.001, self._notify_cut_off)
 
     def _is_hopeless(self) -> bool:
-        """A ZooKeeper that was wiped, or restored from an old copy, turns down sessions that have seen newer things,
-        and says nothing. A broker that is cut off for long has nothing to lose by a new session."""
-        heard = max(self._last_contact, self._client_since)
-        return self.link is not Link.CONNECTED and self._now() - heard > 2 * self._timeout
+        """True after a long disconnection, when a new session is safe to start.
+
+        A ZooKeeper that was wiped or restored from an old copy silently rejects sessions that have seen newer
+        transactions.
+        """
+        last_contact = max(self._last_contact, self._client_since)
+        return self.link is not Link.CONNECTED and self._now() - last_contact > 2 * self._timeout
 
     def _replace_client(self) -> None:
         threading.Thread(target=kazoo.end, args=(self._client,), daemon=True).start()
@@ -209,13 +212,13 @@ class ZooKeeper:
 
     def _watch_the_loop(self) -> None:
         while True:
-            began, pause = self._now(), self._timeout / (2 * BEATS_PER_TIMEOUT)
+            started, pause = self._now(), self._timeout / (2 * BEATS_PER_TIMEOUT)
             if self._closing.wait(pause):
                 return
-            if self._now() - began > 2 * pause:
-                continue  # the whole process stood still, not the loop alone: let it run before it is judged
+            if self._now() - started > 2 * pause:
+                continue  # the whole process was suspended, not only the loop: give the loop time to run
             if self._loop.is_closed():
-                kazoo.end(self._client)  # a broker that was killed inside of a test: nobody else would
+                kazoo.end(self._client)  # a broker killed within a test process
                 return
             self._end_if_hung()
 
@@ -224,23 +227,23 @@ class ZooKeeper:
         if silent > self._timeout / 2 and self.link is not Link.LOST:
             logger.error("the event loop hung for %.1f s: ending the ZooKeeper session", silent)
             kazoo.end(self._client)
-            # The one thing that this thread sets: the loop must find itself cut off as soon as it wakes up.
+            # The only attribute set by this thread: the loop must see the cut-off as soon as it runs again.
             self.link = Link.LOST
 
     # -- requests -----------------------------------------------------------------------------------
 
     async def get(self, path: str, wake: Wake | None = None) -> Node:
-        """NoNodeError sets no watch: ask `exists` for that."""
+        """Return a node. NoNodeError sets no watch; use `exists` for that."""
         data, stat = await self._call(lambda client: client.get_async(self._at(path), self._watch(wake)))
         return Node(data, kazoo.stat_of(stat))
 
     async def exists(self, path: str, wake: Wake | None = None) -> Stat | None:
-        found = await self._call(lambda client: client.exists_async(self._at(path), self._watch(wake)))
-        return None if found is None else kazoo.stat_of(found)
+        stat = await self._call(lambda client: client.exists_async(self._at(path), self._watch(wake)))
+        return None if stat is None else kazoo.stat_of(stat)
 
     async def children(self, path: str, wake: Wake | None = None) -> list[str]:
-        found = await self._call(lambda client: client.get_children_async(self._at(path), self._watch(wake)))
-        return list(found)
+        names = await self._call(lambda client: client.get_children_async(self._at(path), self._watch(wake)))
+        return list(names)
 
     async def create(self, path: str, data: bytes, *, ephemeral: bool = False, public: bool = False) -> Stat:
         acl = kazoo.acl(self.settings, public)
@@ -255,7 +258,7 @@ class ZooKeeper:
         return kazoo.stat_of(await self._call(lambda client: client.set_async(self._at(path), data, version)))
 
     async def set_acl(self, path: str, *, public: bool) -> None:
-        """Give a node the rights that it would be made with now."""
+        """Set the ACL that a new node would get."""
         acl = kazoo.acl(self.settings, public)
         await self._call(lambda client: client.set_acls_async(self._at(path), acl))
 
@@ -263,11 +266,11 @@ class ZooKeeper:
         await self._call(lambda client: client.delete_async(self._at(path), version))
 
     async def sync(self) -> None:
-        """What is read from now on is at least as new as this moment."""
+        """Make later reads at least as new as this call."""
         await self._call(lambda client: client.sync_async(self._at("/")))
 
     async def multi(self, operations: list[Operation]) -> None:
-        """All of it or nothing; the error is that of the operation which failed."""
+        """Execute operations atomically; raise the error of the operation that failed."""
         results = await self._call(
             lambda client: kazoo.transaction(client, self.settings, operations).commit_async()
         )
@@ -275,7 +278,7 @@ class ZooKeeper:
             raise error
 
     async def ensure(self, path: str, *, absolute: bool = False) -> None:
-        """Make a path and everything above it, if it is not there yet."""
+        """Create a path with its parents, if it does not exist."""
         full = path if absolute else self._at(path)
         parts = full.strip("/").split("/")
         acl = kazoo.acl(self.settings, public=True)
@@ -313,7 +316,7 @@ class ZooKeeper:
             async with asyncio.timeout(self._timeout):
                 answer = await future
         except TimeoutError:
-            raise OutcomeUnknownError(f"ZooKeeper has not answered for {self._timeout:g} s") from None
+            raise OutcomeUnknownError(f"no response from ZooKeeper for {self._timeout:g} s") from None
         except OutcomeUnknownError:
             raise
         except ZooKeeperError:
@@ -334,6 +337,6 @@ class ZooKeeper:
         return None if wake is None else lambda event: self._post(wake)
 
     def _post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Into the loop; nobody misses what comes after the loop was closed."""
+        """Call a function on the event loop; ignored after the loop was closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)

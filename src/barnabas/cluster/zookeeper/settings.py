@@ -1,4 +1,4 @@
-"""How to reach ZooKeeper: addresses, timeouts, credentials and TLS, out of the settings of a broker."""
+"""Addresses, timeouts, credentials and TLS for ZooKeeper, from the broker's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_SESSION_TIMEOUT = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """PEM files. `certificate` holds our certificate and its key, for a ZooKeeper that asks for one."""
+    """PEM files. `certificate` has the client certificate and its key, if ZooKeeper requires one."""
 
     authorities: str | None = None
     certificate: str | None = None
@@ -33,10 +33,10 @@ class Sasl:
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
     hosts: str
-    """`HOST:PORT,HOST:PORT`, without the path behind them."""
+    """`HOST:PORT,HOST:PORT`, without the path."""
 
     root: str = ""
-    """The path under which everything of this cluster lies: empty, or `/like/this`."""
+    """Root path of the cluster's nodes (chroot): empty, or `/like/this`."""
 
     session_timeout: float = DEFAULT_SESSION_TIMEOUT
     connection_timeout: float = DEFAULT_SESSION_TIMEOUT
@@ -44,19 +44,19 @@ class ZooKeeperSettings:
     sasl: Sasl | None = None
     tls: Tls | None = None
     set_acl: bool = False
-    """Nodes belong to the broker that created them: others may read what is no secret, and change nothing."""
+    """Create nodes with ACLs: other clients may read nodes that have no secrets, and change none."""
 
     def __str__(self) -> str:
         return f"{self.hosts}{self.root}"
 
 
 def parse_connect(text: str) -> tuple[str, str]:
-    """`a:2181,b/path` as `("a:2181,b:2181", "/path")`."""
+    """Parse `a:2181,b/path` into `("a:2181,b:2181", "/path")`."""
     hosts, slash, path = text.strip().partition("/")
     addresses = [_with_port(part.strip(), text) for part in hosts.split(",")]
     root = f"/{path}".rstrip("/") if slash else ""
     if "//" in root:
-        raise _wrong(text, "the path has an empty part")
+        raise _invalid(text, "the path has an empty component")
     return ",".join(addresses), root
 
 
@@ -65,22 +65,22 @@ def _with_port(address: str, text: str) -> str:
     if not colon or address.endswith("]"):
         host, port = address, str(DEFAULT_PORT)
     if not host:
-        raise _wrong(text, "an address lacks its host")
+        raise _invalid(text, "an address has no host")
     if not port.isdigit() or not 0 < int(port) < 65536:
-        raise _wrong(text, f"{port!r} is no port")
+        raise _invalid(text, f"invalid port {port!r}")
     return f"{host}:{port}"
 
 
-def _wrong(text: str, why: str) -> ConfigError:
+def _invalid(text: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"Invalid value {text} for configuration zookeeper.connect: {why}. "
-        "Write HOST:PORT, several of them separated by commas, and a path behind the last if you like: "
+        f"Invalid value {text} for configuration zookeeper.connect: {reason}. "
+        "Use HOST:PORT, several separated by commas, with an optional path after the last one: "
         "zk1:2181,zk2:2181,zk3:2181/barnabas"
     )
 
 
 def zookeeper_settings(config: BrokerConfig) -> ZooKeeperSettings:
-    """What `zookeeper.*` says; `zookeeper.connect` must be set."""
+    """Return the settings from `zookeeper.*`; `zookeeper.connect` must be set."""
     hosts, root = parse_connect(config["zookeeper.connect"] or "")
     session_timeout = config["zookeeper.session.timeout.ms"] / 1000
     connection_timeout = config["zookeeper.connection.timeout.ms"]
@@ -97,13 +97,13 @@ def zookeeper_settings(config: BrokerConfig) -> ZooKeeperSettings:
 
 
 def check_hides_secrets(config: BrokerConfig) -> None:
-    """Credentials of users lie in the metadata log: over ZooKeeper they must be hidden from its other clients."""
+    """Raise KafkaError if user credentials in the metadata log would be readable by other clients of ZooKeeper."""
     if config["zookeeper.connect"] and not (config["zookeeper.set.acl"] and _is_authenticated(config)):
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            "Credentials of users would be readable by everybody who reaches ZooKeeper. Give the brokers credentials "
-            "of their own for it (barnabas.zookeeper.sasl.*, barnabas.zookeeper.digest, or a client certificate), set "
-            "zookeeper.set.acl=true, and protect what is there already with `barnabas cluster secure`",
+            "User credentials would be readable by every client of ZooKeeper. Configure credentials of the brokers for "
+            "ZooKeeper (barnabas.zookeeper.sasl.*, barnabas.zookeeper.digest, or a client certificate), set "
+            "zookeeper.set.acl=true, and protect existing nodes with `barnabas cluster secure`",
         )
 
 
@@ -144,10 +144,10 @@ def _tls(config: BrokerConfig) -> Tls | None:
 def _check_pem(config: BrokerConfig, store: str) -> None:
     location = config[f"zookeeper.ssl.{store}.location"]
     kind = config[f"zookeeper.ssl.{store}.type"]
-    looks_otherwise = location is not None and location.lower().endswith((".jks", ".p12", ".pfx"))
-    if location is not None and (looks_otherwise or kind not in (None, "PEM")):
+    has_other_suffix = location is not None and location.lower().endswith((".jks", ".p12", ".pfx"))
+    if location is not None and (has_other_suffix or kind not in (None, "PEM")):
         raise ConfigError(
-            f"zookeeper.ssl.{store}.location: {location} is not read, because stores of Java (JKS, PKCS12) are not. "
-            f"Convert it, `openssl pkcs12 -in {store}.p12 -out {store}.pem -nodes` (JKS: with keytool -importkeystore "
-            f"first), and set zookeeper.ssl.{store}.type=PEM"
+            f"zookeeper.ssl.{store}.location: {location} is not supported, because it is a Java store (JKS, PKCS12). "
+            f"Convert it with `openssl pkcs12 -in {store}.p12 -out {store}.pem -nodes` (JKS: with keytool "
+            f"-importkeystore first), and set zookeeper.ssl.{store}.type=PEM"
         )

@@ -1,7 +1,7 @@
-"""The metadata log in ZooKeeper (zookeeper_layout.py says where everything lies).
+"""The metadata log in ZooKeeper; layout.py lists its nodes.
 
-An entry is committed by `multi(check controller epoch, create log/N+1, set head at its version)`: all of it or
-nothing, and only for the newest controller on top of the newest entry.
+An entry is committed by `multi(check controller epoch, create log/N+1, set head at its version)`: atomically, and
+only by the newest controller, after the newest entry.
 """
 
 from __future__ import annotations
@@ -64,23 +64,23 @@ from barnabas.common.types import new_uuid, uuid_to_text
 
 logger = safe_logger(__name__)
 
-# A start reads this many nodes, some hundred at a time: a second or less.
+# A start reads this many nodes, READS_AT_ONCE at a time, in a second or less.
 SNAPSHOT_AT_ENTRIES = 2000
 SNAPSHOT_AT_BYTES = 4 << 20
-# For brokers that are a little behind when a snapshot is taken; others read the snapshot.
+# For brokers that are a little behind when a snapshot is written; others read the snapshot.
 ENTRIES_KEPT = 1000
 READS_AT_ONCE = 100
 LOAD_ATTEMPTS = 10
 
 
 class _Guard(NamedTuple):
-    """What a commit is bound to: the epoch of the newest controller, and the head of the log."""
+    """Conditions of a commit: epoch of the newest controller, and head of the log."""
 
     epoch: int
     epoch_version: int
     offset: int
     head_version: int
-    """-1 while there is no head: the log begins."""
+    """-1 for an empty log, which has no head."""
 
 
 class ZooKeeperMetadataStore:
@@ -105,20 +105,18 @@ class ZooKeeperMetadataStore:
         return await self._zk.repeat(self._load_newest)
 
     async def _load_newest(self) -> MetadataImage:
-        """`sync` first: a server of the ensemble may lag behind what a former controller wrote."""
+        """Load after a `sync`: a server of the ensemble may lag behind the writes of a former controller."""
         await self._zk.sync()
         await self._check_format()
         await self._identity.check()
         for _ in range(LOAD_ATTEMPTS):
-            with contextlib.suppress(
-                NoNodeError
-            ):  # a snapshot was replaced while we read it: there is a newer one
+            with contextlib.suppress(NoNodeError):  # the snapshot was replaced by a newer one meanwhile
                 image = await self._load()
                 self._delivered = image.offset
                 self._image, self._since_image = image, []
                 return image
         raise DamagedMetadataError(
-            f"the metadata in ZooKeeper at {self._zk.settings} lack an entry or a part of their snapshot. Restore "
+            f"the metadata in ZooKeeper at {self._zk.settings} lack an entry or a chunk of the snapshot. Restore "
             "ZooKeeper's data from a backup; the records of the topics are not affected."
         )
 
@@ -175,7 +173,7 @@ class ZooKeeperMetadataStore:
                 await self._zk.set(ROOT, msgspec.json.encode(Format(FIRST_LEVEL)), node.stat.version)
         elif (level := msgspec.json.decode(node.data, type=Format).format) > self._newest_level:
             raise ZooKeeperUnusableError(
-                f"the metadata in ZooKeeper has format level {level}, and this Barnabas knows {self._newest_level}: "
+                f"the metadata in ZooKeeper have format level {level}, but this broker supports {self._newest_level}: "
                 "upgrade this broker"
             )
 
@@ -188,7 +186,7 @@ class ZooKeeperMetadataStore:
 
     def _link_changed(self, link: Link) -> None:
         if link is Link.CONNECTED:
-            self._guard = None  # others may have written meanwhile
+            self._guard = None  # another controller may have written meanwhile
             if self._following is not None:
                 self._following.wake()
 
@@ -196,41 +194,45 @@ class ZooKeeperMetadataStore:
         try:
             await self._catch_up(wake)
         except DamagedMetadataError as error:
-            logger.critical("the metadata log cannot be followed: %s", error)
+            logger.critical("cannot follow the metadata log: %s", error)
 
     async def _catch_up(self, wake: Wake) -> None:
         if await self._zk.exists(HEAD, wake) is None:
             if self._delivered:
                 await self._identity.check()
             return
-        delivered = self._delivered  # of now: entries of our own may be delivered while we read
+        delivered = self._delivered  # before the read, during which our own entries may be delivered
         head = await self._read_head()
         if head.offset < delivered:
             raise ZooKeeperUnusableError(
-                f"its head went back from {delivered} to {head.offset}; was an older copy of ZooKeeper's data "
-                "restored? Restart this broker once you are sure that this copy is the one to go on with."
+                f"the head of the metadata log went back from {delivered} to {head.offset}; was an older copy of "
+                "ZooKeeper's data restored? If that was intended, restart this broker."
             )
         while self._delivered < head.offset:
             last = min(head.offset, self._delivered + READS_AT_ONCE)
             try:
                 entries = await self._read_entries(self._delivered + 1, last)
             except NoNodeError:
-                entries = await self._made_up_entries()
+                entries = await self._entries_from_snapshot()
             for entry in entries:
                 self._deliver(entry)
 
-    async def _made_up_entries(self) -> list[Entry]:
-        """For who fell so far behind that old entries are gone: one entry that does all that they did to the image
-        of the snapshot, and as many empty ones as it takes to get to its offset."""
+    async def _entries_from_snapshot(self) -> list[Entry]:
+        """Replace entries that are already deleted, for a broker that is far behind.
+
+        The first entry has the difference to the snapshot's image; the others, up to its offset, are empty.
+        """
         before = self._own_image()
         after = await self._load_snapshot()
-        logger.warning("entries %d to %d of the metadata log come as a snapshot", before.offset, after.offset)
         offsets = range(before.offset + 1, after.offset + 1)
-        made_up = [Entry(offset, after.controller_epoch, []) for offset in offsets]
-        if not made_up:
-            raise DamagedMetadataError(f"entry {before.offset + 1} is missing, and no snapshot stands for it")
-        made_up[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
-        return made_up
+        entries = [Entry(offset, after.controller_epoch, []) for offset in offsets]
+        if not entries:
+            raise DamagedMetadataError(f"entry {before.offset + 1} is missing, and no snapshot replaces it")
+        logger.warning(
+            "entries %d to %d of the metadata log are replaced by a snapshot", before.offset + 1, after.offset
+        )
+        entries[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
+        return entries
 
     def _own_image(self) -> MetadataImage:
         for deltas in self._since_image:
@@ -239,22 +241,22 @@ class ZooKeeperMetadataStore:
         return self._image
 
     def _deliver(self, entry: Entry) -> None:
-        """Once each, although our own entries come by two ways."""
+        """Deliver an entry once: our own entries arrive both from `append` and from the poller."""
         if entry.offset != self._delivered + 1:
             return
         self._delivered = entry.offset
         self._since_image.append(entry.deltas)
         if len(self._since_image) > ENTRIES_KEPT:
             self._own_image()
-        for tell in self._followers:
-            tell(entry.offset, entry.deltas)
+        for on_entry in self._followers:
+            on_entry(entry.offset, entry.deltas)
 
     # -- writing ------------------------------------------------------------------------------------
 
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
         entry = Entry(image_offset + 1, controller_epoch, deltas)
         text = encode_entry(entry)
-        body = await self._shortened(entry.offset, text)
+        body = await self._body(entry.offset, text)
         while True:
             try:
                 guard = await self._guard_of(image_offset, controller_epoch)
@@ -269,8 +271,8 @@ class ZooKeeperMetadataStore:
         self._deliver(entry)
         return entry.offset
 
-    async def _shortened(self, offset: int, text: bytes) -> bytes:
-        """The text, or what points at it."""
+    async def _body(self, offset: int, text: bytes) -> bytes:
+        """Return the text itself, or a reference to its chunks if it is long."""
         if len(text) < CHUNK_BYTES:
             return text
         folder = f"{offset}-{uuid_to_text(new_uuid())}"
@@ -292,8 +294,8 @@ class ZooKeeperMetadataStore:
         return operations + [create_cluster_id(delta.cluster_id) for delta in created]
 
     async def _is_committed(self, offset: int, body: bytes, error: ZooKeeperError) -> bool:
-        """After no answer, or after another broker's write: read. False says that another attempt is in order;
-        what others wrote since makes that attempt fail as stale."""
+        """Read back an entry after a timeout or a conflict. If False, the caller tries again; after a write of another
+        controller, that attempt fails as stale."""
         self._guard = None
         while True:
             if self._zk.is_cut_off:
@@ -306,7 +308,7 @@ class ZooKeeperMetadataStore:
                     return False
 
     async def _guard_of(self, image_offset: int, controller_epoch: int) -> _Guard:
-        """As we remember it, if that fits. It may be of an earlier term of ours, and then ZooKeeper has the word."""
+        """Return the cached guard if it has this offset and epoch; otherwise read it from ZooKeeper and check it."""
         guard = self._guard
         if guard is None or (guard.offset, guard.epoch) != (image_offset, controller_epoch):
             guard = await self._read_guard()
@@ -318,7 +320,7 @@ class ZooKeeperMetadataStore:
             epoch = await self._zk.get(CONTROLLER_EPOCH)
         except NoNodeError:
             raise StaleControllerError(
-                "there is no controller: ZooKeeper knows no controller epoch"
+                "no controller was ever elected: /controller_epoch is missing"
             ) from None
         try:
             node = await self._zk.get(HEAD)
@@ -331,11 +333,11 @@ class ZooKeeperMetadataStore:
     def _check(self, guard: _Guard, image_offset: int, controller_epoch: int) -> None:
         if controller_epoch != guard.epoch:
             raise StaleControllerError(
-                f"controller epoch {controller_epoch} is over, {guard.epoch} has begun"
+                f"controller epoch {controller_epoch} is stale: the current one is {guard.epoch}"
             )
         if image_offset != guard.offset:
             raise StaleControllerError(
-                f"the metadata log is at offset {guard.offset}, this change was made for {image_offset}"
+                f"the metadata log is at offset {guard.offset}, but this change is based on {image_offset}"
             )
 
     # -- snapshots ----------------------------------------------------------------------------------
@@ -346,12 +348,12 @@ class ZooKeeperMetadataStore:
         return entries > SNAPSHOT_AT_ENTRIES or self._bytes_since_snapshot > SNAPSHOT_AT_BYTES
 
     async def save_snapshot(self, image: MetadataImage) -> None:
-        """The log is whole without it: what fails is tried again after the next entry."""
+        """Write a snapshot. Errors are only logged: the log is complete without it, and the next entry retries."""
         try:
             await self._save_snapshot(image)
             await self._clean_up(image.offset)
         except ZooKeeperError as error:
-            logger.warning("no snapshot of the metadata could be written to ZooKeeper: %s", error)
+            logger.warning("cannot write a metadata snapshot to ZooKeeper: %s", error)
 
     async def _save_snapshot(self, image: MetadataImage) -> None:
         guard = self._guard or await self._read_guard()
@@ -359,14 +361,16 @@ class ZooKeeperMetadataStore:
         folder = f"{image.offset}-{uuid_to_text(new_uuid())}"
         count = await write_chunks(self._zk, f"{SNAPSHOTS}/{folder}", text)
         pointer = msgspec.json.encode(Parts(folder, count, image.offset))
-        there = await self._zk.exists(SNAPSHOT)
-        point: Operation = SetData(SNAPSHOT, pointer, there.version) if there else Create(SNAPSHOT, pointer)
-        await self._zk.multi([Check(CONTROLLER_EPOCH, guard.epoch_version), point])
+        current = await self._zk.exists(SNAPSHOT)
+        write: Operation = (
+            SetData(SNAPSHOT, pointer, current.version) if current else Create(SNAPSHOT, pointer)
+        )
+        await self._zk.multi([Check(CONTROLLER_EPOCH, guard.epoch_version), write])
         self._snapshot_offset = image.offset
         self._bytes_since_snapshot = 0
 
     async def _clean_up(self, snapshot_offset: int) -> None:
-        """Old entries, their parts, and older snapshots. The last but one stays for its readers."""
+        """Delete old entries, their chunks, and older snapshots. The last but one is kept for current readers."""
         oldest = snapshot_offset - ENTRIES_KEPT
         entries = [name for name in await self._zk.children(LOG) if int(name) <= oldest]
         await delete_all(self._zk, [f"{LOG}/{name}" for name in entries])

@@ -1,4 +1,4 @@
-"""What goes into requests to ZooKeeper and what comes out: values of our own, so that kazoo stays in one module."""
+"""Types of ZooKeeper requests and results, independent of kazoo, which only kazoo_client.py imports."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Wake: TypeAlias = Callable[[], None]
 
 class Stat(NamedTuple):
     version: int
-    """Rises with every change of the node's data, from 0."""
+    """Number of changes of the node's data."""
     czxid: int
-    """The transaction that created the node: greater for whatever was created later, anywhere in ZooKeeper."""
+    """Transaction that created the node; later transactions in the whole ensemble have greater numbers."""
     owner: int
-    """The session that an ephemeral node lives and dies with; 0 for others."""
+    """Session of an ephemeral node; 0 for others."""
 
 
 class Node(NamedTuple):
@@ -45,7 +45,7 @@ class Delete(NamedTuple):
 
 
 class Check(NamedTuple):
-    """The node must be there with this version, or nothing of the multi happens."""
+    """Condition of a multi: the node exists with this version."""
 
     path: str
     version: int
@@ -55,20 +55,20 @@ Operation: TypeAlias = Create | SetData | Delete | Check
 
 
 class Link(Enum):
-    """How the session stands, as far as we have been told."""
+    """Last known state of the session."""
 
     CONNECTED = auto()
     SUSPENDED = auto()
-    """No connection now. The session may still live: nobody can know until there is a connection again."""
+    """Disconnected. The session may be alive or not; that is unknown until a reconnect."""
     LOST = auto()
-    """The session is over, and with it our ephemeral nodes."""
+    """The session has ended, and its ephemeral nodes are deleted."""
 
 
 class ZooKeeperError(KafkaError):
-    """Something that ZooKeeper said, or did not say in time."""
+    """Error returned by ZooKeeper, or a timeout."""
 
     answer = ErrorCode.KAFKA_STORAGE_ERROR
-    """To a client whose request needed the metadata."""
+    """Error code for a client whose request needed the metadata."""
 
     def __init__(self, message: str) -> None:
         super().__init__(self.answer, message)
@@ -90,18 +90,18 @@ class BadVersionError(ZooKeeperError):
 
 
 class OutcomeUnknownError(ZooKeeperError):
-    """No answer. The request may have been carried out, and may yet be: look before you repeat it."""
+    """No response. The request may have been executed, or may still be: check before a retry."""
 
     answer = ErrorCode.REQUEST_TIMED_OUT
 
 
 class SessionLostError(OutcomeUnknownError):
-    """The session ended before the answer came; nothing that was still on its way will be carried out."""
+    """The session ended before the response; requests in flight will not be executed any more."""
 
 
 class ZooKeeperUnusableError(ZooKeeperError):
-    """A person has to do something: the text says what."""
+    """An operator has to act; the message says how."""
 
 
 class WipedZooKeeperError(ZooKeeperUnusableError):
-    """ZooKeeper does not know the cluster that it coordinated."""
+    """ZooKeeper no longer has this cluster."""
