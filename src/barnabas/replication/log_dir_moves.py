@@ -163,16 +163,19 @@ class ReplicaMoves:
         move.align()
         log, start, generation = move.log, move.future.log_end_offset, move.log.generation
         batches = memoryview(await self._read(log, start))
-        taken = 0
+        taken, end = 0, start
         for piece in pieces(list(iterate_headers(batches))):
             self._check(move)
             if log.generation != generation:
                 break  # it was truncated meanwhile: the records just read may not exist any more
+            if move.future.log_end_offset != end:
+                break  # a slow disk had no room for the batches before: they are copied again first
             try:
                 move.take(batches, self._broker.clock.now_ms(), piece)
             except DiskFull as full:
                 logger.warning("%s: move is waiting: %s", move.partition, full)
                 break
+            end = move.future.log_end_offset
             taken += size_of(piece)
             await asyncio.sleep(0)
         return taken

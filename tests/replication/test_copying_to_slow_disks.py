@@ -1,0 +1,105 @@
+"""A replica that moves to a log dir whose disk is slow, and has no room for some of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.common.clock import ManualClock
+from barnabas.log.dirs.move import Move
+from barnabas.log.log import Log
+from barnabas.replication import log_dir_moves
+from barnabas.replication.log_dir_moves import ReplicaMoves
+from barnabas.testing.files import FaultyFileSystem
+from tests.log.dirs.test_moves import SMALL, started
+from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, read_all
+from tests.log.test_pending import FULL, ManualThread, slowed_down
+
+COUNT = 6
+
+
+class Broker:
+    """As much of a broker as moves need; `cold_read` is called while a read waits."""
+
+    def __init__(self, fs: FaultyFileSystem) -> None:
+        self.clock = ManualClock(NOW)
+        self.logs = started(fs)
+        self.page_cache = self
+        self.cold_read: Callable[[], None] = lambda: None
+
+    def is_cold(self, log: Log, offset: int) -> bool:
+        return True
+
+    def warm(self, reads: object, done: Callable[[], None]) -> None:
+        self.cold_read()
+        done()
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.fs = FaultyFileSystem()
+        self.broker = Broker(self.fs)
+        logs = self.broker.logs
+        logs.placement.prefer(PARTITION, logs.dirs[0])
+        log = logs.create(PARTITION, TOPIC_ID, SMALL)
+        for number in range(COUNT):
+            append(log, batch(b"value-%d" % number))
+        self.move: Move = logs.moves.begin(log, logs.dirs[1])
+        self.thread: ManualThread = slowed_down(self.move.future)
+
+    def fail(self) -> None:
+        """There is no room for the batches that wait to be written."""
+        self.fs.fail_at(1, FULL, "append", suffix=".log")
+        self.thread.finish()
+        self.fs.heal()
+
+    async def copy(self) -> None:
+        moves = ReplicaMoves(self.broker)  # type: ignore[arg-type]
+        for _ in range(4 * COUNT):
+            await moves._copy_some(self.move)
+            self.thread.finish()
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(log_dir_moves, "READ_BYTES", 2 * len(batch(b"value-0")))
+    return Scene()
+
+
+def test_batches_that_fail_while_the_next_ones_are_read_are_copied_again(scene: Scene) -> None:
+    async def scenario() -> None:
+        moves = ReplicaMoves(scene.broker)  # type: ignore[arg-type]
+        await moves._copy_some(scene.move)
+        assert scene.move.future.has_pending
+        scene.broker.cold_read = scene.fail
+        await moves._copy_some(scene.move)
+        scene.broker.cold_read = lambda: None
+        scene.thread.finish()
+        await scene.copy()
+
+    asyncio.run(scenario())
+    assert read_all(scene.move.future) == read_all(scene.move.log)
+
+
+def test_batches_that_fail_between_two_pieces_are_copied_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    async def pass_turn(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            scene.fail()
+
+    monkeypatch.setattr(log_dir_moves, "pieces", lambda walked: [[each] for each in walked])
+    monkeypatch.setattr(log_dir_moves.asyncio, "sleep", pass_turn)
+    asyncio.run(scene.copy())
+    assert turns > 1
+    assert read_all(scene.move.future) == read_all(scene.move.log)
