@@ -36,6 +36,7 @@ from barnabas.tiering.stores.store import StoreError
 from barnabas.tiering.writing.pacing import StoreBackoff
 
 RECORDS_IN_BATCH = 1000
+WRITE_PAUSE = 0.02  # seconds between two checks of a slow disk
 MAX_WAIT_SECONDS = 10.0
 
 logger = safe_logger(__name__)
@@ -124,7 +125,9 @@ class Beginnings:
     async def _with_offsets(self, partition: Partition, state: PartitionState) -> None:
         remembered = await self._group_state(partition.index)
         if remembered is not None and remembered.offsets and self._is_ours(partition, state):
-            write_offsets(partition.log, remembered.offsets, state.leader_epoch, self._host.clock.now_ms())
+            await write_offsets(
+                partition.log, remembered.offsets, state.leader_epoch, self._host.clock.now_ms()
+            )
             logger.info(
                 "%s begins with %d committed offsets", partition.topic_partition, len(remembered.offsets)
             )
@@ -193,7 +196,18 @@ async def settled(log: ReplaceableLog) -> None:
         await done.wait()
 
 
-def write_offsets(log: Log, offsets: Iterable[GroupOffset], leader_epoch: int, now_ms: int) -> None:
+async def written(log: Log) -> None:
+    """Yield to the loop until a slow disk has written all appends. StoreError if the disk is full: later batches would
+    leave a gap."""
+    end = log.log_end_offset
+    await asyncio.sleep(0)
+    while log.has_pending:  # noqa: ASYNC110 - the log has no event
+        await asyncio.sleep(WRITE_PAUSE)
+    if log.log_end_offset != end:
+        raise StoreError(f"{log.topic_partition} could not be written up to {end}")
+
+
+async def write_offsets(log: Log, offsets: Iterable[GroupOffset], leader_epoch: int, now_ms: int) -> None:
     """All or none: an interrupted beginning is repeated."""
     fs, mark = log.fs, unfinished(log)
     if log.log_end_offset:
@@ -203,6 +217,7 @@ def write_offsets(log: Log, offsets: Iterable[GroupOffset], leader_epoch: int, n
         records = [_record(each) for each in some]
         batch = memoryview(build_batch_at(now_ms, records))
         log.append_as_leader(batch, leader_epoch, now_ms, Origin.COORDINATOR)
+        await written(log)
     log.flush()
     fs.remove(mark)
     fs.sync_folder(log.folder)

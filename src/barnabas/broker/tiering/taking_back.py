@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
+from barnabas.broker.tiering.beginnings import written
 from barnabas.common.clock import Clock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log.log import Log
@@ -34,10 +34,11 @@ async def take_back(
             if not is_ours():
                 raise StoreError(f"{log.topic_partition} is not led here any more")
             log.append_as_follower(view, clock.now_ms(), piece)
-            await asyncio.sleep(0)  # requests go on
+            await written(log)
     if log.log_end_offset != found.tiered_end:
         raise StoreError(
             f"{log.topic_partition} ends at {log.log_end_offset}, its copy at {found.tiered_end}"
         )
     write_lost_markers(log, found.open_transactions, leader_epoch, clock.now_ms(), found.tiered_end)
+    await written(log)
     rebuilding.finish(log)
