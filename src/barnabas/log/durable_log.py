@@ -277,7 +277,8 @@ class DurableLog(ReplaceableLog):
         if offset >= self.offsets.end:
             return
         self.settle()
-        if offset < self.segments.base_offset:
+        if offset < max(self.segments.base_offset, self.offsets.start):
+            # Nothing may stay below the log start: a kill forgets where that was.
             self.replace(start_over(self, offset, keep_remote=self.is_tiered), in_background=False)
             return
         with self.storage_errors(harmless=()):

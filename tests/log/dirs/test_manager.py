@@ -55,6 +55,24 @@ def test_a_log_is_there_again_after_a_clean_stop(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_cut_below_the_log_start_leaves_nothing_that_a_kill_would_bring_back() -> None:
+    """A log start is checkpointed late, and a kill forgets it: what was deleted and cut must be gone from the file."""
+    fs = FaultyFileSystem()
+    logs, _ = loaded(fs)
+    logs.loss_is_told()
+    log = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    for number in range(10):
+        append(log, batch(b"old-%d" % number), epoch=3)
+    log.advance_log_start(8)
+    log.truncate_to(5)
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (5, 5, ())
+    append(log, batch(b"new"), epoch=4)
+    logs.close(clean=False)
+    again = get(loaded(fs)[0])
+    assert read_all(again) == [(5, b"new")]
+    assert again.epochs.entries == ((4, 5),)
+
+
 @pytest.mark.parametrize(("boot", "stop"), [("boot-1", Stop.KILLED), ("boot-2", Stop.CRASHED)])
 def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
     tmp_path: Path, boot: str, stop: Stop
