@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
+from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.clock import ManualClock, SystemClock, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.types import new_uuid
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
+from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.records.batch import stamp
 from barnabas.replication import follower
 from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
@@ -107,6 +111,43 @@ def test_a_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(parti
     too_early = says(ErrorCode.UNKNOWN_LEADER_EPOCH)
     asked = followed(partition, too_early, too_early, too_early)
     assert [len(request.topics) for request in asked] == [1] * 4
+
+
+def starts_at(log_start: int) -> Callable[[FetchRequest], FetchResponse]:
+    def answer(request: FetchRequest) -> FetchResponse:
+        is_below = request.topics[0].partitions[0].fetch_offset < log_start
+        response = says(ErrorCode.OFFSET_OUT_OF_RANGE if is_below else ErrorCode.NONE)(request)
+        response.responses[0].partitions[0].log_start_offset = log_start
+        return response
+
+    return answer
+
+
+def positions(asked: list[FetchRequest]) -> list[int]:
+    """Fetch offsets of the requests that were answered."""
+    return [request.topics[0].partitions[0].fetch_offset for request in asked[:-1]]
+
+
+MIRROR = MirrorTopic(new_uuid(), "link", "source", "orders", new_uuid())
+
+
+@pytest.mark.parametrize("log_start", [0, 7, 13, 20])
+@pytest.mark.parametrize("mirror_state", [MirrorState.ACTIVE, MirrorState.STOPPED])
+def test_an_empty_mirror_has_the_log_start_of_its_leader(
+    partition: Partition, log_start: int, mirror_state: MirrorState
+) -> None:
+    """A former leader may have restarted at the log start of the source before others knew: the leader may have
+    written, or after a promotion have acknowledged, records below it."""
+    partition.use_mirror(msgspec.structs.replace(MIRROR, state=mirror_state))
+    partition.log.truncate_fully_and_start_at(13)
+    asked = followed(partition, starts_at(log_start), starts_at(log_start))
+    assert positions(asked) == [0, log_start]
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (log_start, log_start)
+
+
+def test_an_empty_log_that_is_no_mirror_keeps_its_start(partition: Partition) -> None:
+    partition.log.truncate_fully_and_start_at(13)
+    assert positions(followed(partition, starts_at(0))) == [13]
 
 
 def test_a_leader_that_cannot_be_reached_is_looked_for_again_soon(partition: Partition) -> None:

@@ -277,9 +277,9 @@ class LeaderFetcher:
     def _take_one(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset >= 0:
-                follower.start_again_at(one.partition, data.log_start_offset)
-                if not one.is_written:
-                    self._put_off_for(WRITE_PAUSE, key, one)
+                self._start_again(key, one, data.log_start_offset)
+            elif one.has_own_start and not data.error_code:
+                self._start_again(key, one, 0)
             elif data.error_code:
                 if data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
                     self._moved_to_tiers(one.partition)
@@ -303,6 +303,14 @@ class LeaderFetcher:
             )
             if self._followed.get(key) is one:
                 self._put_off_for(self._settings().backoff, key, one)
+
+    def _start_again(self, key: Key, one: Followed, log_start: int) -> None:
+        is_confirmed = one.has_own_start and one.partition.log.log_start_offset == log_start
+        one.has_own_start = False
+        if not is_confirmed:
+            follower.start_again_at(one.partition, log_start)
+        if not one.is_written:
+            self._put_off_for(WRITE_PAUSE, key, one)
 
     def _take_records(self, key: Key, one: Followed, data: PartitionData) -> Iterator[None]:
         size = 0

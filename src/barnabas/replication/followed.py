@@ -26,7 +26,7 @@ class Position(NamedTuple):
 
 
 class Followed:
-    __slots__ = ("leader_epoch", "partition", "refusals", "resume_at", "sent")
+    __slots__ = ("has_own_start", "leader_epoch", "partition", "refusals", "resume_at", "sent")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -34,6 +34,8 @@ class Followed:
         self.sent: Position | None = None
         self.resume_at = 0.0
         self.refusals = 0  # one after the other
+        self.has_own_start = _has_own_start(partition)
+        """True until the leader has confirmed the log start of an empty mirror: fetch from the beginning."""
 
     @property
     def is_written(self) -> bool:
@@ -41,10 +43,18 @@ class Followed:
         return not self.partition.log.has_pending
 
     def position(self) -> Position:
-        log = self.partition.log
-        return Position(
-            self.partition.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset
-        )
+        log, leader_epoch = self.partition.log, self.partition.leader_epoch
+        if self.has_own_start:
+            return Position(leader_epoch, 0, log.epochs.latest, 0)
+        return Position(leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
+
+
+def _has_own_start(partition: Partition) -> bool:
+    """True for a mirror that may have restarted, as leader, at a log start of the source that no other replica
+    has followed yet. The present leader may have written records below it.
+    """
+    log = partition.log
+    return partition.mirror is not None and log.is_empty and not log.epochs.entries
 
 
 def name_all(partitions: Mapping[Key, Followed], max_bytes: int) -> list[FetchTopic]:
