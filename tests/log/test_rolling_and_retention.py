@@ -200,6 +200,16 @@ def test_a_log_is_cut_at_the_start_of_the_batch_that_holds_the_offset(tmp_path: 
     assert [offset for offset, _ in read_all(log)] == list(range(13))
 
 
+def test_an_epoch_without_batches_is_cut_at_the_log_end(tmp_path: Path) -> None:
+    log = log_with(tmp_path)
+    append(log, batch(b"a"), epoch=3)
+    append(log, batch(b"b"), epoch=5)
+    log.advance_log_start(2)
+    assert log.epochs.entries == ((5, 2),)
+    log.truncate_to(2)
+    assert (log.log_end_offset, log.epochs.entries, log.epochs.latest) == (2, (), -1)
+
+
 def test_a_flush_that_was_overtaken_by_a_truncation_does_not_count(tmp_path: Path) -> None:
     log = log_with(tmp_path)
     fill(log, 4)

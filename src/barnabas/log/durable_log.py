@@ -275,6 +275,7 @@ class DurableLog(ReplaceableLog):
         """Truncate the log to `offset`, or to the start of the batch that contains it."""
         self.drop_pending()
         if offset >= self.offsets.end:
+            self.forget_unwritten_epochs()  # as Kafka
             return
         self.settle()
         if offset < max(self.segments.base_offset, self.offsets.start):

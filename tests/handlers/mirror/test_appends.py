@@ -124,6 +124,16 @@ def test_another_source_topic_or_leader_epoch_is_refused(target: Target) -> None
     assert target.append(batch(0), leader_epoch=6).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+def test_an_epoch_whose_batches_are_all_deleted_is_cut(target: Target) -> None:
+    """Else the mirror would be told of it, and ask for a cut, for ever."""
+    target.create()
+    target.raise_epoch(9)
+    assert target.append(batch(0, 5, 8)).last_epoch == 8
+    assert target.append(source_log_start_offset=5, source_high_watermark=5).log_start_offset == 5
+    cut = target.append(truncate_to=5, truncate_epoch=7, expected_log_end=5)
+    assert (cut.error_code, cut.log_end_offset, cut.last_epoch) == (ErrorCode.NONE, 5, -1)
+
+
 def test_a_log_is_cut_only_if_it_ends_where_the_mirror_believes(target: Target) -> None:
     target.raise_epoch(5)
     target.append(batch(0, 5, 1), batch(5, 5, 1))

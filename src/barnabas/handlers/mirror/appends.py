@@ -217,6 +217,8 @@ def _move_log(partition: Partition, data: MirroredPartition) -> None:
             )
         if (end := _cut_at(partition, data)) != log.log_end_offset:
             partition.cut_mirrored(end)
+        else:
+            log.forget_unwritten_epochs()
     if log.is_empty and data.source_log_start_offset > log.log_end_offset:
         partition.cut_mirrored(data.source_log_start_offset)
 
