@@ -6,7 +6,7 @@ from barnabas.log.log import Log
 from simulation.brokers import Machine
 from simulation.clients import TOPIC, Committer, Reader, Violation, Writer
 from simulation.faults import Faults
-from simulation.invariants import contents, memory
+from simulation.invariants import check_epochs, contents, memory
 from simulation.operator import SCRATCH
 from simulation.tiers.ending import TierEnding
 from simulation.trader import MARK, CommittedReader
@@ -171,6 +171,7 @@ def _check_files(machine: Machine) -> None:
     assert machine.broker is not None
     for log in machine.broker.logs:
         offsets = [offset for offset, _, _ in contents(log)]
+        check_epochs(log)
         if offsets != sorted(set(offsets)):
             raise Violation(
                 f"{log.topic_partition} of broker {machine.number} has batches in the order {offsets}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Any, TypeAlias
 
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
@@ -23,12 +24,18 @@ whatever matters, one after the other. Two equal looks have the same outcome."""
 
 class Invariants:
     """Looked at after every step, so a look must cost next to nothing when nothing has changed. `thorough`
-    looks at everything each time."""
+    looks at everything each time. With `starts_move` records expire."""
 
     def __init__(
-        self, machines: list[Machine], writers: Sequence[Acknowledging], *, thorough: bool = False
+        self,
+        machines: list[Machine],
+        writers: Sequence[Acknowledging],
+        *,
+        thorough: bool = False,
+        starts_move: bool = False,
     ) -> None:
         self._machines = machines
+        self._starts_move = starts_move
         self._writers = writers
         self._thorough = thorough
         self._leaders: dict[tuple[int, int], int] = {}
@@ -91,17 +98,31 @@ class Invariants:
     def _equal_below_high_watermark(self, index: int, replicas: Replicas) -> None:
         """Compared by the epochs of the offsets: the same epoch at the same offset was written by the same leader."""
         marks = sorted(
-            (log.high_watermark, number, log.log_start_offset, log.epochs.entries)
-            for number, log in ((number, partition.log) for number, partition in replicas)
+            ((partition.log.high_watermark, number, partition.log) for number, partition in replicas),
+            key=lambda mark: mark[:2],
         )
         # Each is compared with the next higher one: what two agree on, all agree on.
-        for (below, number, start, entries), (_, other, other_start, others) in pairwise(marks):
-            # No epochs are known below a log start that a loss of power has lowered, or that the manifest lags behind.
-            since = max(start, other_start, *(known[0][1] for known in (entries, others) if known))
-            if _between(entries, since, below) != _between(others, since, below):
+        for (below, number, log), (_, other, other_log) in pairwise(marks):
+            if not _are_equal(log, other_log, below, self._starts_move):
                 raise Violation(
                     f"brokers {number} and {other} differ in partition {index} below offset {below}"
                 )
+
+
+def _are_equal(log: Log, other: Log, below: int, starts_move: bool) -> bool:
+    """Compare by epochs, and by batches where an epoch is not known.
+
+    As with Kafka, the epochs of a log may begin above its log start: the file of epochs is truncated before a new log
+    start is checkpointed, which a loss of power then forgets, and the manifest may lag behind both.
+    """
+    start = since = max(log.log_start_offset, other.log_start_offset)
+    if starts_move:
+        since = max([since, *(each.epochs.entries[0][1] for each in (log, other) if each.epochs.entries)])
+    if _between(log.epochs.entries, since, below) != _between(other.epochs.entries, since, below):
+        return False
+    start = max(start, log.offsets.local_start, other.offsets.local_start)
+    upto = min(since, below)
+    return start >= upto or contents(log, start, upto) == contents(other, start, upto)
 
 
 def check_slow_disks(machine: Machine) -> None:
@@ -130,13 +151,24 @@ def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[
     return found if since < upto else []
 
 
-def contents(log: Log, since: int = 0) -> list[tuple[int, int, int]]:
-    """(offset, epoch, checksum) of every batch on this disk, from an offset on."""
+def check_epochs(log: Log) -> None:
+    """Violation if the known epochs are not those of the batches on this disk."""
+    entries = log.epochs.entries
+    since = max(log.offsets.local_start, entries[0][1] if entries else 0)
+    for offset, epoch, _ in contents(log, since):
+        if log.epochs.at(offset) != epoch:
+            raise Violation(
+                f"{log.folder} has a batch of epoch {epoch} at offset {offset}, and its epochs are {entries}"
+            )
+
+
+def contents(log: Log, since: int = 0, upto: float = inf) -> list[tuple[int, int, int]]:
+    """(offset, epoch, checksum) of every batch on this disk that begins in [since, upto)."""
     found = []
     for segment in log.segments:
         data = segment.file.read(segment.size, 0) if segment.size else b""
         for _, header in iterate_headers(data):
-            if header.base_offset >= since:
+            if since <= header.base_offset < upto:
                 found.append((header.base_offset, header.leader_epoch, header.crc))
     return found
 

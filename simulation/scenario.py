@@ -91,7 +91,9 @@ class Scenario:
         self.world = World(seed, tiered=tiered)
         self.workload = Workload(self.world)
         self.faults = Faults(self.world)
-        invariants = Invariants(self.world.machines, self.workload.writers, thorough=thorough)
+        invariants = Invariants(
+            self.world.machines, self.workload.writers, thorough=thorough, starts_move=tiered
+        )
         self._watch = Watch(self.world, self.workload, invariants)
 
     @property
