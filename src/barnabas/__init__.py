@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 
 def table(topic: str, **options: Any) -> Table:
-    """A topic as a table; `barnabas.tables.opening.open_table` says which options there are."""
+    """Open a topic as a table; `barnabas.tables.opening.open_table` documents the options."""
     from barnabas.tables.opening import open_table
 
     return open_table(topic, **options)

@@ -1,4 +1,4 @@
-"""`python -m barnabas` is the same as `barnabas`."""
+"""`python -m barnabas`, equivalent to the command `barnabas`."""
 
 from barnabas.cli.main import main
 

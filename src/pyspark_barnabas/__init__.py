@@ -1,9 +1,9 @@
-"""What Spark finds by itself: modules named `pyspark_*` with a `DefaultSource` are data sources without registration.
+"""Data source `barnabas`. Spark discovers modules named `pyspark_*` with a `DefaultSource` without registration.
 
 spark.readStream.format("barnabas").option("kafka.bootstrap.servers", "127.0.0.1:9092").option("subscribe", "orders")
 
-Spark imports this module for every query that uses any data source, so it imports nothing heavy: what reads and writes
-is in `barnabas.pipelines` and loaded by the method that needs it.
+Spark imports this module for every query that uses any data source, so it imports nothing heavy: readers and writers
+are in `barnabas.spark` and imported on use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ leave_quietly()
 
 
 class DefaultSource(DataSource):
-    """Topics of Barnabas, or of any Kafka, as tables and streams."""
+    """Topics of Barnabas or any Kafka cluster as tables and streams."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""How Spark finds the changes of PostgreSQL's tables by itself, in every session: see `pyspark_barnabas`."""
+"""Data source `barnabas-postgres`: changes of PostgreSQL tables. Discovered by Spark, as is `pyspark_barnabas`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ leave_quietly()
 
 
 class DefaultSource(DataSource):
-    """What the source `postgres` of connectors reads."""
+    """Stream of the connector source `postgres`."""
 
     @classmethod
     def name(cls) -> str:

@@ -18,9 +18,9 @@ def test_an_error_too(name: int | str) -> None:
 
 
 def test_a_name_that_does_not_exist_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"there is no ApiKey 'Produces'; did you mean PRODUCE\?"):
+    with pytest.raises(ValueError, match=r"unknown ApiKey 'Produces'; did you mean PRODUCE\?"):
         member(ApiKey, "Produces")
-    with pytest.raises(ValueError, match=r"there is no ErrorCode 'qqqq'$"):
+    with pytest.raises(ValueError, match=r"unknown ErrorCode 'qqqq'$"):
         member(ErrorCode, "qqqq")
     with pytest.raises(ValueError, match="999"):
         member(ApiKey, 999)

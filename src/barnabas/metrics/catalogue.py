@@ -27,32 +27,32 @@ REQUEST_MILLISECONDS = Metric(
 )
 HEAVY_REQUESTS = counter(
     "barnabas_heavy_requests_total",
-    "Requests of many elements or bytes, which are decoded, served and answered a turn of the loop at a time.",
+    "Requests with many elements or bytes, which are processed in slices of the event loop.",
     "request",
 )
 HEAVY_REQUESTS_WAITING = gauge(
     "barnabas_heavy_requests_waiting",
-    "Heavy requests and large answers that wait until others are done (barnabas.heavy.requests.at.once).",
+    "Heavy requests and large responses that wait for others to finish (barnabas.heavy.requests.at.once).",
 )
 REFUSED_REQUESTS = counter(
     "barnabas_refused_requests_total",
     "Requests that exceeded a limit: elements (barnabas.request.max.elements, "
-    "barnabas.undivided.request.max.elements), bytes (barnabas.heavy.request.max.bytes) or answer "
+    "barnabas.undivided.request.max.elements), bytes (barnabas.heavy.request.max.bytes) or response "
     "(barnabas.response.max.bytes).",
     "request",
     "limit",
 )
 
-# Client quotas; only of clients that have one. Empty labels are left out.
+# Client quotas, only of clients with a quota. Empty labels are omitted.
 _QUOTA = ("resource", "user", "clientId")
 QUOTA_BYTE_RATE = gauge(
     "kafka_server_quota_byte_rate",
-    "Bytes per second that a client counts for (resource Produce or Fetch).",
+    "Bytes per second of a client (resource Produce or Fetch).",
     *_QUOTA,
 )
 QUOTA_REQUEST_TIME = gauge(
     "kafka_server_quota_request_time",
-    "Percentage of the loop's time that the requests of a client take (resource Request).",
+    "Percentage of the event loop's time used by a client's requests (resource Request).",
     *_QUOTA,
 )
 QUOTA_MUTATION_RATE = gauge(
@@ -62,12 +62,12 @@ QUOTA_MUTATION_RATE = gauge(
 )
 QUOTA_TOKENS = gauge(
     "kafka_server_quota_tokens",
-    "Partitions that a client may still create or delete at once; negative while it has to wait.",
+    "Partitions that a client may create or delete without throttling; negative while it is throttled.",
     *_QUOTA,
 )
 QUOTA_THROTTLE_TIME = gauge(
     "kafka_server_quota_throttle_time",
-    "Milliseconds for which a client was muted, on average of those times, in the last minute.",
+    "Average throttle time of a client in milliseconds, over the last minute.",
     *_QUOTA,
 )
 
@@ -105,13 +105,13 @@ FAILED_FETCHES = counter(
 # Batches of producers
 REFUSED_BATCHES = counter(
     "barnabas_batches_refused_total",
-    "Batches of producers that were refused because of what they are: INVALID_RECORD, INVALID_TIMESTAMP, "
-    "CORRUPT_MESSAGE, MESSAGE_TOO_LARGE.",
+    "Invalid batches of producers that were refused: INVALID_RECORD, INVALID_TIMESTAMP, CORRUPT_MESSAGE, "
+    "MESSAGE_TOO_LARGE.",
     "error",
 )
 INSPECTED_BATCHES = counter(
     "barnabas_batches_inspected_total",
-    "Batches that were decompressed and looked into in a thread, because that takes too long for the loop.",
+    "Batches decompressed and validated on a thread, because it would block the event loop.",
 )
 
 # Replicas on this broker
@@ -126,7 +126,7 @@ UNDER_MIN_ISR = gauge(
 )
 AT_MIN_ISR = gauge(
     "kafka_server_replicamanager_atminisrpartitioncount",
-    "Led partitions that cannot lose another member of their ISR without refusing acks=all.",
+    "Led partitions whose ISR is exactly min.insync.replicas: without one more replica acks=all is refused.",
 )
 PARTITION_UNDER_REPLICATED = gauge(
     "kafka_cluster_partition_underreplicated", "1 when the ISR lacks a replica.", *_PARTITION
@@ -142,9 +142,7 @@ PARTITION_REPLICAS_COUNT = gauge(
 )
 LOG_SIZE = gauge("kafka_log_log_size", "Bytes of a partition's log on this broker.", *_PARTITION)
 LOG_START = gauge("kafka_log_log_logstartoffset", "First offset of a partition's log.", *_PARTITION)
-LOG_END = gauge(
-    "kafka_log_log_logendoffset", "Offset that the next record of a partition will get.", *_PARTITION
-)
+LOG_END = gauge("kafka_log_log_logendoffset", "Offset of the next record of a partition.", *_PARTITION)
 LOG_SEGMENTS = gauge("kafka_log_log_numlogsegments", "Segments of a partition's log.", *_PARTITION)
 OFFLINE_DIRS = gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log dirs that failed.")
 
@@ -153,13 +151,13 @@ _MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 _COORDINATOR = "kafka_server_group_coordinator_metrics_"
 CLASSIC_GROUPS = gauge(f"{_MANAGER}numgroups", "Classic groups that this broker coordinates.")
 CLASSIC_GROUPS_PREPARING = gauge(
-    f"{_MANAGER}numgroupspreparingrebalance", "Classic groups that wait for their members to join."
+    f"{_MANAGER}numgroupspreparingrebalance", "Classic groups waiting for their members to join."
 )
 CLASSIC_GROUPS_COMPLETING = gauge(
-    f"{_MANAGER}numgroupscompletingrebalance", "Classic groups that wait for the assignment of their leader."
+    f"{_MANAGER}numgroupscompletingrebalance", "Classic groups waiting for the assignment of their leader."
 )
-CLASSIC_GROUPS_STABLE = gauge(f"{_MANAGER}numgroupsstable", "Classic groups at work.")
-CLASSIC_GROUPS_DEAD = gauge(f"{_MANAGER}numgroupsdead", "Classic groups that are being dropped.")
+CLASSIC_GROUPS_STABLE = gauge(f"{_MANAGER}numgroupsstable", "Stable classic groups.")
+CLASSIC_GROUPS_DEAD = gauge(f"{_MANAGER}numgroupsdead", "Classic groups being removed.")
 CLASSIC_GROUPS_EMPTY = gauge(f"{_MANAGER}numgroupsempty", "Classic groups without members.")
 GROUP_OFFSETS = gauge(f"{_MANAGER}numoffsets", "Committed offsets, of groups of every type.")
 GROUPS = gauge(
@@ -173,28 +171,28 @@ CONSUMER_GROUPS = gauge(
 SHARE_GROUPS = gauge(f"{_COORDINATOR}share_group_count", "Share groups in each state.", "state")
 STREAMS_GROUPS = gauge(f"{_COORDINATOR}streams_group_count", "Streams groups in each state.", "state")
 
-# What clients can make grow, and how far
+# State that clients create, and its limits
 BOUNDED_STATE = gauge(
     "barnabas_bounded_state",
-    "What clients can make grow and a setting bounds: groups, members, member and offset bytes, partitions of "
+    "State created by clients and bounded by a setting: groups, members, member and offset bytes, partitions of "
     "sessions, producer ids.",
     "what",
 )
-STATE_BOUNDS = gauge("barnabas_bounded_state_limit", "How far it may grow.", "what")
+STATE_BOUNDS = gauge("barnabas_bounded_state_limit", "Limit of that state.", "what")
 STATE_REFUSED = counter(
     "barnabas_bounded_state_refused_total",
-    "How often a client was refused for that, or something was forgotten in its favour.",
+    "Requests refused, or entries evicted, because the limit was reached.",
     "what",
 )
 
 # Compaction
 MAX_DIRTY_PERCENT = gauge(
     "kafka_log_logcleanermanager_max_dirty_percent",
-    "Of the log that needs compaction most: the part in percent that was not compacted yet.",
+    "Highest percentage of uncompacted bytes of any log.",
 )
 UNCLEANABLE_PARTITIONS = gauge(
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
-    "Partitions whose last compaction failed; the broker's log says why.",
+    "Partitions whose last compaction failed; see the broker's log for the reason.",
     "logdirectory",
 )
 UNCLEANABLE_BYTES = gauge(
@@ -202,36 +200,36 @@ UNCLEANABLE_BYTES = gauge(
 )
 CLEAN_SECONDS = gauge("kafka_log_logcleaner_max_clean_time_secs", "Duration of the last compaction.")
 CLEAN_RECOPY = gauge(
-    "kafka_log_logcleaner_cleaner_recopy_percent", "Part of the bytes that the last compaction kept."
+    "kafka_log_logcleaner_cleaner_recopy_percent", "Percentage of bytes that the last compaction kept."
 )
 CLEAN_MEMORY = gauge(
     "kafka_log_logcleaner_max_buffer_utilization_percent",
-    "Part of log.cleaner.dedupe.buffer.size that the keys of the last compaction took.",
+    "Percentage of log.cleaner.dedupe.buffer.size used by the keys of the last compaction.",
 )
-COMPACTIONS = counter("barnabas_compactions_total", "Compactions of a log that came to their end.")
+COMPACTIONS = counter("barnabas_compactions_total", "Completed compactions of a log.")
 COMPACTION_READ = counter("barnabas_compaction_read_bytes_total", "Bytes of segments that were compacted.")
 COMPACTION_REMOVED = counter("barnabas_compaction_removed_bytes_total", "Bytes that compaction removed.")
 
-# The cluster, as its metadata says; on the controller, and 0 on others
+# The cluster, on the controller; 0 on other brokers
 ACTIVE_CONTROLLER = gauge(
     "kafka_controller_kafkacontroller_activecontrollercount", "1 on the broker that is the controller."
 )
 OFFLINE_PARTITIONS = gauge(
     "kafka_controller_kafkacontroller_offlinepartitionscount",
-    "Partitions of the cluster without a leader, on the controller; elsewhere those that a failed disk has.",
+    "Partitions of the cluster without a leader, on the controller; on other brokers those on failed log dirs.",
 )
 TOPIC_COUNT = gauge(
     "kafka_controller_kafkacontroller_globaltopiccount",
-    "Topics of the cluster, on the controller; otherwise 0, as of the next ones.",
+    "Topics of the cluster, on the controller; 0 on other brokers, as are the following metrics.",
 )
 ALL_PARTITIONS = gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.")
 ACTIVE_BROKERS = gauge(
-    "kafka_controller_kafkacontroller_activebrokercount", "Brokers that are registered and not fenced."
+    "kafka_controller_kafkacontroller_activebrokercount", "Registered brokers that are not fenced."
 )
-FENCED_BROKERS = gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Brokers that are fenced.")
+FENCED_BROKERS = gauge("kafka_controller_kafkacontroller_fencedbrokercount", "Fenced brokers.")
 PREFERRED_IMBALANCE = gauge(
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
-    "Partitions of the cluster led by another replica than their preferred one.",
+    "Partitions of the cluster whose leader is not the preferred replica.",
 )
 UNCLEAN_ELECTIONS = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",
@@ -240,58 +238,57 @@ UNCLEAN_ELECTIONS = counter(
 
 CLOCK_JUMP = gauge(
     "barnabas_clock_jump_seconds",
-    "How far the wall clock has jumped ahead of the time by which records and offsets expire; 0 in order.",
+    "Forward step of the wall clock relative to the time used for expiry; normally 0.",
 )
 
 # Transactions that this broker coordinates
-TRANSACTIONAL_IDS = gauge("barnabas_transactional_ids", "Transactional ids that this broker keeps.")
+TRANSACTIONAL_IDS = gauge("barnabas_transactional_ids", "Transactional ids on this broker's coordinator.")
 TRANSACTIONS_WITHOUT_TIMEOUT = gauge(
-    "barnabas_transactions_without_timeout", "Open transactions that no timeout ends (two-phase commit)."
+    "barnabas_transactions_without_timeout", "Open transactions without a timeout (two-phase commit)."
 )
 OLDEST_WITHOUT_TIMEOUT = gauge(
-    "barnabas_transactions_without_timeout_oldest_seconds", "How long the oldest of them has been open."
+    "barnabas_transactions_without_timeout_oldest_seconds", "Age of the oldest of them."
 )
 TRANSACTIONS_REFUSED = counter(
     "barnabas_transactions_refused_total",
-    "Requests of transactional producers that were refused, because a limit was reached.",
+    "Requests of transactional producers refused because a limit was reached.",
 )
 
-# Text that clients send
+# Text sent by clients
 LOG_LINES_LEFT_OUT = counter(
     "barnabas_log_lines_left_out_total",
-    "Lines that were not written to the broker's log, because there were many of their kind "
-    "(barnabas.log.lines.max).",
+    "Lines not written to the broker's log because of the rate limit of their kind (barnabas.log.lines.max).",
 )
 LOG_LINES_CUT = counter(
     "barnabas_log_lines_cut_total",
-    "Lines of the broker's log that were too long and lack their middle (barnabas.log.line.max.characters).",
+    "Lines of the broker's log truncated in the middle (barnabas.log.line.max.characters).",
 )
 PATTERNS_REFUSED = counter(
     "barnabas_patterns_refused_total",
-    "Regular expressions of clients that were refused: no RE2, or beyond barnabas.regex.max.characters, "
+    "Regular expressions of clients that were refused: not RE2 syntax, or beyond barnabas.regex.max.characters, "
     "barnabas.regex.max.bytes or barnabas.regex.max.instructions.",
 )
 
-# The audit log, if there is one
-AUDIT_EVENTS = counter("barnabas_audit_events_total", "Events that were written to the audit log.")
+# The audit log, if enabled
+AUDIT_EVENTS = counter("barnabas_audit_events_total", "Events written to the audit log.")
 AUDIT_LOST = counter(
     "barnabas_audit_events_lost_total",
-    "Events that were not written, because too many came or writing failed.",
+    "Events not written, because the queue was full or a write failed.",
 )
 
 # The process
-INFO = gauge("barnabas_info", "Always 1; the labels say what is running.", "version", "node_id", "cluster_id")
-START_TIME = gauge("process_start_time_seconds", "When the broker started, in seconds since 1970.")
+INFO = gauge("barnabas_info", "Always 1; the labels identify the broker.", "version", "node_id", "cluster_id")
+START_TIME = gauge("process_start_time_seconds", "Start time of the broker, in seconds since 1970.")
 CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")
 RESIDENT_MEMORY = gauge("process_resident_memory_bytes", "Resident memory of the process.")
 OPEN_FILES = gauge("process_open_fds", "Open file descriptors.")
-# Gauges in Kafka, although they only grow; without samples where the system does not count them.
+# Gauges in Kafka, although they only grow; no samples on systems that do not count them.
 DISK_READ = gauge(
-    "kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes that the process had read from disks, on Linux."
+    "kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes read from disks by the process, on Linux."
 )
 DISK_WRITE = gauge(
     "kafka_server_kafkaserver_linux_disk_write_bytes",
-    "Bytes that the process had written to disks, on Linux.",
+    "Bytes written to disks by the process, on Linux.",
 )
 
 CATALOGUE = (

@@ -1,4 +1,4 @@
-"""The metrics of mirror topics, on their leaders."""
+"""Metrics of mirror topics, on their leaders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MIRROR_PARTITIONS = gauge(
 )
 MIRROR_FAILED = gauge(
     "barnabas_mirror_failed_partitions",
-    "Partitions of mirror topics, anywhere in the cluster, that are FAILED: nothing more is mirrored until an operator "
-    "has looked. Alarm if it is not 0.",
+    "FAILED partitions of mirror topics in the cluster, for which mirroring has stopped until an operator intervenes. "
+    "Alert if it is not 0.",
 )
 MIRROR_LAG = gauge(
     "barnabas_mirror_led_lag_offsets",
-    "Offsets that the source has and this leader has not, as the mirror last said.",
+    "Offsets by which this leader lags behind the source, as last reported by the mirror.",
     "topic",
     "partition",
 )

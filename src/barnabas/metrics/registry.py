@@ -29,7 +29,7 @@ def gauge(name: str, text: str, *labels: str) -> Metric:
 
 
 def metrics_among(names: Mapping[str, object]) -> tuple[Metric, ...]:
-    """The metrics that a module declares, in its order."""
+    """Return the metrics declared in a module, in order."""
     return tuple(value for value in names.values() if isinstance(value, Metric))
 
 
@@ -55,7 +55,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is computed when the page is rendered, or set by its owner."""
+    """A number that is set by its owner, or computed when the page is rendered."""
 
     __slots__ = ("read", "value")
 
@@ -74,7 +74,7 @@ LATENCY_BUCKETS = (
 
 
 class Histogram:
-    """Counts observations at or below each bound; `counts` has one more element for the rest."""
+    """Counts observations at or below each bound; the last element of `counts` is for larger ones."""
 
     __slots__ = ("bounds", "counts", "sum")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Counter, Histogram, Registry, Sample
 
-# The JMX exporter's series for Kafka's own timers, which the stock dashboards draw.
+# Quantiles of Kafka's timers in the JMX exporter, as used by the stock dashboards.
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 

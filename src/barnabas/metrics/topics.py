@@ -1,4 +1,4 @@
-"""Traffic by topic, under the names that Kafka's dashboards draw.
+"""Traffic by topic, under the names of Kafka's dashboards.
 
 As in Kafka, the sample without a topic is the sum over all topics, deleted ones included.
 """
@@ -12,7 +12,7 @@ from barnabas.metrics.registry import Counter, Registry, Sample
 
 AUDIT_TOPIC = "__barnabas_audit"
 _BROKERS_WRITE = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", AUDIT_TOPIC})
-"""Topics that clients neither write nor truncate. In Metadata the audit topic is an ordinary one, so that collectors
+"""Topics that clients neither write nor truncate. Metadata lists the audit topic as an ordinary one, so that collectors
 find it."""
 
 # By attribute of TopicCounters.
@@ -73,7 +73,7 @@ class TopicCounters:
 class TopicMetrics:
     def __init__(self, registry: Registry) -> None:
         self._topics: dict[str, TopicCounters] = {}
-        self._gone = TopicCounters()
+        self._deleted = TopicCounters()
         for attribute, metric in _METRICS.items():
             registry.computed(metric, self._reader(attribute))
 
@@ -89,12 +89,12 @@ class TopicMetrics:
         counters = self._topics.pop(topic, None)
         if counters is not None:
             for attribute in _METRICS:
-                getattr(self._gone, attribute).value += getattr(counters, attribute).value
+                getattr(self._deleted, attribute).value += getattr(counters, attribute).value
 
     def _reader(self, attribute: str) -> Callable[[], Iterator[Sample]]:
         def read() -> Iterator[Sample]:
             values = {name: getattr(topic, attribute).value for name, topic in self._topics.items()}
-            yield Sample("", (), sum(values.values()) + getattr(self._gone, attribute).value)
+            yield Sample("", (), sum(values.values()) + getattr(self._deleted, attribute).value)
             for name in sorted(values):
                 yield Sample("", (("topic", name),), values[name])
 

@@ -14,7 +14,7 @@ from barnabas.protocol.schema import Message
 
 
 class CodecSource(ABC):
-    """Writes one function; `text` is its source and `names` what the source refers to.
+    """Writes one function; `text` is its source and `names` are its globals.
 
     In steps, the function is a generator that yields after each STEP elements.
     """
@@ -30,7 +30,7 @@ class CodecSource(ABC):
         self._indent = 1
         self._variables = 0
         self._pending: list[tuple[str, str]] = []
-        """(struct code, target or expression) of fixed-width fields that go into the next call."""
+        """(struct code, target or expression) of fixed-width fields for the next call."""
 
     @property
     def text(self) -> str:
@@ -45,7 +45,7 @@ class CodecSource(ABC):
 
     @contextmanager
     def _block(self, header: str) -> Iterator[None]:
-        """Indent what is written inside; fields pending on either side of the edge are flushed there."""
+        """Indent the lines written inside; pending fields are flushed at both ends."""
         self._flush()
         self._line(header)
         self._indent += 1

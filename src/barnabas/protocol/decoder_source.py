@@ -26,15 +26,15 @@ from barnabas.protocol import wire
 from barnabas.protocol.codec_source import CodecSource
 from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, default_value
 
-# How many bytes an array's element takes at least: (in flexible versions, in others).
+# Minimum size in bytes of an array's element: (in flexible versions, in others).
 _MIN_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
 
-# What reads a length of more than 7 bits, for kinds that have a bound.
+# Functions that read a length of more than 7 bits, for kinds with a limit.
 _READERS = {"string": "read_string_length", "array": "read_array_count"}
 
 
 def smallest_size(field_type: str, element: Any, version: int, flexible: bool) -> int:
-    """Return the least number of bytes a value of a type takes on the wire."""
+    """Return the minimum number of bytes of a value on the wire."""
     if field_type in FIXED_WIDTH:
         return FIXED_WIDTH[field_type][1]
     if field_type in _MIN_VARIABLE:
@@ -151,7 +151,7 @@ class DecoderSource(CodecSource):
 
     @contextmanager
     def _unless_null(self, length: str, name: str, target: str, nullable: bool) -> Iterator[None]:
-        """Deal with null and with negative lengths; what is written inside reads a value that is there."""
+        """Handle null and negative lengths; the lines written inside read a value that is not null."""
         negative = f"{length} == 0" if self.flexible else f"{length} < 0"
         if not nullable:
             self._refuse_null(f"if {negative}:", name)

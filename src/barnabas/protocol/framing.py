@@ -108,11 +108,11 @@ def encode_request(header: RequestHeader, message: Message) -> list[Any]:
 def _finish_frame(message: Message, version: int, out: bytearray) -> list[Any]:
     """Append the message to a frame that starts with room for its length, and fill that in."""
     parts: list[Any] = []
-    rest = encoder(type(message), version)(message, out, parts)
+    last = encoder(type(message), version)(message, out, parts)
     if not parts:
         _INT32.pack_into(out, 0, len(out) - 4)
         return [bytes(out)]
-    parts.append(rest)
+    parts.append(last)
     _INT32.pack_into(out, 0, sum(map(len, parts)) - 4)
     return finished(parts)
 

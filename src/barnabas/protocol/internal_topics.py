@@ -23,7 +23,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 
 NO_OFFSET = -1
-"""The start offset of a share partition that was never read: `share.auto.offset.reset` decides where it starts."""
+"""Start offset of a share partition that was never read: `share.auto.offset.reset` determines its start."""
 REMEMBERED_KEYS = 10_000  # most commits come from the same groups
 _MIN_INT = -(1 << 31)
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"
@@ -36,13 +36,13 @@ def java_hash(text: str) -> int:
 
     Many keys of one share group begin with its id, which may have up to 32,767 bytes.
     """
-    whole = len(text) - len(text) % _CHUNK
-    value = _hashed(text[whole:], _hash_of_beginning(text[:whole]) if whole else 0)
+    chunked = len(text) - len(text) % _CHUNK
+    value = _hashed(text[chunked:], _hash_of_chunks(text[:chunked]) if chunked else 0)
     return value - (1 << 32) if value & 0x80000000 else value
 
 
 @lru_cache(16)
-def _hash_of_beginning(text: str) -> int:
+def _hash_of_chunks(text: str) -> int:
     value = 0
     for start in range(0, len(text), _CHUNK):
         value = _hashed(text[start : start + _CHUNK], value)

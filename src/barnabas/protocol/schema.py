@@ -5,13 +5,12 @@
         member_id: str = string("0-2")
         members: list[MemberIdentity] = array(MemberIdentity, "3+")
 
-A field's declaration says in which versions it is on the wire (all, if nothing is said), in which it
-may be null, whether it is a tagged field, its default, and whether a version that lacks it may drop
-its value silently (`ignorable`). Every field has a default, as in Kafka, so a constructor takes
-whatever differs from it.
+A field's declaration has the versions in which it is on the wire (default: all) and in which it may be null, its tag,
+its default, and whether its value may be dropped in versions without it (`ignorable`). Every field has a default, as in
+Kafka, so constructors take only the values that differ.
 
-Declaring is cheap, because all families together are some hundreds of classes: constructors are
-compiled when a class is first used, codecs when a (class, version) is (see codec.py).
+Declarations are cheap, because all families together have hundreds of classes: constructors are compiled on first use
+of a class, codecs on first use of a (class, version) (see codec.py).
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ FIXED_WIDTH = {
 
 
 class Field:
-    """One field of a message: its wire type and the versions that know it."""
+    """One field of a message: its wire type and its versions."""
 
     __slots__ = (
         "default",
@@ -109,7 +108,7 @@ class Field:
         return Versions.parse(self.nullable).includes(version)
 
     def tagged_in(self, version: int) -> bool:
-        """Return whether the field is a tagged field: with a tag it is, wherever it exists."""
+        """Return whether the field is tagged; a field with a tag is tagged in all its versions."""
         return self.tag is not None and self.present_in(version)
 
 

@@ -1,4 +1,4 @@
-"""Brokers inside tests, and twins of the seams that can be told to fail.
+"""Embedded brokers for tests, and in-memory substitutes for files, object stores and ZooKeeper with fault injection.
 
 from barnabas.testing import EmbeddedBroker
 
@@ -18,8 +18,8 @@ __all__ = ["EmbeddedBroker", "EmbeddedCluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # The pytest plugin lives in this package and loads in every pytest run where Barnabas is
-    # installed: the broker is imported only when one is wanted.
+    # The pytest plugin of this package is loaded in every pytest run where Barnabas is installed, so the broker is
+    # imported on use.
     if name == "EmbeddedBroker":
         from barnabas.testing.embedded import EmbeddedBroker
 

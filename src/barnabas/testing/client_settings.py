@@ -1,4 +1,4 @@
-"""What clients of an embedded broker need: ready settings for the usual ones, with certificates, name and password."""
+"""Settings for clients of an embedded broker, in the form of the common client libraries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class ClientSettings:
     bootstrap_servers: str
     protocol: str = "PLAINTEXT"
     ca_file: Path | None = None
-    user: str = ""  # nobody, where there is no SASL
+    user: str = ""  # empty without SASL
     password: str = ""
     mechanism: str = "PLAIN"
-    key_file: Path | None = None  # a certificate of the client and its key, as PEM
+    key_file: Path | None = None  # the client's certificate and key, as PEM
 
     @property
     def confluent(self) -> dict[str, Any]:
-        """For confluent-kafka, and everything else on librdkafka."""
+        """Settings for confluent-kafka and other clients based on librdkafka."""
         trust = {"ssl.ca.location": str(self.ca_file)} if self.ca_file else {}
         if self.key_file:
             trust |= dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), str(self.key_file))
@@ -71,7 +71,7 @@ class ClientSettings:
 
     @property
     def java(self) -> dict[str, str]:
-        """For Kafka's Java clients and tools, Spark (each with the prefix `kafka.`), and Barnabas' own client."""
+        """Settings for Kafka's Java clients and tools, Spark (with the prefix `kafka.`), and Barnabas' client."""
         settings = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.protocol}
         if self.ca_file:
             settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
@@ -87,7 +87,7 @@ class ClientSettings:
         return f"{_MODULES}.{module} required username={quoted(self.user)} password={quoted(self.password)};"
 
     def write_properties(self, path: Path) -> Path:
-        """A file for `--command-config` of Kafka's tools and of `barnabas`; only its owner can read it."""
+        """Write a file for `--command-config` of Kafka's tools and `barnabas`, readable by its owner only."""
         path.touch(mode=0o600)
         lines = [f"{name}={_escaped(value)}\n" for name, value in self.java.items()]
         path.write_text("".join(lines))
@@ -95,13 +95,13 @@ class ClientSettings:
 
 
 def quoted(text: str) -> str:
-    """For a JAAS configuration."""
+    """Quote a value for a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def plain_users(users: dict[str, str]) -> str:
-    """The broker's side: `sasl.jaas.config` for PLAIN."""
+    """Return the broker's `sasl.jaas.config` for PLAIN."""
     listed = " ".join(f"user_{name}={quoted(password)}" for name, password in users.items())
     return f"{_MODULES}.plain.PlainLoginModule required {listed};"
 

@@ -1,5 +1,4 @@
-"""What the brokers of an embedded cluster need to be safe from each other's clients: certificates, a user of their own,
-and nodes in ZooKeeper that nobody else reads."""
+"""Security of an embedded cluster: certificates, a user for the brokers, and ZooKeeper ACLs."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ BROKER_USER = "broker"
 
 
 class ClusterSecurity:
-    """Of a cluster whose brokers and clients speak `protocol`; `users` are names and passwords of clients."""
+    """Settings of a cluster with this security protocol; `users` are names and passwords of clients."""
 
     def __init__(self, folder: Path, protocol: str, users: Mapping[str, str]) -> None:
         if BROKER_USER in users:
-            raise ValueError(f"{BROKER_USER!r} is the user of the brokers: call yours otherwise")
+            raise ValueError(f"{BROKER_USER!r} is the user of the brokers: choose another name")
         self._folder, self._tls_folder = folder, folder / TLS_FOLDER
         self._protocol = protocol.upper()
         self._users = dict(users)
@@ -27,7 +26,7 @@ class ClusterSecurity:
 
     @property
     def settings(self) -> dict[str, str]:
-        """For every broker. Empty for PLAINTEXT, which needs none."""
+        """Settings for every broker; empty for PLAINTEXT."""
         if self._protocol == "PLAINTEXT":
             return {}
         settings = {"security.inter.broker.protocol": self._protocol}
@@ -57,13 +56,13 @@ class ClusterSecurity:
                 "required", own, 1
             ),
             "super.users": f"User:{BROKER_USER}",
-            # Keys of SCRAM users are kept only where other clients of ZooKeeper do not read them.
+            # Brokers store SCRAM credentials only in znodes that other clients of ZooKeeper cannot read.
             "zookeeper.set.acl": "true",
             "barnabas.zookeeper.digest": f"{BROKER_USER}:{self._digest}",
         }
 
     def data_dir(self, node_id: int) -> Path:
-        """A folder for a broker. The authority is in it, where `EmbeddedBroker` looks for it."""
+        """Return the data directory of a broker, with the authority where `EmbeddedBroker` expects it."""
         folder = self._folder / f"broker-{node_id}"
         if self._tls_folder.exists():
             shutil.copytree(self._tls_folder, folder / TLS_FOLDER)

@@ -1,4 +1,4 @@
-"""What a disk holds, beside what a running process sees: the model under `testing/files.py`."""
+"""Model of a disk for `testing/files.py`: the content visible to a process, and the durable content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Node: TypeAlias = FileNode | FolderNode
 
 @dataclass(slots=True, eq=False)
 class NameChange:
-    """One entry of the journal: `node` leaves one place, or appears in another, or both at once."""
+    """One journal entry: `node` is removed from `source`, added at `target`, or both (a rename)."""
 
     node: Node
     source: tuple[FolderNode, str] | None
@@ -68,7 +68,7 @@ def after_crash(folder: FolderNode, surviving: Callable[[FileNode], bytes]) -> F
 
 
 def surviving_bytes(node: FileNode, lose_unsynced: bool, torn: random.Random | None) -> bytes:
-    """What the disk holds of a file: the synced bytes, and of the later ones whatever chance wrote out."""
+    """Content of a file after a crash: the synced bytes, and with `torn` a random part of the unsynced ones."""
     written = bytes(node.contents)
     if not lose_unsynced or written == node.durable:
         return written

@@ -1,4 +1,4 @@
-"""A broker inside the process of a test: the same broker that `barnabas serve` runs, in a thread of its own.
+"""Broker in the process of a test: the same broker that `barnabas serve` runs, on a separate thread.
 
 with EmbeddedBroker() as broker:
     broker.create_topic("orders", partitions=3)
@@ -35,18 +35,18 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def member(kind: type[E], wanted: int | str) -> E:
-    """The member of an enumeration that is meant; ValueError, with the nearest name, if there is none."""
+    """Return a member of an enumeration by name or number; ValueError, with the closest name, if there is none."""
     if not isinstance(wanted, str):
         return kind(wanted)
     names = {_plain(each.name): each for each in kind}
-    found = names.get(_plain(wanted))
-    if found is None:
-        raise ValueError(f"there is no {kind.__name__} {wanted!r}{_suggestion(_plain(wanted), names)}")
-    return found
+    match = names.get(_plain(wanted))
+    if match is None:
+        raise ValueError(f"unknown {kind.__name__} {wanted!r}{_suggestion(_plain(wanted), names)}")
+    return match
 
 
 def _plain(name: str) -> str:
-    """Kafka writes LIST_OFFSETS, ListOffsets and even NotLeaderOrFollower for the same thing."""
+    """Normalize a name: Kafka writes LIST_OFFSETS and ListOffsets for the same API."""
     return name.replace("_", "").replace(" ", "").lower()
 
 
@@ -55,13 +55,13 @@ def _suggestion(name: str, names: dict[str, E]) -> str:
     return f"; did you mean {names[match].name}?" if match is not None else ""
 
 
-TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # where `barnabas.tls.auto` puts it
+TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # of `barnabas.tls.auto`
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-START_TIMEOUT = 60.0  # a machine that runs many tests at once is slow
+START_TIMEOUT = 60.0  # long, for machines that run many tests in parallel
 STOP_TIMEOUT = 60.0
 NOT_RUNNING = "the broker is not running: use it in a `with` block, or call start()"
 
-# What a test wants: speed instead of safety from power cuts, and no waiting for members that never come.
+# For tests: fast instead of durable, and no delay for further group members.
 TEST_SETTINGS = {
     "barnabas.acks.all.fsync": "never",
     "group.initial.rebalance.delay.ms": "0",
@@ -77,12 +77,12 @@ TEST_SETTINGS = {
 
 
 class EmbeddedBroker:
-    """Ready when the constructor's `with` block begins. Several may run in one process.
+    """Ready when its `with` block begins. Several may run in one process.
 
     `settings` are Kafka's server settings. `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL: certificates are
-    made, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir` the
-    records live in a temporary folder that `stop` removes. A child process that was forked does not share the broker:
-    it neither keeps its sockets open nor stops it.
+    created, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir`
+    the data are in a temporary folder that `stop` removes. Forked child processes do not share the broker: they neither
+    keep its sockets open nor stop it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class EmbeddedBroker:
         self._registry: EmbeddedRegistry | None = None
         self._registry_port = 0
         self.settings = dict(settings or {})
-        """What the next start uses; changing it does nothing to a broker that runs."""
+        """Settings of the next start; changes do not affect a running broker."""
         self._given_dir = None if data_dir is None else Path(data_dir)
         self._temporary: Path | None = None
         self._thread: LoopThread | None = None
@@ -130,7 +130,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients call `bootstrap.servers`, those in forked children too."""
+        """Value of `bootstrap.servers` for clients, also in forked children."""
         if self._broker is None:
             raise RuntimeError(NOT_RUNNING)
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -138,10 +138,10 @@ class EmbeddedBroker:
 
     @property
     def registry_url(self) -> str:
-        """What clients call `schema.registry.url`; for brokers with `registry=True`."""
+        """Value of `schema.registry.url` for clients; only with `registry=True`."""
         if self._registry is None:
             raise RuntimeError(
-                "there is no schema registry: make the broker with registry=True, and start it"
+                "the broker has no schema registry: create it with registry=True, and start it"
             )
         return self._registry.url
 
@@ -155,49 +155,49 @@ class EmbeddedBroker:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate of the authority that clients trust, as PEM; for brokers with `security="SSL"`."""
+        """Certificate of the authority that clients must trust, as PEM; only with TLS."""
         if not self._has_tls:
-            raise RuntimeError(f'the broker speaks {self.security}: make it with security="SSL"')
+            raise RuntimeError(f'the broker uses {self.security}: create it with security="SSL"')
         return self.data_dir / TLS_FOLDER / AUTHORITY
 
     @property
     def clients(self) -> ClientSettings:
-        """Ready settings for clients: `Producer(broker.clients.confluent)`."""
+        """Client settings of the first user: `Producer(broker.clients.confluent)`."""
         return self.clients_of(next(iter(self._users), ""))
 
     def clients_of(self, user: str, mechanism: str = "PLAIN") -> ClientSettings:
-        """The same for one of several users, and for SCRAM-SHA-256 or -512; `clients` is the first user."""
-        trusted, password = self.ca_file if self._has_tls else None, self._users[user] if user else ""
-        asks = self._has_tls and self.settings.get("ssl.client.auth", "none") != "none"
-        own = self.client_certificate(user or "client") if asks else None
-        return ClientSettings(self.bootstrap_servers, self.security, trusted, user, password, mechanism, own)
+        """Client settings of a user, for PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+        ca_file, password = self.ca_file if self._has_tls else None, self._users[user] if user else ""
+        needs_key = self._has_tls and self.settings.get("ssl.client.auth", "none") != "none"
+        key = self.client_certificate(user or "client") if needs_key else None
+        return ClientSettings(self.bootstrap_servers, self.security, ca_file, user, password, mechanism, key)
 
     def client_certificate(self, name: str) -> Path:
-        """A certificate for `CN=name` and its key, signed by the broker's own authority; for `ssl.client.auth`."""
+        """Create a certificate for `CN=name`, signed by the broker's authority; for `ssl.client.auth`."""
         from barnabas.security.tls.authority import Authority
 
         return Authority(self.ca_file.parent).client(name)
 
     @property
     def data_dir(self) -> Path:
-        """The folder with the partitions' folders; it is there while the broker runs."""
+        """Directory of the partitions; exists while the broker runs."""
         folder = self._given_dir or self._temporary
         if folder is None:
-            raise RuntimeError("the broker has no folder before it is started")
+            raise RuntimeError("the broker has no data directory before it is started")
         return folder
 
     @property
     def broker(self) -> Broker:
-        """The broker itself, to look at: its methods belong to its own thread."""
+        """The broker object, for inspection; its methods must run on its thread."""
         return self._running_broker()
 
     @property
     def belongings(self) -> Belongings | None:
-        """What a forked child must let go of."""
+        """Port and data directory whose descriptors a forked child must close."""
         return None if self._broker is None else Belongings(self.port, str(self.data_dir))
 
     def start(self) -> Self:
-        """Start, and return when clients are served. What went wrong is raised here."""
+        """Start, and return when clients can connect; raises the error of a failed start."""
         if self._broker is not None:
             raise RuntimeError("the broker is running already")
         if self._given_dir is None and self._temporary is None:
@@ -209,14 +209,14 @@ class EmbeddedBroker:
             self._abandon()
             raise
         self._owner = os.getpid()
-        self.port = self._broker.listeners[0].port  # stays the same over a restart
+        self.port = self._broker.listeners[0].port  # kept across restarts
         let_go_in_child(self)
         if self._with_registry:
             self._start_registry()
         return self
 
     def stop(self) -> None:
-        """Stop in order and remove the temporary folder. Harmless when repeated, and in a forked child."""
+        """Shut down cleanly and remove the temporary folder. Idempotent; does nothing in a forked child."""
         if self._owner and self._owner != os.getpid():
             return
         try:
@@ -225,7 +225,7 @@ class EmbeddedBroker:
             self._remove_temporary()
 
     def kill(self) -> None:
-        """End without a goodbye, as kill -9 does to a process: nothing is flushed, handed over or marked clean."""
+        """Stop like kill -9: without flushing, controlled shutdown or a clean shutdown marker."""
         thread, broker = self._in_thread(), self._running_broker()
         self._stop_registry()
         self._broker = None
@@ -235,7 +235,7 @@ class EmbeddedBroker:
             self._close_thread()
 
     def restart(self) -> None:
-        """Stop and start again on the same data and the same port, as an upgrade of a server does."""
+        """Restart with the same data and port, as during an upgrade."""
         self._running_broker()
         self._halt()
         self.start()
@@ -247,7 +247,7 @@ class EmbeddedBroker:
         configs: Mapping[str, str] | None = None,
         replication_factor: int = -1,
     ) -> str:
-        """Create a topic and return its name; without a name, one that is new."""
+        """Create a topic and return its name; without a name, a unique one is generated."""
         chosen = name or f"embedded-topic-{self.next_number()}"
         thread = self._in_thread()
         creating = self._create_topic(chosen, partitions, dict(configs or {}), replication_factor)
@@ -255,11 +255,11 @@ class EmbeddedBroker:
         return chosen
 
     def next_number(self) -> int:
-        """A number that this broker has not given out yet, for names."""
+        """Return a number that is unique for this broker, for names."""
         return next(self._numbers)
 
     def inject(self, api: ApiKey | int | str, error: ErrorCode | int | str, times: int = 1) -> None:
-        """Answer the next requests of an API with an error: `inject("Produce", "NOT_LEADER_OR_FOLLOWER")`."""
+        """Fail the next requests of an API with an error: `inject("Produce", "NOT_LEADER_OR_FOLLOWER")`."""
         api_key, code = member(ApiKey, api), member(ErrorCode, error)
         thread = self._in_thread()
         thread.run(self._inject(api_key, code, times), START_TIMEOUT)
@@ -276,7 +276,7 @@ class EmbeddedBroker:
         except BaseException:
             self.stop()
             raise
-        self._registry_port = self._registry.port  # stays the same over a restart
+        self._registry_port = self._registry.port  # kept across restarts
 
     def _stop_registry(self) -> None:
         registry, self._registry = self._registry, None
@@ -337,7 +337,7 @@ class EmbeddedBroker:
             self._close_thread()
 
     def _abandon(self) -> None:
-        """After a failed start: leave neither a thread nor a folder behind."""
+        """Clean up thread and folder after a failed start."""
         self._close_thread()
         self._remove_temporary()
 
@@ -356,7 +356,7 @@ class EmbeddedBroker:
             raise RuntimeError(NOT_RUNNING)
         if self._owner != os.getpid():
             raise RuntimeError(
-                "the broker runs in the process that this one was forked from: here, only be a client of it"
+                "the broker runs in the parent process; a forked child can only use it as a client"
             )
         return self._broker
 

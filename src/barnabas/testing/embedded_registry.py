@@ -1,4 +1,4 @@
-"""A schema registry beside an embedded broker, in a thread and a loop of its own."""
+"""Schema registry for an embedded broker, on a separate thread and event loop."""
 
 from __future__ import annotations
 

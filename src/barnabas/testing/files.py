@@ -1,16 +1,15 @@
-"""A file system in memory that forgets what was not synced, runs full, and fails when it is told to.
+"""In-memory file system with fault injection: loses unsynced data in a crash, runs full, fails on request.
 
-It is the twin of `barnabas.common.files.LocalFileSystem`. Two states are kept side by side: what a running process
-sees, and what a disk would hold after a loss of power.
+It substitutes `barnabas.common.files.LocalFileSystem` and keeps two states: the content visible to a process, and the
+durable content after a power failure.
 
-- The bytes of a file become durable by `sync`.
-- Names (created, renamed, removed files and folders) become durable by `sync_folder` of the folder they are
-  in. Until then they wait in a journal, in order: a crash keeps some beginning of it, as journaling file
-  systems do. A rename is in the journal as a whole.
+- `sync` makes the content of a file durable.
+- `sync_folder` makes names in a folder (created, renamed, removed files and folders) durable. Until then the changes
+  are in a journal, in order: a crash keeps a prefix of it, as journaling file systems do. A rename is one entry.
 
     fs = FaultyFileSystem()
     ...
-    after = fs.crash(torn=random.Random(1))   # the file system as the next start finds it
+    after = fs.crash(torn=random.Random(1))   # the file system at the next start
 
     fs.fail_at(3, OSError(errno.EIO, "..."), "sync")   # the third sync from now on fails
     fs.lose_power_at(7)                                # the seventh change from now on raises PowerLost
@@ -38,15 +37,15 @@ from barnabas.testing.disk_model import (
 CHANGES = frozenset(
     {"create", "append", "truncate", "sync", "rename", "remove", "make_folder", "sync_folder"}
 )
-"""Operations that are counted unless others are named; "read" and "open" are the rest."""
+"""Operations that are counted by default; the others are "read" and "open"."""
 
 
 class PowerLost(Exception):  # noqa: N818 - not an error of the program under test
-    """The machine is gone: no handler of OSErrors may catch this."""
+    """Simulated power failure. Not an OSError, so that no handler catches it."""
 
 
 class _Plan:
-    """Which operation is going to fail, and how."""
+    """A planned failure: the matching operations, the countdown and the error."""
 
     def __init__(
         self, countdown: int, error: Exception, kinds: frozenset[str], forever: bool, suffix: str = ""
@@ -75,16 +74,16 @@ class FaultyFile:
         self.size = len(node.contents)
 
     def fileno(self) -> int:
-        return -1  # there is no such thing in memory: callers read instead
+        return -1  # no descriptor: callers must read instead
 
     def append(self, data: Bytes) -> None:
-        self._fs.before("append", torn_write=lambda: self._write_a_part(data), path=self.path)
+        self._fs.before("append", torn_write=lambda: self._write_half(data), path=self.path)
         self._fs.take_space(len(data))
         self._node.contents[self.size :] = data
         self.size += len(data)
         self._node.modified_ms = self._fs.now_ms
 
-    def _write_a_part(self, data: Bytes) -> None:
+    def _write_half(self, data: Bytes) -> None:
         self._node.contents[self.size :] = bytes(data)[: len(data) // 2]
 
     def read(self, count: int, position: int) -> bytes:
@@ -107,33 +106,33 @@ class FaultyFile:
 
 
 class FaultyFileSystem:
-    """Single-threaded as far as faults are concerned; `space` is what is left on the disk, in bytes."""
+    """Fault injection is single-threaded. `space` is the free space in bytes."""
 
     def __init__(self, space: int | None = None) -> None:
         self._root = FolderNode()
-        self._known: dict[str, FolderNode] = {}  # by path, until a folder comes or goes
+        self._known: dict[str, FolderNode] = {}  # cache by path, cleared when a folder is created or removed
         self._journal: list[NameChange] = []
         self._plans: list[_Plan] = []
         self.space = space
         self.now_ms = 0
         self.operations: list[str] = []
-        """The kind of every operation so far."""
+        """Kinds of all operations so far."""
 
     # -- faults -------------------------------------------------------------------------------------
 
     def fail_at(
         self, number: int, error: OSError, *kinds: str, forever: bool = False, suffix: str = ""
     ) -> None:
-        """Let the `number`-th operation of these kinds fail (any change, if none is named), counted from now. With a
-        suffix only appends to files whose names end like that are counted."""
+        """Fail the `number`-th operation of these kinds (default: any change), counted from now. With a suffix only
+        appends to files with that suffix are counted."""
         self._plans.append(_Plan(number, error, frozenset(kinds) or CHANGES, forever, suffix))
 
     def lose_power_at(self, number: int, *kinds: str) -> None:
-        """From the `number`-th operation on, everything raises PowerLost; an append is done half."""
+        """Raise PowerLost from the `number`-th operation on; an append writes half of its data."""
         self._plans.append(_Plan(number, PowerLost("power was lost"), frozenset(kinds) or CHANGES, True))
 
     def heal(self) -> None:
-        """No more failures are planned."""
+        """Cancel all planned failures."""
         self._plans.clear()
 
     def before(self, kind: str, torn_write: Callable[[], None] | None = None, path: str = "") -> None:
@@ -157,10 +156,10 @@ class FaultyFileSystem:
             self.space += count
 
     def crash(self, *, lose_unsynced: bool = True, torn: random.Random | None = None) -> FaultyFileSystem:
-        """The file system after a loss of power; this one is of no use afterwards.
+        """Return the file system after a power failure; this one must not be used afterwards.
 
-        Without `torn` everything that was not synced is gone. With it, chance decides: some of the journal
-        and some of the unsynced bytes survive. With `lose_unsynced=False` only the process died.
+        Without `torn` all unsynced data are lost; with it, a random part of the journal and of the unsynced bytes
+        survives. `lose_unsynced=False` simulates a crash of the process only.
         """
         if not lose_unsynced:
             survivors = len(self._journal)
@@ -218,11 +217,11 @@ class FaultyFileSystem:
             folder = node
 
     def is_private(self, path: str) -> bool:
-        """There are no other accounts."""
+        """True: the model has no other users."""
         return True
 
     def make_private(self, path: str, *, tree: bool = False) -> None:
-        """There is nothing to take away."""
+        """No-op: the model has no permissions."""
 
     def read_bytes(self, path: str) -> bytes:
         self.before("read")
@@ -269,13 +268,13 @@ class FaultyFileSystem:
     def sync_folder(self, path: str) -> None:
         folder = self._folder(path)
         self.before("sync_folder")
-        waiting: list[NameChange] = []
+        remaining: list[NameChange] = []
         for change in self._journal:
             if change.touches(folder):
                 change.make_durable()
             else:
-                waiting.append(change)
-        self._journal = waiting
+                remaining.append(change)
+        self._journal = remaining
 
     def free_bytes(self, path: str) -> int:
         return self.capacity(path)[1]
@@ -336,17 +335,17 @@ class FaultyFileSystem:
         return self._folder(folder), name
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """(path, contents) of every file: for tests that compare or damage them."""
+        """Yield (path, contents) of every file, for tests that compare or corrupt them."""
         yield from files_below(self._root, "")
 
     def overwrite(self, path: str, contents: bytes) -> None:
-        """Put these bytes on the disk behind the program's back."""
+        """Replace the visible and the durable content of a file."""
         node = self._file(path)
         node.contents = bytearray(contents)
         node.durable = contents
 
 
-# The paths of a test are few, and each is asked for again and again.
+# A test uses few paths, each of them many times.
 @lru_cache(maxsize=10_000)
 def _parts(path: str) -> tuple[str, ...]:
     return tuple(name for name in path.split("/") if name)

@@ -1,7 +1,7 @@
-"""Keeps forked children from sharing an embedded broker's sockets and its lock.
+"""Closes the descriptors of embedded brokers in forked child processes.
 
-A child of fork (multiprocessing, some test runners) inherits every descriptor. A listening socket that lives
-on in a child would accept clients without serving them, and the lock on the data folder would outlive the broker.
+A forked child (multiprocessing, some test runners) inherits all descriptors. An inherited listening socket would accept
+clients without serving them, and the lock on the data directory would outlive the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOCK_FILE = ".lock"
 
 
 class Belongings(NamedTuple):
-    """By what a broker's descriptors are recognised."""
+    """Port and data directory that identify a broker's descriptors."""
 
     port: int
     data_dir: str
@@ -33,7 +33,7 @@ _registered = False
 
 
 def let_go_in_child(owner: Owner) -> None:
-    """From now on, children of fork drop what the owner says it has at that moment."""
+    """Close the owner's descriptors in processes forked from now on."""
     global _registered
     _owners.add(owner)
     if not _registered and hasattr(os, "register_at_fork"):
@@ -42,28 +42,28 @@ def let_go_in_child(owner: Owner) -> None:
 
 
 def _let_go() -> None:
-    belongings = [owner.belongings for owner in _owners]
-    for mine in belongings:
-        if mine is not None:
-            for descriptor in list(_descriptors_of(mine)):
-                _blind(descriptor)
+    owned = [owner.belongings for owner in _owners]
+    for belongings in owned:
+        if belongings is not None:
+            for descriptor in list(_descriptors_of(belongings)):
+                _redirect_to_null(descriptor)
 
 
-def _descriptors_of(mine: Belongings) -> Iterator[int]:
-    lock = _identity_of_file(os.path.join(mine.data_dir, LOCK_FILE))
+def _descriptors_of(belongings: Belongings) -> Iterator[int]:
+    lock = _identity_of_file(os.path.join(belongings.data_dir, LOCK_FILE))
     for name in os.listdir("/dev/fd"):
         try:
             status = os.fstat(int(name))
         except OSError:
-            continue  # the descriptor that listed the folder
+            continue  # the descriptor of the directory listing itself
         if (status.st_dev, status.st_ino) == lock or (
-            stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == mine.port
+            stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == belongings.port
         ):
             yield int(name)
 
 
 def _local_port(descriptor: int) -> int | None:
-    """The port of this end; the other end of a client's connection has another one, and is kept."""
+    """Return the local port of a socket. Client sockets in this process have another one and are kept."""
     with socket.socket(fileno=os.dup(descriptor)) as view:
         if view.family not in (socket.AF_INET, socket.AF_INET6):
             return None
@@ -79,8 +79,8 @@ def _identity_of_file(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _blind(descriptor: int) -> None:
-    """Point a descriptor at nothing. Its number stays taken, because objects in the child still hold it."""
-    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(nothing, descriptor, inheritable=False)
-    os.close(nothing)
+def _redirect_to_null(descriptor: int) -> None:
+    """Redirect a descriptor to /dev/null instead of closing it, because objects in the child still use its number."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, descriptor, inheritable=False)
+    os.close(null)

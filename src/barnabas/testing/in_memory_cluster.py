@@ -1,11 +1,10 @@
-"""A coordinator that several brokers of one process share: the twin of ZooKeeper, for tests and the simulator.
+"""In-memory substitute for ZooKeeper, shared by the brokers of one process, for tests and the simulator.
 
-Each broker has a session. A session can be cut and healed; one that stays cut for longer than its timeout expires: the
-broker counts as gone, and if it was the controller, another one is elected. The broker notices by its own clock.
-A broker whose process is stopped (`freeze`) notices when it goes on.
+Each broker has a session. A session can be disconnected and reconnected; if it stays disconnected for longer than its
+timeout, it expires: the broker is considered dead, and if it was the controller, another one is elected. The broker
+detects the expiry by its own clock. A broker whose process is paused (`freeze`) detects it when it resumes.
 
-What a broker is told, it is told in the context in which its session was made: by that a simulator knows whose work it
-is.
+Callbacks run in the context in which the session was created, so that the simulator can attribute them to a broker.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class MemoryCluster:
-    """The server side: the metadata log, who is alive, who is the controller."""
+    """Server side: metadata log, live brokers, controller election."""
 
     def __init__(self, session_timeout: float = 6.0, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.session_timeout = session_timeout
@@ -41,7 +40,7 @@ class MemoryCluster:
         self._last_epoch = 0
 
     def connect(self, broker_id: int) -> MemorySession:
-        """A session for one life of a broker."""
+        """Open a session for one run of a broker."""
         session = MemorySession(self, broker_id)
         self._sessions.append(session)
         return session
@@ -61,7 +60,7 @@ class MemoryCluster:
         return image_offset + 1
 
     def expire(self, session: MemorySession) -> None:
-        """Forget a session and all that hangs on it."""
+        """Remove a session with its registration and controller role."""
         if session not in self._sessions:
             return
         self._sessions.remove(session)
@@ -83,7 +82,7 @@ class MemoryCluster:
                 candidate.elected(self.controller_epoch)
 
     def step_down(self, session: MemorySession) -> None:
-        """The others are asked first who wants to be elected."""
+        """Resign as controller; the other candidates take precedence in the election."""
         if session.is_controller and session in self._sessions:
             session.is_controller = False
             self.controller_id = NO_CONTROLLER
@@ -96,7 +95,7 @@ class MemoryCluster:
             session.notify_brokers()
 
     def renew(self, session: MemorySession) -> None:
-        """After an expiry the same client begins a new session."""
+        """Start a new session of the same client after an expiry."""
         if session not in self._sessions:
             self._sessions.append(session)
             session.notify_brokers()
@@ -104,7 +103,7 @@ class MemoryCluster:
 
 
 class MemorySession:
-    """The client side, for one broker: both its `MetadataStore` and its `Membership`."""
+    """Client side of one broker: implements `MetadataStore` and `Membership`."""
 
     wants_snapshot = False
 
@@ -134,10 +133,10 @@ class MemorySession:
     def connection(self) -> ClusterConnection:
         return ClusterConnection(self, self)
 
-    # -- the link, on command -----------------------------------------------------------------------
+    # -- fault injection ----------------------------------------------------------------------------
 
     def cut(self) -> None:
-        """The network to the coordinator is gone; both sides start to count."""
+        """Disconnect from the coordinator; both sides start the session timeout."""
         self.is_connected = False
         self._healed.clear()
         self._cuts += 1
@@ -156,7 +155,7 @@ class MemorySession:
         self._cluster.elect()
 
     def expire(self) -> None:
-        """The session ends though the broker lives: a long pause, or a coordinator that lost it."""
+        """Expire the session of a live broker, as after a long pause or a failure of the coordinator."""
         self._lose()
         self._cluster.renew(self)
 
@@ -165,12 +164,12 @@ class MemorySession:
             self._lose()
 
     def freeze(self) -> None:
-        """The broker's process is stopped: it can neither renew its session nor notice that it is over."""
+        """Pause the broker's process: it can neither renew its session nor detect its expiry."""
         self._is_frozen = True
         self.cut()
 
     def thaw(self) -> None:
-        """It goes on, and hears a little later what it has missed."""
+        """Resume the process; it is notified of missed events after a short delay."""
         self._is_frozen = False
         if self._was_lost:
             self._later(self._wake_up)
@@ -222,7 +221,7 @@ class MemorySession:
         self._check_connected()
         offset = self._cluster.append(image_offset, controller_epoch, deltas)
         await asyncio.sleep(self._cluster.delay())
-        self._check_connected()  # else it is in the log, and the writer does not know
+        self._check_connected()  # otherwise the entry is in the log, but the writer gets an error
         return offset
 
     async def head(self) -> int:
@@ -235,7 +234,7 @@ class MemorySession:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Tell what is new, in order; nothing while the link is cut."""
+        """Deliver new entries in order, unless disconnected."""
         if self._on_entry is not None and self.is_connected and not self._is_closed:
             self._later(self._notify_entries)
 
@@ -246,13 +245,13 @@ class MemorySession:
             self._on_entry(entry.offset, entry.deltas)
 
     async def save_snapshot(self, image: MetadataImage) -> None:
-        """The whole log is kept."""
+        """No-op: the full log is kept."""
 
     async def close(self) -> None:
         self.vanish()
 
     def vanish(self) -> None:
-        """The process is gone: nothing is told to it any more, and its session runs out as if cut."""
+        """Simulate the death of the process: no more callbacks, and the session times out."""
         if not self._is_closed:
             self._is_closed = True
             self.cut()

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop of its own, so that the test's thread may block, fork, or run a loop itself."""
+    """Event loop on a separate thread, so that the test's thread may block, fork, or run another loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()
@@ -23,10 +23,10 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The coroutine's result, or its exception, in the calling thread."""
+        """Run a coroutine on the loop; return its result or raise its exception in the calling thread."""
         if threading.current_thread() is self._thread:
             coroutine.close()
-            raise RuntimeError("this would wait for itself: called from the broker's own thread")
+            raise RuntimeError("deadlock: called from the thread of the loop itself")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout)
@@ -35,11 +35,11 @@ class LoopThread:
             raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin it, and do not wait."""
+        """Start a coroutine on the loop without waiting."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
-        """Stop the loop and wait until the thread is gone."""
+        """Stop the loop and join the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -48,11 +48,11 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            self._cancel_what_is_left()
+            self._cancel_tasks()
         finally:
             self._loop.close()
 
-    def _cancel_what_is_left(self) -> None:
+    def _cancel_tasks(self) -> None:
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()

@@ -1,13 +1,13 @@
-"""An object store in memory that fails when it is told to: the twin of those in `barnabas.tiering`.
+"""In-memory object store with fault injection, a substitute for those in `barnabas.tiering`.
 
-It has no threads, and its time is the loop's, so that it works in the simulator.
+It has no threads and uses the loop's time, so that it works in the simulator.
 
     store = MemoryObjectStore(seed=7)
     store.fault(Fault.LOSE_ANSWER, "replace", at=2)              # the second replace from now on
     store.fault(Fault.FAIL, "upload", at=1, times=3, key=".segment")
-    store.fault(Fault.LATE, "create", seconds=40)                # its effect comes after everybody has given up
-    store.fault_at_random(0.05, [Fault.FAIL, Fault.LOSE_ANSWER]) # every twentieth request, the same for each run
-    store.space = 1 << 20                                        # it runs full
+    store.fault(Fault.LATE, "create", seconds=40)                # takes effect after the caller has given up
+    store.fault_at_random(0.05, [Fault.FAIL, Fault.LOSE_ANSWER]) # one request in 20, reproducible by seed
+    store.space = 1 << 20                                        # runs full
     store.requests, store.bytes_read, store.bytes_written
 """
 
@@ -40,18 +40,18 @@ OPERATIONS = READS | WRITES
 
 
 class Fault(Enum):
-    FAIL = "an error, and no effect"
-    LOSE_ANSWER = "the effect, and an error"
-    LATE = "the effect, `seconds` later: also if the caller does not wait for it"
-    LATE_EFFECT = "an error at once, and the effect `seconds` later: perhaps after the caller has repeated it"
-    HANG = "no effect and no answer, until the caller gives up"
-    CUT = "a read gives half of the bytes, without an error; an upload ends in the middle, with one"
-    CORRUPT = "one bit of what is read, or of what is written, is wrong"
-    DENY = "an error that repeating does not help against"
+    FAIL = "an error without effect"
+    LOSE_ANSWER = "the effect, but an error"
+    LATE = "the effect `seconds` later, even if the caller has given up"
+    LATE_EFFECT = "an error at once, and the effect `seconds` later, possibly after a retry of the caller"
+    HANG = "no effect and no response, until the caller gives up"
+    CUT = "a read returns half of the bytes without an error; an upload fails in the middle"
+    CORRUPT = "one bit of the data read or written is flipped"
+    DENY = "an error that is not retriable"
 
 
 class _Plan:
-    """Which request is going to fail, and how."""
+    """A planned fault: the matching requests, the countdown and the fault."""
 
     def __init__(self, fault: Fault, kinds: frozenset[str], at: int, times: int, key: str, seconds: float):
         self.fault = fault
@@ -81,7 +81,7 @@ class _Object:
 
 
 class MemoryObjectStore:
-    """`latency`: seconds that every request takes. `space`: bytes that still fit in."""
+    """`latency`: duration of each request in seconds. `space`: free space in bytes."""
 
     def __init__(
         self, *, seed: int = 0, clock: Clock | None = None, latency: float = 0.0, space: int | None = None
@@ -96,12 +96,12 @@ class MemoryObjectStore:
         self._plans: list[_Plan] = []
         self._rate = 0.0
         self._faults: Sequence[Fault] = ()
-        self._longest = 0.0
+        self._max_delay = 0.0
         self._spared: str | None = None
         self._objects: dict[str, _Object] = {}
         self._versions = 0
 
-    # -- what a test does -----------------------------------------------------------------------------
+    # -- control by tests -----------------------------------------------------------------------------
 
     def fault(
         self,
@@ -112,22 +112,22 @@ class MemoryObjectStore:
         key: str = "",
         seconds: float = 0.0,
     ) -> None:
-        """The request number `at` from now on, and `times` - 1 after it, of these kinds (all, if none is named) whose
-        keys contain `key`."""
+        """Inject a fault into the `at`-th request from now on, and the next `times` - 1, of these kinds (default: all)
+        whose keys contain `key`."""
         unknown = set(kinds) - OPERATIONS
         if unknown:
-            raise ValueError(f"{unknown}: an object store has {sorted(OPERATIONS)}")
+            raise ValueError(f"unknown operations {sorted(unknown)}; known: {sorted(OPERATIONS)}")
         self._plans.append(_Plan(fault, frozenset(kinds) or OPERATIONS, at, times, key, seconds))
 
     def fault_at_random(
         self, rate: float, faults: Sequence[Fault], seconds: float = 10.0, *, spared: str | None = None
     ) -> None:
-        """`seconds`: the longest that something comes late. `spared`: keys that begin so meet no fault. CORRUPT damages
-        only what is read: stores check what they receive."""
-        self._rate, self._faults, self._longest, self._spared = rate, faults, seconds, spared
+        """Inject random faults. `seconds`: maximum delay. `spared`: prefix of keys without faults. CORRUPT applies to
+        reads only: stores verify the data they receive."""
+        self._rate, self._faults, self._max_delay, self._spared = rate, faults, seconds, spared
 
     def heal(self) -> None:
-        """No fault that was asked for will come."""
+        """Cancel all faults."""
         self._plans.clear()
         self._rate = 0.0
 
@@ -139,11 +139,11 @@ class MemoryObjectStore:
         return sorted(self._objects)
 
     def contents(self, key: str) -> bytes:
-        """Without a request."""
+        """Return the content of an object without a request."""
         return self._objects[key].data
 
     def set_contents(self, key: str, data: bytes) -> None:
-        """Somebody else writes, or damages, an object."""
+        """Overwrite an object without a request, to simulate another writer or corruption."""
         self._set(key, data)
 
     # -- ObjectStore ----------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class MemoryObjectStore:
         await self._request("put", key, lambda fault: self._set(key, self._sent(data, fault)))
 
     async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
-        """The request is made when all pieces are there."""
+        """Upload all pieces in one request."""
         received: list[bytes] = []
         async for piece in pieces:
             received.append(piece)
@@ -182,8 +182,8 @@ class MemoryObjectStore:
             yield info
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        found = await self._request("list", prefix, lambda fault: self._list(prefix, ""))
-        below = [info.key.removeprefix(prefix) for info in found]
+        infos = await self._request("list", prefix, lambda fault: self._list(prefix, ""))
+        below = [info.key.removeprefix(prefix) for info in infos]
         return sorted({key.partition("/")[0] for key in below if "/" in key})
 
     async def close(self) -> None:
@@ -199,15 +199,15 @@ class MemoryObjectStore:
         if fault is Fault.LATE:
             return await self._later(seconds, effect)
         if fault is Fault.LATE_EFFECT:
-            self._later(seconds, effect).cancel()  # nobody waits for the answer
+            self._later(seconds, effect).cancel()  # the response is dropped
         await asyncio.sleep(self.latency)
         if fault in (Fault.FAIL, Fault.LATE_EFFECT):
-            raise StoreUnavailableError(f"{kind} {key}: the store cannot be reached.")
+            raise StoreUnavailableError(f"{kind} {key}: the store is unreachable.")
         if fault is Fault.DENY:
             raise StoreDeniedError(f"{kind} {key}: the store refuses access.")
         result = effect(fault)
         if fault is Fault.LOSE_ANSWER:
-            raise StoreUnavailableError(f"{kind} {key}: the answer did not come.")
+            raise StoreUnavailableError(f"{kind} {key}: the response was lost.")
         return result
 
     def _fault_for(self, kind: str, key: str) -> tuple[Fault | None, float]:
@@ -217,11 +217,11 @@ class MemoryObjectStore:
         is_spared = self._spared is not None and key.startswith(self._spared)
         if not self._rate or is_spared or self._random.random() >= self._rate:
             return None, 0.0
-        fault, seconds = self._random.choice(self._faults), self._random.uniform(0, self._longest)
+        fault, seconds = self._random.choice(self._faults), self._random.uniform(0, self._max_delay)
         return (None, 0.0) if fault is Fault.CORRUPT and kind in WRITES else (fault, seconds)
 
     def _later(self, seconds: float, effect: Callable[[Fault | None], T]) -> asyncio.Future[T]:
-        """The request is in the network: whatever becomes of its sender, it arrives."""
+        """Apply the effect later, independent of the sender, like a request in the network."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         loop.call_later(seconds, _arrive, effect, answer, context=Context())
@@ -244,25 +244,25 @@ class MemoryObjectStore:
 
     # -- effects --------------------------------------------------------------------------------------
 
-    def _found(self, key: str) -> _Object:
-        found = self._objects.get(key)
-        if found is None:
-            raise MissingObjectError(f"{key} is not there.")
-        return found
+    def _object(self, key: str) -> _Object:
+        stored = self._objects.get(key)
+        if stored is None:
+            raise MissingObjectError(f"{key} does not exist.")
+        return stored
 
     def _get(self, key: str, fault: Fault | None) -> Versioned:
-        found = self._found(key)
-        return Versioned(self._received(found.data, fault), found.version)
+        stored = self._object(key)
+        return Versioned(self._received(stored.data, fault), stored.version)
 
     def _get_range(self, key: str, start: int, end: int, fault: Fault | None) -> bytes:
-        found = self._found(key)
-        if end > len(found.data):
-            raise StoreError(f"{key} ends at {len(found.data)}, before {end}: it has been cut short.")
-        return self._received(found.data[start:end], fault)
+        stored = self._object(key)
+        if end > len(stored.data):
+            raise StoreError(f"{key} ends at {len(stored.data)}, before {end}: it is truncated.")
+        return self._received(stored.data[start:end], fault)
 
     def _create(self, key: str, data: bytes) -> str:
         if key in self._objects:
-            raise ObjectExistsError(f"{key} is there already.")
+            raise ObjectExistsError(f"{key} already exists.")
         return self._set(key, data)
 
     def _replace(self, key: str, data: bytes, version: str) -> str:
@@ -297,8 +297,8 @@ class MemoryObjectStore:
 
     def _list(self, prefix: str, after: str) -> Sequence[ObjectInfo]:
         return [
-            ObjectInfo(key, len(found.data), found.modified_ms)
-            for key, found in sorted(self._objects.items())
+            ObjectInfo(key, len(stored.data), stored.modified_ms)
+            for key, stored in sorted(self._objects.items())
             if key.startswith(prefix) and key > after
         ]
 

@@ -1,8 +1,8 @@
-"""A real file system whose appends take long, wait to be let go, or fail, by folder: the twin of a slow disk.
+"""Local file system whose appends can be delayed, blocked or failed by folder, to simulate a slow disk.
 
 files = SlowFileSystem()
-files.delay("/data/one", 0.2)                    # every append below takes so much longer
-with files.held("/data/one"): ...                # appends do not return before the end of this
+files.delay("/data/one", 0.2)                    # delays every append below the folder
+with files.held("/data/one"): ...                # blocks appends until the end of the block
 files.fail("/data/one", OSError(errno.ENOSPC, "..."))   # the next append fails
 """
 
@@ -30,14 +30,14 @@ class SlowFile(LocalFile):
 
 
 class SlowFileSystem(LocalFileSystem):
-    """Only appends to open files are slow; small files that are replaced are not."""
+    """Affects only appends to open files, not atomic writes of small files."""
 
     def __init__(self) -> None:
         self._delays: dict[str, float] = {}
         self._failures: dict[str, OSError] = {}
         self._held: dict[str, threading.Event] = {}
         self.held_appends = threading.Semaphore(0)
-        """Released by each append that begins to wait."""
+        """Released by each append that starts to wait."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -47,12 +47,12 @@ class SlowFileSystem(LocalFileSystem):
         self._delays[folder] = seconds
 
     def fail(self, folder: str, error: OSError) -> None:
-        """Let the next append below the folder fail."""
+        """Fail the next append below the folder."""
         self._failures[folder] = error
 
     @contextmanager
     def held(self, folder: str) -> Iterator[None]:
-        """Appends below the folder wait for the end of this."""
+        """Block appends below the folder until the end of the block."""
         self._held[folder] = released = threading.Event()
         try:
             yield

@@ -53,7 +53,7 @@ def test_a_failed_call_is_tried_three_times() -> None:
 
 
 def test_an_answer_that_says_no_is_not_asked_for_again() -> None:
-    store = Script(MissingObjectError("a is not there"))
+    store = Script(MissingObjectError("a does not exist"))
 
     async def test(reader: StoreReader, clock: ManualClock) -> None:
         with pytest.raises(MissingObjectError):

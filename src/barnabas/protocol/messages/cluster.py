@@ -1,4 +1,4 @@
-"""The cluster itself: brokers, log dirs, elections, reassignments, features, quorum."""
+"""Cluster administration: brokers, log dirs, elections, reassignments, features, quorum."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """Asks which moves of replicas are under way."""
+    """Lists reassignments in progress."""
 
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
@@ -303,7 +303,7 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
-    """Forgets a broker that is gone for good."""
+    """Removes a broker permanently."""
 
     broker_id: int = int32()
 

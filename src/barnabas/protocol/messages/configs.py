@@ -106,7 +106,7 @@ class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexi
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
-    """Lists what has a configuration (KIP-1142)."""
+    """Lists resources with configs (KIP-1142)."""
 
     resource_types: list[int] = array(int8, "1+")
 

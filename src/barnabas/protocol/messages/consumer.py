@@ -1,4 +1,4 @@
-"""The consumer group protocol of KIP-848, and what members embed in the classic one."""
+"""The consumer group protocol of KIP-848, and the metadata that consumers embed in the classic protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.protocol.schema import (
 )
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers; Connect's workers and others have their own."""
+"""Protocol type of consumers; Connect workers and others use different ones."""
 
 
 class ConsumerGroupHeartbeatTopicPartitions(Struct):
@@ -114,7 +114,7 @@ class ConsumerProtocolSubscriptionTopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a consumer tells the leader of a classic group it wants, and owns."""
+    """Subscription and owned partitions of a consumer, sent to the leader of its classic group."""
 
     topics: list[str] = array(string)
     user_data: bytes | None = byte_string(nullable="0+", default=None)
@@ -131,7 +131,7 @@ class ConsumerProtocolAssignmentTopicPartition(Struct):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What the leader of a classic group gives to a member."""
+    """Assignment of a member, made by the leader of its classic group."""
 
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = array(
         ConsumerProtocolAssignmentTopicPartition

@@ -47,7 +47,7 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
-    """What to read from which partitions, within a fetch session (KIP-227)."""
+    """Requests records of partitions, within a fetch session (KIP-227)."""
 
     cluster_id: str | None = string("12+", nullable="12+", tag=0, default=None, ignorable=True)
     replica_id: int = int32("4-14", default=-1)
@@ -113,7 +113,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
-    """What was read; a session leaves out the partitions that have nothing new."""
+    """Records by partition; within a session, partitions without changes are omitted."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16("7+", ignorable=True)

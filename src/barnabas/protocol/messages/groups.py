@@ -1,4 +1,4 @@
-"""The classic group protocol, and what the admin client asks about any group."""
+"""The classic group protocol, and administration of groups of all types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class JoinGroupRequestProtocol(Struct):
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """Enters a classic group, or says that a member is ready for a new generation."""
+    """Joins a classic group, or its next generation."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -42,7 +42,7 @@ class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Tells a classic group that a member is alive."""
+    """Heartbeat of a classic group member."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -62,7 +62,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """Takes members out of a classic group."""
+    """Removes members from a classic group."""
 
     group_id: str = string()
     member_id: str = string("0-2")
@@ -87,7 +87,7 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """Hands in the leader's assignment, and asks for one's own."""
+    """Requests the member's assignment; the leader sends the assignments of all members."""
 
     group_id: str = string()
     generation_id: int = int32()

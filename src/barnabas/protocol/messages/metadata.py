@@ -1,4 +1,4 @@
-"""What a client asks first: API versions, brokers, topics and partitions, coordinators."""
+"""Discovery: API versions, brokers, topics and partitions, coordinators."""
 
 from __future__ import annotations
 

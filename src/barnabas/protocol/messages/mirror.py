@@ -1,7 +1,6 @@
-"""The offset-true mirror: batches of another cluster, appended where they were there, and topics that are mirrors.
+"""Mirroring with identical offsets: appending batches of another cluster, and administration of mirror topics.
 
-Kafka has no such APIs: the keys are our own (`OWN_API`), and clients that do not know them pass over them in
-ApiVersions.
+These APIs are specific to Barnabas: their keys start at `OWN_API`, and clients ignore unknown keys in ApiVersions.
 
     AppendMirrored    to the leader of a partition      Alter on the cluster, Write on the topic
     AlterMirrors      to any broker (forwarded)         Alter on the cluster, Write on the topic
@@ -30,44 +29,44 @@ from barnabas.protocol.schema import (
 
 
 class MirrorState(IntEnum):
-    """Of a mirror topic. Only ACTIVE and SOURCE_UNAVAILABLE take mirrored batches; only STOPPED takes others."""
+    """State of a mirror topic. ACTIVE and SOURCE_UNAVAILABLE accept mirrored batches only, STOPPED ordinary ones."""
 
     NONE = 0
-    """In a request: leave it as it is."""
+    """In a request: unchanged."""
     ACTIVE = 1
     PAUSED = 2
     SOURCE_UNAVAILABLE = 3
-    """What the mirror says that it sees; the next mirrored batch is taken all the same."""
+    """Reported by the mirror; the next mirrored batch is still accepted."""
     FAILED = 4
-    """Of one partition, or of the topic (deleted or created again at the source): `reason` says why."""
+    """Of a partition, or of the topic if the source deleted or recreated it; `reason` explains it."""
     PROMOTING = 5
-    """The leaders end open transactions and tell the controller where their logs end."""
+    """The leaders abort open transactions and report their log end offsets to the controller."""
     STOPPED = 6
-    """Promoted: an ordinary topic, which remembers where it came from."""
+    """Promoted to an ordinary topic; its source is kept for REVERSE."""
     REVERSING = 7
-    """The leaders of an old primary cut their logs to where the new one was promoted; ACTIVE follows."""
+    """The leaders of the old primary truncate their logs to the offsets of the promotion; then ACTIVE."""
 
 
 class MirrorAction(IntEnum):
-    """What AlterMirrors does to a topic. Each may be repeated: what is done already is no error."""
+    """Action of AlterMirrors on a topic. All actions are idempotent."""
 
     NONE = 0
-    """Only what `partitions` says."""
+    """Only the changes in `partitions`."""
     CREATE = 1
-    """Create the topic as a mirror, ACTIVE. With more partitions than it has: add them."""
+    """Create the topic as a mirror, ACTIVE; for an existing mirror, add missing partitions."""
     ACTIVATE = 2
     """From PAUSED, SOURCE_UNAVAILABLE or FAILED; failed partitions too."""
     PAUSE = 3
     SOURCE_UNAVAILABLE = 4
     FAIL = 5
-    """The whole topic, for `reason`."""
+    """Set the topic to FAILED, with `reason`."""
     PROMOTE = 6
-    """Refused while a partition is FAILED or the source unavailable. The caller has waited until the lag was 0."""
+    """Refused while a partition is FAILED or the source unavailable. The caller waits for lag 0 first."""
     FAILOVER = 7
-    """As PROMOTE, whatever the state."""
+    """PROMOTE regardless of the state."""
     REVERSE = 8
-    """Of an ordinary topic of the old primary: make it a mirror of the new one. `partitions` say for each where the new
-    primary was promoted (`promoted_at`, `promoted_epoch`)."""
+    """Turn an ordinary topic of the old primary into a mirror of the new one. `partitions` has the offset and epoch at
+    which each was promoted on the new primary (`promoted_at`, `promoted_epoch`)."""
 
 
 # -- AppendMirrored -------------------------------------------------------------------------------------------------
@@ -76,67 +75,69 @@ class MirrorAction(IntEnum):
 class MirroredPartition(Struct):
     index: int = int32()
     leader_epoch: int = int32(default=-1)
-    """Of the target's leader, as Metadata told it. Another one is FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
+    """Leader epoch of the target, from Metadata. A mismatch is FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
     source_high_watermark: int = int64(default=-1)
     source_log_start_offset: int = int64(default=-1)
-    """An empty target starts here; the log start of the target follows it. -1 (`--keep-deleted`): it does not, and an
-    empty target starts with the first batch."""
+    """Log start offset of the source, which the target adopts. -1 (`--keep-deleted`): it does not, and an empty target
+    starts with the first batch."""
     truncate_to: int = int64(default=-1)
-    """Cut the log to this offset first (`--on-truncation=follow`); -1 cuts nothing. Beyond the log end: the log is
-    emptied and starts there. Raise the leader epoch first (min_leader_epoch), so that consumers look where they are."""
+    """Truncate the log to this offset first (`--on-truncation=follow`); -1: no truncation. Beyond the log end: the log
+    is emptied and starts there. Raise the leader epoch before (min_leader_epoch), so that consumers validate their
+    positions."""
     truncate_epoch: int = int32(default=-1)
-    """With `truncate_to`: the epoch that ended there at the source (`diverging_epoch` of its answer). Where it ended
-    earlier in this log, the log is cut there: what comes after it is of an epoch that the source does not have."""
+    """With `truncate_to`: the epoch that ends there at the source (`diverging_epoch` of its response). If it ends
+    earlier in this log, the log is truncated there: later records have an epoch that the source does not have."""
     expected_log_end: int = int64(default=-1)
-    """With `truncate_to`: cut only if the log ends here (else INVALID_REQUEST), so that who slept cuts nothing."""
+    """With `truncate_to`: expected log end offset, else INVALID_REQUEST, so that a stale mirror truncates nothing."""
     records: Records | None = record_batches(nullable="0+")
-    """Whole batches in their order, as the source has them. None or empty: say only where the log ends."""
+    """Complete batches in order, unchanged from the source. None or empty: only return the log end offset."""
 
 
 class MirroredTopic(Struct):
     topic_id: bytes = uuid()
     """Of the target."""
     source_topic_id: bytes = uuid()
-    """Another one than the mirror topic was created with is INCONSISTENT_TOPIC_ID. Zeros: the source has none."""
+    """INCONSISTENT_TOPIC_ID if it differs from that of the mirror's creation. Zeros: the source has no topic ids."""
     partitions: list[MirroredPartition] = array(MirroredPartition)
 
 
 class AppendMirroredRequest(Message, api_key=10_000, versions="0", flexible="0+"):
     """Append batches of another cluster with their offsets and leader epochs (compare-and-append).
 
-    A batch below the log end, of the epoch that the log has there, is acknowledged and not written. So the log end of
-    the target is the position, and two mirrors at once do no harm. Errors of a partition, beside Produce's:
+    A batch below the log end with the epoch that the log has there is acknowledged but not written again. So the log
+    end offset of the target is the position of the mirror, and concurrent mirrors are harmless. Errors of a partition,
+    in addition to those of Produce:
 
-        FENCED_LEADER_EPOCH     leader_epoch is not the leader's any more (a promotion raises it): ask Metadata
-        UNKNOWN_LEADER_EPOCH    the leader has not heard of it yet: repeat
-        NEW_LEADER_ELECTED      a batch is of a later epoch than the target's leader: raise that by AlterMirrors
-                                (min_leader_epoch), then repeat
-        OFFSET_OUT_OF_RANGE     a gap, and the topic is not compacted: the partition is to be FAILED
-        FENCED_STATE_EPOCH      the log has another epoch at the offset of a batch, or its last batch is of a later one:
-                                source and target have diverged; the partition is to be FAILED
-        INCONSISTENT_TOPIC_ID   the source topic was created again: the topic is to be FAILED
-        CORRUPT_MESSAGE         a batch whose CRC or lengths are wrong; nothing from it on was written
-        POLICY_VIOLATION        the topic is no mirror, or not in a state that takes batches; the text says which
+        FENCED_LEADER_EPOCH     leader_epoch is older than the leader's (a promotion raises it): refresh metadata
+        UNKNOWN_LEADER_EPOCH    leader_epoch is newer than the leader's: retry
+        NEW_LEADER_ELECTED      a batch has a later epoch than the target's leader: raise that with AlterMirrors
+                                (min_leader_epoch), then retry
+        OFFSET_OUT_OF_RANGE     a gap, and the topic is not compacted: set the partition to FAILED
+        FENCED_STATE_EPOCH      the log has another epoch at the offset of a batch, or its last batch has a later epoch:
+                                source and target have diverged; set the partition to FAILED
+        INCONSISTENT_TOPIC_ID   the source topic was recreated: set the topic to FAILED
+        CORRUPT_MESSAGE         a batch has an invalid CRC or length; it and later batches were not written
+        POLICY_VIOLATION        the topic is not a mirror, or its state does not accept batches; see the message
 
-    Batches before the one that is refused are written.
+    Batches before a refused one are written.
     """
 
     timeout_ms: int = int32(default=30_000)
-    """How long to wait for the ISR."""
+    """Maximum time to wait for the ISR."""
     topics: list[MirroredTopic] = array(MirroredTopic)
 
 
 class AppendedPartition(Struct):
-    """Where the target stands, also with most errors; -1: this broker does not know."""
+    """Offsets of the target, returned with most errors, too; -1 if unknown to this broker."""
 
     index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     log_start_offset: int = int64(default=-1)
     log_end_offset: int = int64(default=-1)
-    """Without an error every replica in sync has what is below: the next batch to send begins here."""
+    """Offset of the next batch to send. Without an error all records below are replicated to the ISR."""
     last_epoch: int = int32(default=-1)
-    """Of the last batch: the `last_fetched_epoch` of the next fetch from the source. -1: there is no batch."""
+    """Leader epoch of the last batch, for `last_fetched_epoch` of the next fetch from the source. -1: no batch."""
     leader_epoch: int = int32(default=-1)
 
 
@@ -161,12 +162,12 @@ class MirrorConfig(Struct):
 class AlteredMirrorPartition(Struct):
     index: int = int32()
     min_leader_epoch: int = int32(default=-1)
-    """Raise the target's leader epoch to this one if it is lower: to that of the source."""
+    """Raise the target's leader epoch to at least this one, that of the source."""
     state: int = int8()
-    """MirrorState FAILED (for `reason`) or ACTIVE; NONE leaves it as it is."""
+    """MirrorState FAILED (with `reason`) or ACTIVE; NONE leaves it unchanged."""
     reason: str = string()
     promoted_at: int = int64(default=-1)
-    """With REVERSE: where the new primary was promoted, from its DescribeMirrors."""
+    """With REVERSE: offset at which the new primary was promoted, from its DescribeMirrors."""
     promoted_epoch: int = int32(default=-1)
 
 
@@ -182,39 +183,39 @@ class AlteredMirrorTopic(Struct):
     replication_factor: int = int16(default=-1)
     """With CREATE; -1: default.replication.factor of the target."""
     configs: list[MirrorConfig] = array(MirrorConfig)
-    """With CREATE. Later on they are changed as those of every topic (IncrementalAlterConfigs)."""
+    """With CREATE. Later changes use IncrementalAlterConfigs, as for every topic."""
     reason: str = string()
     partitions: list[AlteredMirrorPartition] = array(AlteredMirrorPartition)
 
 
 class AlterMirrorsRequest(Message, api_key=10_001, versions="0", flexible="0+"):
-    """Create mirror topics and take them from one state to another.
+    """Creates mirror topics and changes their state.
 
-    PROMOTE, FAILOVER and REVERSE are answered when they have begun: DescribeMirrors says when the topic is STOPPED (or
-    ACTIVE). Errors of a topic, beside CreateTopics':
+    PROMOTE, FAILOVER and REVERSE return when they have started; poll DescribeMirrors until the topic is STOPPED (or
+    ACTIVE). Errors of a topic, in addition to those of CreateTopics:
 
-        TOPIC_ALREADY_EXISTS    CREATE of a topic that is no mirror, or one of another link or source
-        INCONSISTENT_TOPIC_ID   the source topic was created again
+        TOPIC_ALREADY_EXISTS    CREATE of a topic that is not a mirror, or one of another link or source
+        INCONSISTENT_TOPIC_ID   the source topic was recreated
         INCONSISTENT_CLUSTER_ID the source is this cluster, or this cluster is on the path to it (a loop)
-        INVALID_REQUEST         the topic is in a state from which the action cannot be taken; the text says which
+        INVALID_REQUEST         the action is not allowed in the topic's state; see the message
         UNSUPPORTED_VERSION     barnabas.metadata.version is too low: `kafka-features upgrade`
     """
 
     timeout_ms: int = int32(default=30_000)
     link: str = string()
-    """The name of the link; a topic belongs to one."""
+    """Name of the link; a topic belongs to one link."""
     source_cluster_id: str = string()
     validate_only: bool = boolean()
     topics: list[AlteredMirrorTopic] = array(AlteredMirrorTopic)
     path: list[str] = array(string)
-    """Clusters that what the source has comes from, nearest first, without the source: none of them may be this one."""
+    """Upstream clusters of the source, nearest first, excluding the source; this cluster must not be among them."""
 
 
 class AlteredMirrorResult(Struct):
     name: str = string()
     topic_id: bytes = uuid()
     state: int = int8()
-    """The MirrorState now."""
+    """Current MirrorState."""
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
 
@@ -228,16 +229,16 @@ class AlterMirrorsResponse(Message, api_key=10_001, versions="0", flexible="0+")
 
 
 class DescribeMirrorsRequest(Message, api_key=10_002, versions="0", flexible="0+"):
-    """What is mirrored, from where, and how far. What only leaders know (see DescribedMirrorPartition) each broker says
-    of the partitions that it leads: ask every broker for it."""
+    """Describes mirror topics, their sources and progress. Each broker returns the fields known to leaders (see
+    DescribedMirrorPartition) only for partitions that it leads: query all brokers for them."""
 
     topics: list[str] | None = array(string, nullable="0+", default=None)
-    """None: all mirror topics. A topic that is named and no mirror is RESOURCE_NOT_FOUND."""
+    """None: all mirror topics. RESOURCE_NOT_FOUND for a topic that is not a mirror."""
     include_partitions: bool = boolean(default=True)
 
 
 class AbortedTransaction(Struct):
-    """Open when its partition was promoted, and ended by an ABORT marker."""
+    """Transaction that was open at the promotion and aborted by it."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -252,16 +253,16 @@ class DescribedMirrorPartition(Struct):
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
     log_start_offset: int = int64(default=-1)
-    """This and the next four: only of partitions that the broker leads."""
+    """This and the next four fields are set only for partitions that the broker leads."""
     log_end_offset: int = int64(default=-1)
     high_watermark: int = int64(default=-1)
     last_epoch: int = int32(default=-1)
     source_high_watermark: int = int64(default=-1)
-    """As the mirror last told it to this leader: lag = this - log_end_offset."""
+    """As last reported by the mirror to this leader: lag = this - log_end_offset."""
     promoted_at: int = int64(default=-1)
-    """Since STOPPED: where the mirrored part ends, ABORT markers of the promotion excluded."""
+    """Once STOPPED: end offset of the mirrored records, before the ABORT markers of the promotion."""
     promoted_epoch: int = int32(default=-1)
-    """The source's epoch of the last mirrored batch; -1 if there was none."""
+    """The source's leader epoch of the last mirrored batch; -1 if there was none."""
     aborted_transactions: list[AbortedTransaction] = array(AbortedTransaction)
 
 
@@ -292,13 +293,13 @@ class DescribeMirrorsResponse(Message, api_key=10_002, versions="0", flexible="0
 class SettledPartition(Struct):
     index: int = int32()
     leader_epoch: int = int32()
-    """In which the leader has settled it; an older one than the controller's is refused."""
+    """Epoch of the leader; refused if older than the controller's."""
     promoted_at: int = int64()
-    """Where the mirrored part ends (PROMOTING), or where the log was cut (REVERSING)."""
+    """End offset of the mirrored records (PROMOTING), or offset of the truncation (REVERSING)."""
     promoted_epoch: int = int32(default=-1)
-    """Of the last batch below it."""
+    """Leader epoch of the last batch below it."""
     end_offset: int = int64()
-    """Behind the markers; every replica in sync has all below."""
+    """Log end offset after the markers; all records below are replicated to the ISR."""
     aborted_transactions: list[AbortedTransaction] = array(AbortedTransaction)
 
 
@@ -308,7 +309,7 @@ class SettledTopic(Struct):
 
 
 class SettleMirrorsRequest(Message, api_key=10_003, versions="0", flexible="0+"):
-    """A leader has done its part of PROMOTING or REVERSING; when all have, the controller stores STOPPED or ACTIVE."""
+    """A leader has completed PROMOTING or REVERSING; when all have, the controller sets STOPPED or ACTIVE."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

@@ -1,4 +1,4 @@
-"""Offsets of partitions and of groups, and where leader epochs end."""
+"""Offsets of partitions and groups, and end offsets of leader epochs."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
-    """Asks where leader epochs end, so that a reader notices truncation (KIP-101)."""
+    """Asks for the end offsets of leader epochs, to detect truncation (KIP-101)."""
 
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -210,7 +210,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0"):
-    """Removes a group's offsets of some partitions."""
+    """Deletes a group's offsets of some partitions."""
 
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)

@@ -1,4 +1,4 @@
-"""Produce: record batches on their way to the leaders of their partitions."""
+"""Produce: record batches sent to the leaders of their partitions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
-    """Where each batch went, or why it did not."""
+    """Base offset or error of each batch."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(ignorable=True)

@@ -74,7 +74,7 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):
-    """The principal in an Envelope, behind its version; no request of its own."""
+    """Principal in an Envelope, preceded by its version; not a request."""
 
     type: str = string()
     name: str = string()
@@ -117,7 +117,7 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """Tells the controller in which log dirs replicas are."""
+    """Reports the log dirs of replicas to the controller."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -152,7 +152,7 @@ class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """A broker that lives tells the controller what it wants, such as to stop in an orderly way."""
+    """Heartbeat of a broker to the controller, with requests such as controlled shutdown."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

@@ -117,7 +117,7 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
-    """Acquires records, and acknowledges earlier ones on the way."""
+    """Acquires records, and acknowledges earlier ones."""
 
     group_id: str | None = string(nullable="1+", default=None)
     member_id: str | None = string(nullable="1+")
@@ -187,7 +187,7 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"):
-    """Says what became of acquired records."""
+    """Acknowledges acquired records: accept, release, reject or renew."""
 
     group_id: str | None = string(nullable="1+", default=None)
     member_id: str | None = string(nullable="1+")
@@ -230,7 +230,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
-    """Asks where share groups start reading."""
+    """Asks for the start offsets of share groups."""
 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
 
@@ -275,7 +275,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """Moves where a share group starts reading."""
+    """Sets the start offsets of a share group."""
 
     group_id: str = string()
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic)
@@ -305,7 +305,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
-    """Forgets where a share group read some topics."""
+    """Deletes the offsets of a share group for some topics."""
 
     group_id: str = string()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)

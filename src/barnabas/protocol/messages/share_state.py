@@ -1,4 +1,4 @@
-"""How a group coordinator keeps the state of share partitions with the share coordinator."""
+"""Persistence of share partition state by the share coordinator, for group coordinators and leaders."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 
 class TopologyDescription(Struct):
-    """All nodes of a topology, for people (KIP-1331)."""
+    """All nodes of a topology, for display (KIP-1331)."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
@@ -225,7 +225,7 @@ class StreamsGroupDescribeResponse(Message, api_key=89, versions="0-1", flexible
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message, api_key=93, versions="0", flexible="0+"):
-    """Tells the coordinator what a group's topology looks like (KIP-1331)."""
+    """Sends a description of the group's topology to the coordinator (KIP-1331)."""
 
     group_id: str = string()
     member_id: str = string()

@@ -1,6 +1,6 @@
-"""What Barnabas tells of tiered storage beside Kafka's own answers, in tagged fields that come only to those who ask.
+"""State of tiered storage, as tagged fields that Barnabas adds to Kafka's responses on request.
 
-Kafka has no API for it. A client that does not know these tags passes over them, and never sees them unless it asks.
+Kafka has no API for it. Clients ignore unknown tags, and these are sent only if the request has the corresponding tag.
 """
 
 from __future__ import annotations
@@ -8,32 +8,32 @@ from __future__ import annotations
 from barnabas.protocol.schema import Struct, boolean, int32, int64, string
 
 OWN_TAG = 10_000
-"""Kafka numbers its tags from 0; fields of ours begin with `barnabas_`."""
+"""Tag of Barnabas fields, whose names begin with `barnabas_`; Kafka numbers its tags from 0."""
 
 
 class PartitionTier(Struct):
-    """The remote part of a partition, as its leader knows it. -1: unknown."""
+    """Remote log of a partition, as known to its leader. -1: unknown."""
 
     state: str = string()
-    """Of its writer: claiming, working, waiting, paused or fenced; empty if nothing is copied."""
+    """State of the writer: claiming, working, waiting, paused or fenced; empty if nothing is copied."""
     whole: bool = boolean()
-    """A compacted one, of which nothing leaves the disk."""
+    """True for a compacted topic, whose full log stays on disk."""
     tiered_end: int = int64(default=-1)
     remote_bytes: int = int64(default=-1)
     remote_segments: int = int32(default=-1)
     garbage_bytes: int = int64(default=-1)
-    """Expired or replaced, and not deleted yet."""
+    """Segments that are expired or replaced, but not deleted yet."""
     pending_bytes: int = int64(default=-1)
-    """Of sealed segments that are not copied."""
+    """Bytes of closed segments that are not copied yet."""
     pending_segments: int = int32(default=-1)
     upload_bytes: int = int64(default=-1)
-    """Of the segment on its way; -1 if there is none."""
+    """Bytes of the segment being copied; -1 if there is none."""
     uploaded_bytes: int = int64(default=-1)
     error: str = string()
-    """Why copying pauses; empty if it does not."""
+    """Reason why copying is paused; empty if it is not."""
     error_since_ms: int = int64(default=-1)
     replica_bytes: int = int64(default=-1)
-    """What a new replica copies from its leader: all, or what is not remote."""
+    """Bytes that a new replica copies from its leader: the full log, or records that are not remote."""
 
 
 class BrokerTiers(Struct):
@@ -41,7 +41,7 @@ class BrokerTiers(Struct):
 
     enabled: bool = boolean()
     error: str = string()
-    """Why it copies nothing at all; empty if nothing is wrong."""
+    """Reason why this broker copies nothing; empty if there is none."""
     error_since_ms: int = int64(default=-1)
     store_down: bool = boolean()
     cache_limit_bytes: int = int64()

@@ -11,7 +11,7 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):
-    """Asks for a token that stands for its owner."""
+    """Creates a token that authenticates as its owner."""
 
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")
@@ -34,7 +34,7 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexibl
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
-    """Extends a token's life."""
+    """Extends the lifetime of a token."""
 
     hmac: bytes = byte_string(is_secret=True)
     renew_period_ms: int = int64()
@@ -47,7 +47,7 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
-    """Ends a token's life."""
+    """Expires a token."""
 
     hmac: bytes = byte_string(is_secret=True)
     expiry_time_period_ms: int = int64()

@@ -1,4 +1,4 @@
-"""Creating, deleting, growing and trimming topics."""
+"""Creation and deletion of topics, additional partitions, deletion of records."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Moves the log start of partitions forward."""
+    """Advances the log start offset of partitions."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
@@ -126,7 +126,7 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """Raises the number of partitions of topics."""
+    """Increases the number of partitions of topics."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()

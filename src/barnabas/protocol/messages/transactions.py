@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers, and what the admin client asks about them."""
+"""Idempotent and transactional producers, and their administration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """Adds partitions to transactions, or verifies that they are in (from version 4 on)."""
+    """Adds partitions to transactions, or verifies that they were added (from version 4 on)."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
@@ -117,7 +117,7 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
-    """Has partition leaders append the marks of ended transactions."""
+    """Instructs partition leaders to append the markers of completed transactions."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 

@@ -1,1 +1,1 @@
-"""Records of internal topics and of Kafka's own metadata log, declared like messages."""
+"""Records of internal topics and of KRaft's metadata log, declared like messages."""

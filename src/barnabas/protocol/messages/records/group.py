@@ -120,7 +120,7 @@ class ClassicMemberMetadata(Struct):
 
 
 class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexible="0+"):
-    """What a member of a consumer group said about itself."""
+    """Metadata of a consumer group member, from its heartbeats."""
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
@@ -157,7 +157,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, api_key=7, versions="0", flexible="0+"):
-    """The partitions a member shall have."""
+    """Target assignment of a member."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
@@ -174,7 +174,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0", flexible="0+"):
-    """The partitions a member has, and those it still has to give up."""
+    """Current assignment of a member, and the partitions it still has to revoke."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

@@ -1,4 +1,4 @@
-"""The few records of KRaft's `__cluster_metadata` that matter when Barnabas takes over Kafka's log folders."""
+"""Records of KRaft's `__cluster_metadata` that Barnabas reads when it opens log directories of Kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class TopicRecord(Message, api_key=2, versions="0", flexible="0+"):
 
 
 class ConfigRecord(Message, api_key=4, versions="0", flexible="0+"):
-    """A setting of a topic or broker; a null value takes it back."""
+    """A config of a topic or broker; a null value removes it."""
 
     resource_type: int = int8()
     resource_name: str = string()

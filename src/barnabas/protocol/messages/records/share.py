@@ -19,7 +19,7 @@ class StateBatch(Struct):
 
 
 class ShareSnapshotValue(Message, api_key=0, versions="0", flexible="0+"):
-    """The whole state of a share partition."""
+    """The full state of a share partition."""
 
     snapshot_epoch: int = int32()
     state_epoch: int = int32()
@@ -38,7 +38,7 @@ class ShareUpdateKey(Message, api_key=1, versions="0"):
 
 
 class ShareUpdateValue(Message, api_key=1, versions="0", flexible="0+"):
-    """What changed in a share partition since its snapshot."""
+    """Changes of a share partition's state since its snapshot."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

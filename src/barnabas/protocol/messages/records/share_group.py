@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` that hold the state of share groups."""
+"""Records of `__consumer_offsets` with the state of share groups."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A record of `__consumer_offsets` that only Barnabas writes: what a streams topology looks like (KIP-1331).
+"""Record of `__consumer_offsets` with the description of a streams topology (KIP-1331), specific to Barnabas.
 
-Kafka leaves its storage to a plugin. Its coordinators skip types of records that they do not know, and so do ours.
+Kafka delegates the storage of descriptions to a plugin. Coordinators of Kafka and Barnabas skip unknown record types.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from barnabas.protocol.messages.streams import TopologyDescription
 from barnabas.protocol.schema import Message, int32, string, structure
 
 TYPE = 10_093
-"""Far behind Kafka's types, which are counted from 0; 93 is the key of the request that brings it."""
+"""Record type, well above Kafka's, which count from 0; 93 is the API key of the corresponding request."""
 
 
 class StreamsGroupTopologyDescriptionKey(Message, api_key=TYPE, versions="0"):
