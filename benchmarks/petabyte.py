@@ -153,19 +153,19 @@ def count_text(value: float) -> str:
 
 
 ROWS: tuple[tuple[str, Callable[[Petabyte], float], Callable[[float], str]], ...] = (
-    ("a segment: full at `segment.bytes`, or an hour old", lambda it: it.segment, bytes_text),
-    ("segments, each one object and one entry", lambda it: it.entries, count_text),
-    ("entries of a partition", lambda it: it.entries_of_partition, count_text),
-    ("of these in pages of 1,000: pages of a partition", lambda it: it.pages_of_partition, count_text),
-    ("manifest of a partition, at its largest", lambda it: it.manifest_bytes, bytes_text),
-    ("manifests written in all, while the petabyte came", lambda it: it.manifests_written, bytes_text),
-    ("requests that write, to copy it", lambda it: it.copy_writes, count_text),
-    ("requests that read, to copy it", lambda it: it.copy_reads, count_text),
-    ("requests to read all of it once", lambda it: it.read_all, count_text),
-    ("LIST requests a day, for the sweep", lambda it: it.daily_lists, count_text),
-    ("entries in the memory of all leaders together", lambda it: it.memory, bytes_text),
-    ("what new replicas of everything copy, at most", lambda it: it.tail, bytes_text),
-    ("requests of a restore after all brokers were lost", lambda it: it.restore, count_text),
+    ("segment size: `segment.bytes`, or one hour", lambda it: it.segment, bytes_text),
+    ("segments (one object and one manifest entry each)", lambda it: it.entries, count_text),
+    ("manifest entries per partition", lambda it: it.entries_of_partition, count_text),
+    ("pages of 1,000 entries per partition", lambda it: it.pages_of_partition, count_text),
+    ("largest manifest of a partition", lambda it: it.manifest_bytes, bytes_text),
+    ("manifests written, in total", lambda it: it.manifests_written, bytes_text),
+    ("write requests to copy it", lambda it: it.copy_writes, count_text),
+    ("read requests to copy it", lambda it: it.copy_reads, count_text),
+    ("requests to read it once", lambda it: it.read_all, count_text),
+    ("LIST requests per day, for the sweep", lambda it: it.daily_lists, count_text),
+    ("memory of entries, all leaders together", lambda it: it.memory, bytes_text),
+    ("maximum bytes copied to new replicas of everything", lambda it: it.tail, bytes_text),
+    ("requests of a restore after the loss of all brokers", lambda it: it.restore, count_text),
 )
 
 

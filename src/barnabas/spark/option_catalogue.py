@@ -17,13 +17,13 @@ class Option(NamedTuple):
 
 
 OPTIONS: tuple[Option, ...] = (
-    # Which records.
+    # Selection of records.
     Option("subscribe", SOURCE, "Topics, separated by commas."),
     Option(
         "subscribePattern",
         SOURCE,
-        "A regular expression (RE2) that is found in the names of topics: `orders` finds `old-orders` too, `^orders$` "
-        "does not. Kafka's internal topics are left out.",
+        "A regular expression (RE2), searched in topic names: `orders` also matches `old-orders`, `^orders$` does not. "
+        "Kafka's internal topics are excluded.",
     ),
     Option("assign", SOURCE, 'Partitions as JSON: `{"orders":[0,1]}`.'),
     Option(
@@ -37,13 +37,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "startingOffsetsByTimestamp",
         SOURCE,
-        "Milliseconds by partition, as JSON; comes before `startingOffsets`.",
+        "Milliseconds by partition, as JSON; takes precedence over `startingOffsets`.",
     ),
-    Option("startingTimestamp", SOURCE, "Milliseconds, for all partitions; comes before both others."),
+    Option(
+        "startingTimestamp", SOURCE, "Milliseconds, for all partitions; takes precedence over both others."
+    ),
     Option(
         "startingOffsetsByTimestampStrategy",
         SOURCE,
-        "What to do when no record is as new as the timestamp: `error` or `latest`.",
+        "If no record is as new as the timestamp: `error` or `latest`.",
         "error",
     ),
     Option("endingOffsets", SOURCE, "As `startingOffsets`, for batch reads.", "latest"),
@@ -59,36 +61,34 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "remote",
         SOURCE,
-        "An object store with tiered topics, `s3://BUCKET/PREFIX`, `gs://...`, `az://...` or `file:///FOLDER`: it is "
-        "read instead of brokers. `remote.NAME` is option NAME of the store.",
+        "Read from an object store with tiered topics instead of brokers: `s3://BUCKET/PREFIX`, `gs://...`, `az://...` "
+        "or `file:///FOLDER`. `remote.NAME` is option NAME of the store.",
     ),
-    Option(
-        "clusterId", SOURCE, "The cluster whose topics are meant, where an object store has those of several."
-    ),
-    Option("snapshot", SOURCE, "A snapshot in the object store, for batch reads: topics as they were then."),
-    # How much at a time.
+    Option("clusterId", SOURCE, "Id of the cluster, if an object store has several."),
+    Option("snapshot", SOURCE, "Snapshot in the object store, for batch reads."),
+    # Size of batches and tasks.
     Option(
         "maxOffsetsPerTrigger",
         SOURCE,
-        "The most offsets of one micro-batch, shared out in proportion to what partitions hold.",
+        "Maximum offsets per micro-batch, distributed in proportion to the partitions' lag.",
     ),
-    Option("minOffsetsPerTrigger", SOURCE, "The fewest offsets that are worth a micro-batch."),
-    Option("maxTriggerDelay", SOURCE, "How long `minOffsetsPerTrigger` may hold records back.", "15m"),
-    Option("minPartitions", SOURCE, "The fewest Spark tasks: large partitions are divided."),
-    Option("maxRecordsPerPartition", SOURCE, "The most offsets of one Spark task."),
+    Option("minOffsetsPerTrigger", SOURCE, "Minimum offsets for a micro-batch."),
+    Option("maxTriggerDelay", SOURCE, "Maximum delay by `minOffsetsPerTrigger`.", "15m"),
+    Option("minPartitions", SOURCE, "Minimum number of Spark tasks: large partitions are split."),
+    Option("maxRecordsPerPartition", SOURCE, "Maximum offsets per Spark task."),
     Option(
         "sharedTaskRecords",
         SOURCE,
-        "Partitions share a Spark task up to this many offsets together, up to five times as many where "
-        "enough tasks are left; 0 gives each its own.",
+        "Partitions share a Spark task up to this many offsets in total, up to five times as many if enough tasks "
+        "remain; 0 gives each partition a separate task.",
         "100000",
     ),
-    # What rows look like.
-    Option("includeHeaders", (*SOURCE, *SINK), "Whether there is a column `headers`.", "false"),
+    # Format of rows.
+    Option("includeHeaders", (*SOURCE, *SINK), "Adds a column `headers`.", "false"),
     Option(
         "columns",
         SOURCE,
-        "The columns to decode and to ship, separated by commas: what is left out costs nothing.",
+        "Columns to decode and transfer, separated by commas; others cost nothing.",
     ),
     Option(
         "value.format",
@@ -98,27 +98,26 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "value.schema",
         SOURCE,
-        "The fields of the value as DDL: `user STRING, amount DOUBLE`; or give it by `.schema(...)`.",
+        "Fields of the value as DDL: `user STRING, amount DOUBLE`; or use `.schema(...)`.",
     ),
-    Option("value.avro.schema", SOURCE, "The Avro schema that values were written with, as JSON."),
+    Option("value.avro.schema", SOURCE, "The writer's Avro schema, as JSON."),
     Option(
         "value.registry",
         SOURCE,
-        "The URL of a schema registry: values of `avro`, `protobuf` and `json` begin with the id of the schema that "
-        "they were written with. Without `value.avro.schema` columns are those of the newest schema of the subject "
-        "TOPIC-value.",
+        "URL of a schema registry: values of `avro`, `protobuf` and `json` begin with the id of their writer's schema. "
+        "Without `value.avro.schema` the columns are those of the newest schema of the subject TOPIC-value.",
     ),
     Option(
         "value.protobuf.message",
         SOURCE,
-        "The full name of the message that values are, `shop.Order`; by default the first one of the schema.",
+        "Full name of the message, `shop.Order`; by default the first one of the schema.",
     ),
-    Option("value.csv.delimiter", SOURCE, "What separates the fields of a CSV value.", ","),
+    Option("value.csv.delimiter", SOURCE, "Field delimiter of CSV values.", ","),
     Option(
         "mode",
         SOURCE,
         (
-            "What becomes of a value that does not fit: `PERMISSIVE` (columns are null), `DROPMALFORMED` or "
+            "For values that do not match the schema: `PERMISSIVE` (columns are null), `DROPMALFORMED` or "
             "`FAILFAST`."
         ),
         "PERMISSIVE",
@@ -126,47 +125,47 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "columnNameOfCorruptRecord",
         SOURCE,
-        "The column that takes a value that does not fit, when the schema names it: BINARY, or STRING as text.",
+        "Column for values that do not match, if the schema has it: BINARY, or STRING as text.",
         "_corrupt_record",
     ),
-    # How it talks to the brokers.
+    # Communication with brokers.
     Option(
         "groupIdPrefix",
         SOURCE,
-        "How the name of the group begins that progress is committed to.",
+        "Prefix of the group that progress is committed to.",
         "spark-barnabas",
     ),
     Option(
         "commitProgress",
         SOURCE,
         (
-            "Whether progress is committed to a consumer group after each micro-batch, for lag tools. Never used "
-            "for a restart."
+            "Commit progress to a consumer group after each micro-batch, for lag tools. Never used for a "
+            "restart."
         ),
         "true",
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         SOURCE,
-        "How long a task waits for records that must be there.",
+        "Timeout of a task for records that must exist.",
         "120000",
     ),
     Option(
         "fetchOffset.numRetries",
         SOURCE,
-        "How often the driver asks for offsets before it gives up on an answer that goes backwards.",
+        "Attempts of the driver to fetch offsets, if they are lower than before.",
         "3",
     ),
-    Option("fetchOffset.retryIntervalMs", SOURCE, "How long it waits between two of them.", "1000"),
+    Option("fetchOffset.retryIntervalMs", SOURCE, "Interval between these attempts.", "1000"),
     # The sink.
-    Option("topic", SINK, "The topic that rows without a column `topic` go to."),
-    Option("checkpointLocation", SINK, "Spark's own; the sink's identity is made from it."),
-    Option("sinkId", SINK, "The sink's identity, where a checkpoint's location is not to be it."),
+    Option("topic", SINK, "Topic of rows without a column `topic`."),
+    Option("checkpointLocation", SINK, "Spark's own; the sink's identity is derived from it."),
+    Option("sinkId", SINK, "The sink's identity, instead of the checkpoint's location."),
     Option(
         "batchOf",
         SINK,
         "For a job in `foreachBatch`: the id of the query whose batch it writes; with `batchNumber` and `sinkId` the "
-        "batch is written once, however often Spark repeats it.",
+        "batch is written once, even if Spark repeats it.",
     ),
     Option("batchNumber", SINK, "The number of that batch."),
     Option(
@@ -178,19 +177,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "includeTimestamp",
         SINK,
-        "Whether a column `timestamp` is the records' time, not the present.",
+        "Use the column `timestamp` as the records' timestamp.",
         "false",
     ),
     Option(
         "handedOverBytes",
         SINK,
-        "A task with no more than so many bytes hands its rows to the driver, which writes them with its decision.",
+        "A task with at most this many bytes sends its rows to the driver, which writes them with its decision.",
         "65536",
     ),
     Option(
         "tornBatch",
         SINK,
-        "What to do about a batch of which the broker has aborted a part: `fail`, `skip` it, or `rerun` it whole.",
+        "For a batch that the broker has partially aborted: `fail`, `skip` it, or `rerun` it completely.",
         "fail",
     ),
 )
