@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 
+from barnabas.common.child_process import ChildProcess
 from barnabas.log.compaction.worker.messages import (
-    LENGTH,
     Answer,
     Cancel,
     Cancelled,
@@ -18,16 +16,11 @@ from barnabas.log.compaction.worker.messages import (
     Job,
     Part,
     Progress,
-    Request,
     Result,
     Run,
     decode_answer,
     encode,
-    length_of,
 )
-
-STOP_SECONDS = 2.0
-"""A job looks at its pipe every megabyte; who does not answer for this long hangs, in a disk most likely."""
 
 
 class JobFailed(Exception):  # noqa: N818 - reads as what happened
@@ -52,30 +45,27 @@ class Worker:
     def __init__(
         self, command: tuple[str, ...] = (sys.executable, "-m", "barnabas.log.compaction.worker")
     ) -> None:
-        self._command = command
-        self._process: Process | None = None
+        self._process = ChildProcess(command, decode_answer, self._received, self._received)
+        self._answers: asyncio.Queue[Answer | int] = asyncio.Queue()
+        """Of the current job; an exit code instead of an answer if the process ended."""
         self.is_busy = False
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+        return self._process.is_running
 
     async def run(self, job: Job, on_progress: Callable[[Part], None]) -> Result:
         """Have a job done, one at a time. Parts of the result are handed to `on_progress` as they come."""
         self.is_busy = True
         try:
-            process = self._process
-            if process is None or not self.is_running:
-                process = self._process = await self._start()
-            await self._send(process, Run(job))
-            while isinstance(answer := await self._receive(process), Progress):
+            await self._start()
+            self._process.send(encode(Run(job)))
+            while isinstance(answer := await self._answers.get(), Progress):
                 on_progress(answer.part)
-        except (EOFError, OSError, ValueError) as error:
-            raise WorkerDied(await self._reap(error)) from error
         except BaseException:
             await self.stop()  # nobody listens to that job any more
             raise
@@ -83,55 +73,29 @@ class Worker:
             self.is_busy = False
         return _result(answer)
 
-    async def _start(self) -> Process:
-        return await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE)
+    async def _start(self) -> None:
+        try:
+            await self._process.start()
+        except OSError as error:
+            raise WorkerDied(f"the worker process could not be started: {error}") from error
+        self._answers = asyncio.Queue()  # without what an earlier process has left
 
-    async def _send(self, process: Process, request: Request) -> None:
-        assert process.stdin is not None
-        process.stdin.write(encode(request))
-        await process.stdin.drain()
-
-    async def _receive(self, process: Process) -> Answer:
-        assert process.stdout is not None
-        prefix = await process.stdout.readexactly(LENGTH.size)
-        return decode_answer(await process.stdout.readexactly(length_of(prefix)))
+    def _received(self, answer: Answer | int) -> None:
+        self._answers.put_nowait(answer)
 
     def cancel(self) -> None:
         """Stop the job that is running, if there is one; `run` then raises JobCancelled."""
-        process = self._process
-        if self.is_busy and process is not None and process.stdin is not None:
-            process.stdin.write(encode(Cancel()))
+        if self.is_busy:
+            self._process.send(encode(Cancel()))
 
     async def stop(self) -> None:
         """End the process. It ends by itself when its input does; if it does not, it is killed."""
-        process = self._process
-        if process is not None:
-            await _end(process)
-            self._process = None
-
-    async def _reap(self, error: Exception) -> str:
-        """Make sure that the process is gone; how it ended."""
-        process, self._process = self._process, None
-        if process is None:
-            return f"the worker process could not be started: {error}"
-        await _end(process)
-        return f"the worker process ended unexpectedly (exit code {process.returncode})"
+        await self._process.stop()
 
 
-async def _end(process: Process) -> None:
-    """Kills only a process that does not end by itself: asyncio's `kill` asks for the exit code first, and where
-    the process is just dying it takes the code away from the one who waits for it, who is then told 255."""
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        await asyncio.wait_for(process.wait(), STOP_SECONDS)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-def _result(answer: Answer) -> Result:
+def _result(answer: Answer | int) -> Result:
+    if isinstance(answer, int):
+        raise WorkerDied(f"the worker process ended unexpectedly (exit code {answer})")
     if isinstance(answer, Done):
         return answer.result
     if isinstance(answer, Cancelled):

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, WorkerDied
+from barnabas.common.pipe_channel import frame
 from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Effort
 from barnabas.log.compaction.swap import find_sources, swap_in
@@ -212,13 +213,13 @@ def start_bare() -> subprocess.Popen[bytes]:
 
 def test_the_process_ends_when_its_input_does() -> None:
     process = start_bare()
-    output, _ = process.communicate(encode(Cancel()), timeout=DEADLINE)
+    output, _ = process.communicate(frame(encode(Cancel())), timeout=DEADLINE)
     assert (process.returncode, output) == (0, b"")
 
 
 def test_the_process_ends_in_the_middle_of_a_job_when_its_input_does(tmp_path: Path) -> None:
     process = start_bare()
-    output, _ = process.communicate(encode(Run(big_plan(tmp_path))), timeout=DEADLINE)
+    output, _ = process.communicate(frame(encode(Run(big_plan(tmp_path)))), timeout=DEADLINE)
     assert (process.returncode, output) == (0, b"")
     assert not list(tmp_path.rglob("*.cleaned"))
 
@@ -227,7 +228,7 @@ def test_the_process_gives_way_to_others() -> None:
     process = start_bare()
     try:
         assert process.stdin is not None
-        process.stdin.write(encode(Run(msgspec.structs.replace(EMPTY, folder="/nowhere"))))
+        process.stdin.write(frame(encode(Run(msgspec.structs.replace(EMPTY, folder="/nowhere")))))
         process.stdin.flush()
         assert process.stdout is not None
         process.stdout.read(4)  # it has started

@@ -10,7 +10,8 @@ import signal
 import sys
 
 from barnabas.common.files import LocalFileSystem
-from barnabas.log.compaction.worker.serving import Channel, serve
+from barnabas.common.pipe_channel import PipeChannel
+from barnabas.log.compaction.worker.serving import serve
 
 NICENESS = 5
 """Requests have priority: about a quarter of a CPU shared with the event loop, all of an idle one."""
@@ -26,7 +27,7 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s worker: %(message)s")
     output = os.dup(1)
     os.dup2(2, 1)  # printed text must not corrupt the pipe
-    serve(Channel(0, output), LocalFileSystem())
+    serve(PipeChannel(0, output), LocalFileSystem())
 
 
 if __name__ == "__main__":

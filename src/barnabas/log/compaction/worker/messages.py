@@ -1,17 +1,12 @@
-"""Messages between a broker and its worker process: JSON with a four-byte length prefix."""
+"""Messages between a broker and its worker process, in JSON."""
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TypeAlias
 
 import msgspec
 
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, CompactionResult
-
-LENGTH = Struct(">I")
-MAX_MESSAGE = 1 << 28
-"""A plan lists every segment and producer of a partition: a few megabytes at most."""
 
 Job: TypeAlias = CompactionPlan
 Part: TypeAlias = CleanedGroup
@@ -55,8 +50,7 @@ _answer_decoder: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 def encode(message: Request | Answer) -> bytes:
-    data = _encoder.encode(message)
-    return LENGTH.pack(len(data)) + data
+    return _encoder.encode(message)
 
 
 def decode_request(data: bytes) -> Request:
@@ -65,11 +59,3 @@ def decode_request(data: bytes) -> Request:
 
 def decode_answer(data: bytes) -> Answer:
     return _answer_decoder.decode(data)
-
-
-def length_of(prefix: bytes) -> int:
-    """Decode the length prefix of a message; raise ValueError if it exceeds MAX_MESSAGE."""
-    length: int = LENGTH.unpack(prefix)[0]
-    if length > MAX_MESSAGE:
-        raise ValueError(f"message of {length} bytes exceeds {MAX_MESSAGE} bytes")
-    return length

@@ -1,19 +1,16 @@
-"""Messages between the console and its search processes: msgpack with a four-byte length prefix.
+"""Messages between the console and its search processes, in msgpack.
 
 Logins are pickled inside a job, so that they travel by the pipe alone. Nothing that a process answers is unpickled.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TypeAlias
 
 import msgspec
 
 from barnabas.services.console.scanning.model import Hit, Search
 
-LENGTH = struct.Struct(">I")
-MAX = 256 << 20
 CREDITS = 8
 """Unread answers per job: a slow reader blocks only its own job."""
 
@@ -135,15 +132,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(message: Request | Answer) -> bytes:
-    data = _encoder.encode(message)
-    return LENGTH.pack(len(data)) + data
-
-
-def length_of(prefix: bytes) -> int:
-    (length,) = LENGTH.unpack(prefix)
-    if length > MAX:
-        raise ValueError(f"a message of {length} bytes is larger than any of ours")
-    return int(length)
+    return _encoder.encode(message)
 
 
 def decode_request(data: bytes) -> Request:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 
 from barnabas.client.cluster import Closing
+from barnabas.common.child_process import ChildProcess
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (
-    LENGTH,
     Answer,
     Cancel,
     Chunk,
@@ -20,20 +18,16 @@ from barnabas.services.console.scanning.messages import (
     Found,
     Job,
     Registry,
-    Request,
     Run,
     Taken,
     decode_answer,
     encode,
-    length_of,
 )
 from barnabas.services.console.scanning.model import SearchError, SearchFailedError
 
 logger = safe_logger(__name__)
 
 COMMAND = (sys.executable, "-m", "barnabas.services.console.scanning.worker")
-STOP_SECONDS = 2.0
-PIPE_BYTES = 1 << 20
 
 
 class ProcessDiedError(SearchFailedError):
@@ -44,16 +38,13 @@ class SearchProcess:
     """Started for the first job, and again for the next one after it died."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
-        self._command = command
-        self._process: Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._starting = asyncio.Lock()
+        self._process = ChildProcess(command, decode_answer, self._received, self._exited)
         self._jobs: dict[int, asyncio.Queue[Answer]] = {}
         self._number = 0
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self._process.pid
 
     @property
     def busy(self) -> int:
@@ -61,12 +52,7 @@ class SearchProcess:
         return len(self._jobs)
 
     async def start(self) -> None:
-        async with self._starting:
-            if self._reader is None or self._reader.done():
-                self._process = await asyncio.create_subprocess_exec(
-                    *self._command, stdin=PIPE, stdout=PIPE, limit=PIPE_BYTES
-                )
-                self._reader = asyncio.create_task(self._read(self._process))
+        await self._process.start()
 
     async def run(
         self, login: bytes, registry: Registry, job: Job
@@ -77,52 +63,26 @@ class SearchProcess:
         number, answers = self._number, asyncio.Queue[Answer]()
         self._jobs[number] = answers
         try:
-            await self._send(Run(number, login, registry, job))
+            self._process.send(encode(Run(number, login, registry, job)))
             while not isinstance(answer := await answers.get(), Done):
                 yield answer
-                await self._send(Taken(number))
+                self._process.send(encode(Taken(number)))
             if answer.error:
                 raise _failure(answer)
             yield answer
         finally:
             del self._jobs[number]
-            if self._process is not None and self._process.stdin is not None:
-                with contextlib.suppress(ConnectionError, RuntimeError):
-                    self._process.stdin.write(encode(Cancel(number)))
+            self._process.send(encode(Cancel(number)))
 
     async def stop(self) -> None:
         """It ends when its input does; it is killed if it does not."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        if self._reader is not None:
-            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._process.stop()
 
-    async def _send(self, request: Request) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        with contextlib.suppress(ConnectionError):  # the reader reports the exit
-            process.stdin.write(encode(request))
-            await process.stdin.drain()
+    def _received(self, answer: Answer) -> None:
+        if answer.number in self._jobs:
+            self._jobs[answer.number].put_nowait(answer)
 
-    async def _read(self, process: Process) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                prefix = await process.stdout.readexactly(LENGTH.size)
-                answer = decode_answer(await process.stdout.readexactly(length_of(prefix)))
-                if answer.number in self._jobs:
-                    self._jobs[answer.number].put_nowait(answer)
-        code = await process.wait()
+    def _exited(self, code: int) -> None:
         if self._jobs:
             logger.error("a search process ended with %d while it had %d searches", code, len(self._jobs))
         for number, answers in self._jobs.items():

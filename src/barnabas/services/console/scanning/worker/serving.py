@@ -14,13 +14,14 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, OffsetRange, end_offsets
+from barnabas.common.child_process import PIPE_BYTES, read_frame
 from barnabas.common.errors import KafkaError
+from barnabas.common.pipe_channel import frame
 from barnabas.common.types import TopicPartition
 from barnabas.filters import FilterError
 from barnabas.services.console.scanning.login import unpack
 from barnabas.services.console.scanning.messages import (
     CREDITS,
-    LENGTH,
     Answer,
     Cancel,
     Chunk,
@@ -38,7 +39,6 @@ from barnabas.services.console.scanning.messages import (
     Taken,
     decode_request,
     encode,
-    length_of,
 )
 from barnabas.services.console.scanning.model import Hit, Search, SearchError, SearchFailedError
 from barnabas.services.console.scanning.worker.exporting import export, raw_record, whole_value
@@ -161,7 +161,6 @@ class Clients:
         task.add_done_callback(self._tasks.discard)
 
 
-PIPE_BYTES = 1 << 20
 MAX_JOBS, MAX_EXPORTS = 8, 4
 TIMEOUT = 10.0
 _UNLIMITED = asyncio.Semaphore(1 << 30)
@@ -293,13 +292,12 @@ async def serve() -> None:
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
     async def write(data: bytes) -> None:
-        writer.write(data)
+        writer.write(frame(data))
         await writer.drain()
 
     server = Server(write)
     try:
         while True:
-            prefix = await reader.readexactly(LENGTH.size)
-            server.hear(decode_request(await reader.readexactly(length_of(prefix))))
+            server.hear(decode_request(await read_frame(reader)))
     except (asyncio.IncompleteReadError, ConnectionError):
         return  # the console has ended
