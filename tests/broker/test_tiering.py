@@ -373,7 +373,7 @@ def test_kafkas_metrics_are_there_and_remote_reads_wait_for_their_limit(broker: 
     alter_broker(broker, "remote.log.manager.fetch.max.bytes.per.second", "2000000")
     tiering = broker.broker.tiering
     assert isinstance(tiering, Tiering)
-    until(lambda: tiering.chunks.quota.bytes_per_second == 2_000_000, "the limit is in force")
+    until(lambda: tiering.chunks.quota.rate == 2_000_000, "the limit is in force")
     assert consume(broker, topic, 5000) == list(range(5000))
     assert measured(broker, "kafka_server_remotelogmanager_remote_fetch_throttle_time_max") > 0
     assert measured(broker, "kafka_server_rlmfetch_byte_rate") > 0

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.common.rates import TokenBucket
+
 if TYPE_CHECKING:
     from barnabas.replication.partition import Partition
 
@@ -17,37 +19,20 @@ UNLIMITED = 2**63 - 1
 ALL = "*"
 
 
-class ReplicationQuota:
-    """Token bucket of `rate` bytes a second with one second of burst. It may go into debt, and then blocks until
-    the debt is paid."""
+class ReplicationQuota(TokenBucket):
+    """Bytes a second, with one second of burst. It may go into debt, and then blocks until the debt is paid."""
 
-    def __init__(self, monotonic: Callable[[], float], rate: int = UNLIMITED) -> None:
-        self._monotonic = monotonic
-        self._filled_at = monotonic()
-        self._level = float(rate)
-        self._rate = rate
-
-    @property
-    def rate(self) -> int:
-        return self._rate
-
-    @rate.setter
-    def rate(self, rate: int) -> None:
-        self._rate = rate
-        self._level = min(self._level, float(rate))
+    def __init__(self, monotonic: Callable[[], float], rate: float = UNLIMITED) -> None:
+        super().__init__(rate, clock=monotonic)
 
     @property
     def is_exceeded(self) -> bool:
-        if self.rate >= UNLIMITED:
-            return False
-        now = self._monotonic()
-        self._level = min(float(self.rate), self._level + (now - self._filled_at) * self.rate)
-        self._filled_at = now
-        return self._level <= 0
+        """True for a rate of 0, too."""
+        return self.rate < UNLIMITED and self.tokens <= 0
 
-    def take(self, count: int) -> None:
+    def take(self, count: float) -> None:
         if self.rate < UNLIMITED:
-            self._level -= count
+            super().take(count)
 
 
 class FollowerThrottles:

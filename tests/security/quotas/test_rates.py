@@ -1,10 +1,10 @@
-"""Kafka's Rate and TokenBucket, with the figures of Kafka's own tests (ClientQuotaManagerTest and others)."""
+"""Kafka's Rate, with the figures of Kafka's own tests (ClientQuotaManagerTest and others)."""
 
 from __future__ import annotations
 
 import pytest
 
-from barnabas.security.quotas.rates import RecentAverage, SampledRate, TokenBucket, Windows
+from barnabas.security.quotas.rates import RecentAverage, SampledRate, Windows
 
 
 def test_a_spike_above_the_quota_is_waited_for_as_by_kafka() -> None:
@@ -50,15 +50,6 @@ def test_a_rate_keeps_no_more_samples_than_its_windows() -> None:
         rate.record(1, float(second))
     assert len(rate._samples) <= 4
     assert rate.total(99.0) <= 4
-
-
-def test_a_bucket_is_full_at_first_and_may_be_overdrawn() -> None:
-    bucket = TokenBucket(Windows(10, 1.0))
-    assert bucket.refill(10, 5.0) == 100
-    bucket.take(110)
-    assert bucket.refill(10, 5.0) == -10  # a second's worth of waiting
-    assert bucket.refill(10, 6.0) == 0
-    assert bucket.refill(10, 1000.0) == 100
 
 
 def test_an_average_forgets_what_is_older_than_a_minute() -> None:

@@ -148,7 +148,7 @@ class Tiering:
         if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
             self.chunks.most_downloads = most
             self.reader.allow(most)
-        self.chunks.quota.bytes_per_second = config["remote.log.manager.fetch.max.bytes.per.second"]
+        self.chunks.quota.rate = config["remote.log.manager.fetch.max.bytes.per.second"]
 
     # -- start and stop -----------------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
+from barnabas.common.rates import TokenBucket
 from barnabas.security.context import RequestContext
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.security.quotas.interface import UNBOUNDED, Kind, Usage
-from barnabas.security.quotas.rates import RecentAverage, SampledRate, TokenBucket, Windows
+from barnabas.security.quotas.rates import RecentAverage, SampledRate, Windows
 
 # -- Quota precedence in Kafka's order (KIP-55), and the clients that share a quota --------------------
 
@@ -75,17 +76,19 @@ class Sensor:
 
     __slots__ = ("_free", "bound", "bucket", "kind", "last_used", "rate", "tags", "throttle_time")
 
-    def __init__(self, kind: Kind, tags: Tags, windows: Windows) -> None:
+    def __init__(
+        self, kind: Kind, tags: Tags, windows: Windows, bound: float, monotonic: Callable[[], float]
+    ) -> None:
         self.kind = kind
         self.tags = tags
-        self.bound = self._free = 0.0
         self.rate = SampledRate(windows)
-        self.bucket = TokenBucket(windows)  # of mutations
+        self.bucket = TokenBucket(bound, windows.span, monotonic)  # of mutations
+        self.use_bound(bound)
         self.throttle_time = RecentAverage()
         self.last_used = 0.0
 
     def use_bound(self, bound: float) -> None:
-        self.bound = bound
+        self.bound = self.bucket.rate = bound
         self._free = bound * self.rate.windows.shortest
 
     @property
@@ -194,13 +197,11 @@ class ClientQuotas:
         if sensor is None or not mutations:
             return 0
         sensor.last_used = now
-        tokens = sensor.bucket.refill(sensor.bound, now)
-        if not is_strict or tokens >= 0:
+        wait = sensor.bucket.wait()
+        if not is_strict or not wait:
             sensor.bucket.take(mutations)
             sensor.rate.record(mutations, now)
-        if is_strict:
-            return sensor.throttled(max(-tokens, 0.0) / sensor.bound, now)
-        return sensor.throttled(max(-sensor.bucket.tokens, 0.0) / sensor.bound, now)
+        return sensor.throttled(wait if is_strict else sensor.bucket.wait(), now)
 
     def _use_time(self, sensor: Sensor, seconds: float, now: float) -> int:
         """Charge time on the event loop; throttles for at most one window, as in Kafka."""
@@ -228,7 +229,7 @@ class ClientQuotas:
         if sensor is None:
             self._evict()
             windows = self.limits.controller_windows if kind is Kind.MUTATION else self.limits.windows
-            sensor = self._sensors[key] = Sensor(kind, limit.tags, windows)
+            sensor = self._sensors[key] = Sensor(kind, limit.tags, windows, limit.bound, self._now)
             sensor.last_used = self._now()
         sensor.use_bound(limit.bound)
         return sensor

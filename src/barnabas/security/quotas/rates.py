@@ -1,4 +1,4 @@
-"""Kafka's Rate and TokenBucket: recent usage, and the throttle time until it is within a bound.
+"""Kafka's Rate: recent usage, and the throttle time until it is within a bound.
 
 Times are monotonic seconds. A rate covers the samples of the last windows, and at least all windows but one: an idle
 client may burst up to that many seconds of its quota.
@@ -89,26 +89,6 @@ class SampledRate:
         self._expire(now)
         excess = self.recorded / bound - self._elapsed(now)
         return excess if excess > 0 else 0.0
-
-
-class TokenBucket:
-    """Token bucket with the capacity of all windows; initially full, and may become negative."""
-
-    __slots__ = ("_filled", "tokens", "windows")
-
-    def __init__(self, windows: Windows) -> None:
-        self.windows = windows
-        self.tokens = float("inf")
-        self._filled = 0.0
-
-    def refill(self, rate: float, now: float) -> float:
-        """Add the tokens accrued since the last call; return the current tokens."""
-        self.tokens = min(self.windows.span * rate, self.tokens + rate * (now - self._filled))
-        self._filled = now
-        return self.tokens
-
-    def take(self, count: float) -> None:
-        self.tokens -= count
 
 
 class RecentAverage:

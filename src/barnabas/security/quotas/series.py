@@ -19,7 +19,7 @@ _METRICS: dict[Metric, tuple[frozenset[Kind], Read]] = {
     catalogue.QUOTA_MUTATION_RATE: (frozenset({Kind.MUTATION}), lambda sensor, now: sensor.rate.rate(now)),
     catalogue.QUOTA_TOKENS: (
         frozenset({Kind.MUTATION}),
-        lambda sensor, now: sensor.bucket.refill(sensor.bound, now),
+        lambda sensor, _: sensor.bucket.tokens,
     ),
     catalogue.QUOTA_THROTTLE_TIME: (
         frozenset(Kind),

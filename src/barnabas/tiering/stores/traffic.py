@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.common.rates import TokenBucket
 from barnabas.config.setting import MAX_LONG
-from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, SampledRate, TokenBucket, Windows
+from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, SampledRate, Windows
 
 
 class Traffic:
@@ -17,7 +18,7 @@ class Traffic:
         self._average = RecentAverage()
         self._maximum = RecentMaximum()
 
-    def moved(self, size: int) -> None:
+    def moved(self, size: float) -> None:
         self.rate.record(size, self._monotonic())
 
     def held_back(self, seconds: float) -> None:
@@ -38,21 +39,14 @@ class Traffic:
         return self._maximum.value(self._monotonic())
 
 
-class ReadQuota:
+class ReadQuota(TokenBucket):
     """`remote.log.manager.fetch.max.bytes.per.second`: all remote reads of a broker share one. A second's worth may be
     read at once; then reads wait until what was read too much is made up for."""
 
     def __init__(self, monotonic: Callable[[], float], bytes_per_second: float = MAX_LONG) -> None:
-        self._monotonic = monotonic
-        self._bucket = TokenBucket(Windows(number=1))
-        self.bytes_per_second = bytes_per_second
+        super().__init__(bytes_per_second, clock=monotonic)
         self.traffic = Traffic(monotonic)
 
-    def wait(self) -> float:
-        """Seconds until the next read may begin."""
-        left = self._bucket.refill(self.bytes_per_second, self._monotonic())
-        return max(-left / self.bytes_per_second, 0.0)
-
-    def take(self, size: int) -> None:
-        self._bucket.take(size)
-        self.traffic.moved(size)
+    def take(self, count: float) -> None:
+        super().take(count)
+        self.traffic.moved(count)

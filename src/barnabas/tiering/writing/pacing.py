@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
+from barnabas.common.rates import Pacing
 from barnabas.common.retry import Backoff
 from barnabas.tiering.stores.store import StoreDeniedError
 from barnabas.tiering.stores.traffic import Traffic
@@ -53,28 +54,24 @@ class UploadLimiter:
         bytes_per_second: float,
         most_uploads: int = DEFAULT_UPLOADS,
     ) -> None:
-        self._monotonic = monotonic
-        self.bytes_per_second = bytes_per_second
+        self._pacing = Pacing(bytes_per_second, monotonic)
         self._most_uploads = most_uploads
         self.uploads = asyncio.Semaphore(most_uploads)
-        self._free_at = 0.0
         self.traffic = Traffic(monotonic)
 
     def allow(self, bytes_per_second: float, most_uploads: int) -> None:
         """From now on. Uploads that run are not counted among those of a new limit."""
-        self.bytes_per_second = bytes_per_second
+        self._pacing.rate = bytes_per_second
         if most_uploads != self._most_uploads:
             self._most_uploads = most_uploads
             self.uploads = asyncio.Semaphore(most_uploads)
 
     async def take(self, size: int) -> None:
-        now = self._monotonic()
-        start = max(self._free_at, now)
-        self._free_at = start + size / self.bytes_per_second
+        delay = self._pacing.delay(size)
         self.traffic.moved(size)
-        if start > now:
-            self.traffic.held_back(start - now)
-            await asyncio.sleep(start - now)
+        if delay:
+            self.traffic.held_back(delay)
+            await asyncio.sleep(delay)
 
 
 class StoreBackoff:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from barnabas.common.files import FileSystem
 from barnabas.common.pipe_channel import ParentExitedError, PipeChannel
+from barnabas.common.rates import Pacing
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log.compaction.cleaner import CompactionFailed, compact
 from barnabas.log.compaction.worker.messages import (
@@ -38,16 +39,14 @@ class RateLimiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._rate = bytes_per_second
-        self._clock = clock
+        self._pacing = Pacing(bytes_per_second, clock)
         self._sleep = sleep
-        self._due = clock()
 
     def acquire(self, size: int, check: Callable[[], None]) -> None:
         """Wait until `size` more bytes are allowed; call `check`, which may raise, before and after each sleep."""
         check()
-        self._due = max(self._due, self._clock()) + size / self._rate
-        while (wait := self._due - self._clock()) > 0:
+        self._pacing.delay(size)
+        while (wait := self._pacing.remaining) > 0:
             self._sleep(min(wait, MAX_SLEEP_SECONDS))
             check()
 
