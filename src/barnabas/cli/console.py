@@ -124,7 +124,7 @@ def _run_exporter(
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     """The console as a companion of a broker; its curves are in the broker's first data folder."""
-    from barnabas.services.console.visitor import needed_acls
+    from barnabas.services.console.users import needed_acls
 
     user = f"barnabas-console-{broker.config['node.id']}"
     data = Path(broker.config.log_dirs[0]) / ".console"

@@ -1,5 +1,5 @@
 """HTTP for the services: the uvicorn server with its limits (`WebServer`), the `/metrics` server (`MetricsServer`), the
-router, request bodies and responses, credentials, and checks against pages of other sites.
+router, request bodies and responses, the current user, credentials, and checks against pages of other sites.
 
 A service subclasses `Server` and gives its ASGI application to a `WebServer`; `run` runs it as a process. Names are
 imported on first use: a broker loads only the metrics server.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         parse_networks,
         run,
     )
+    from barnabas.web.users import ANONYMOUS, AnonymousUser, CurrentUser
 
 _NAMES = {
     "bodies": ("BodyEndedError", "BodyTooLargeError", "Receive", "Scope", "headers_of", "read_body"),
@@ -45,14 +46,18 @@ _NAMES = {
         "parse_networks",
         "run",
     ),
+    "users": ("ANONYMOUS", "AnonymousUser", "CurrentUser"),
 }
 
 __all__ = [
+    "ANONYMOUS",
     "PEER_CERTIFICATE",
+    "AnonymousUser",
     "App",
     "BodyEndedError",
     "BodyTooLargeError",
     "CredentialFile",
+    "CurrentUser",
     "Headers",
     "HttpCredentials",
     "Match",

@@ -50,10 +50,10 @@ def test_a_right_is_seen_with_the_acl_that_gives_it_and_not_with_another(
         async with Client(broker.bootstrap_servers, security=security) as admin:
             alice = await users.user(password_login("alice", "alice's", security))
             await delete_acls(admin, [AclFilter(principal="User:alice")])
-            before = await alice.may(Action(operation, kind, on))
+            before = await alice.allows(Action(operation, kind, on))
             acl = AclBinding(kind, on, LITERAL, "User:alice", "*", operation, ALLOW)
             await create_acls(admin, [acl])
-            after = await alice.may(Action(operation, kind, on))
+            after = await alice.allows(Action(operation, kind, on))
             await users.close()
             return before, after
 

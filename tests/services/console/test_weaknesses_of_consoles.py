@@ -1,4 +1,4 @@
-"""Weaknesses that other consoles had (docs/security.md): filters that ran as code, addresses that visitors chose."""
+"""Weaknesses that other consoles had (docs/security.md): filters that ran as code, addresses that users chose."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 users = KafkaUsers(bootstrap, security, "schema-registry-user")
 user = await users.user(login_from(authorization, security))
-await user.may(Action(Operation.READ, ResourceType.TOPIC, "orders"))
+await user.allows(Action(Operation.READ, ResourceType.TOPIC, "orders"))
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _WITH_PASSWORD = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_
 class KafkaUser:
     """Authenticated user with a separate connection and cached decisions."""
 
+    name: str
     client: Client
     _known: dict[Action, tuple[float, bool]] = field(default_factory=dict)
 
-    async def may(self, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.name in await self.allowed(action.operation, action.resource_type, [action.name])
 
     async def allowed(
@@ -97,7 +98,7 @@ class KafkaUsers:
             await client.close()
             raise
         if user is None:
-            return KafkaUser(client)
+            return KafkaUser(sasl.username, client)
         await client.close()
         return user
 

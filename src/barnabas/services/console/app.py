@@ -39,7 +39,7 @@ from barnabas.services.console.routes import ConsoleMatch, Done, Kind, RouteTabl
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
-from barnabas.services.console.visitor import Authenticator, Head, Nobody, Visitor
+from barnabas.services.console.users import Authenticator, ConsoleUser, Head, UnauthenticatedUser
 from barnabas.web import BodyEndedError, BodyTooLargeError, Receive, Scope, Send, headers_of, read_body
 
 _logger = safe_logger(__name__)
@@ -115,21 +115,23 @@ class ConsoleApp:
             await request.response.redirect(f"/c/{urllib.parse.quote(next(iter(self.clusters)), safe='')}")
             return
         request.match = match = self.table.find(head.method, head.path)
-        visitor = await self.gate.visitor(head, match)
-        request.context = context = self._context(request, visitor, match)
-        most = MAX_BODY_BEFORE_LOGIN if isinstance(visitor, Nobody) else MAX_BODY
+        user = await self.gate.user(head, match)
+        request.context = context = self._context(request, user, match)
+        most = MAX_BODY_BEFORE_LOGIN if isinstance(user, UnauthenticatedUser) else MAX_BODY
         query = await self._query(request, match, most)
         await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
-    def _context(self, request: _Request, visitor: Visitor, match: ConsoleMatch) -> Context:
+    def _context(self, request: _Request, user: ConsoleUser, match: ConsoleMatch) -> Context:
         name = match.parameters.get("cluster")
         if name is not None and name not in self.clusters:
             raise ResourceNotFoundError(f"The console knows no cluster {name!r}")
+        if name is not None:
+            user = user.on(name)
         current = None if name is None else self.clusters[name]
         more = request.response.extra_headers
         own = (request.head, self.gate, self.audit, more)
-        return Context(self.settings, visitor, self.clusters, self.table, current, *own)
+        return Context(self.settings, user, self.clusters, self.table, current, *own)
 
     async def _query(self, request: _Request, match: ConsoleMatch, most: int) -> Any:
         if request.head.method != "POST":
@@ -152,9 +154,9 @@ class ConsoleApp:
         parameters = {**msgspec.structs.asdict(query), **match.parameters}
         for need in match.route.right.all_of:
             action = need.action(parameters)
-            if not await context.visitor.may(context.cluster.name, action):
+            if not await context.user.allows(action):
                 await self.audit.refused(head, context, match, action)
-                raise refusal(context.visitor, action)
+                raise refusal(context.user, action)
 
     async def _serve(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
         route, response = match.route, request.response
@@ -171,7 +173,7 @@ class ConsoleApp:
         elif route.kind is Kind.STREAM:
             await self._stream(request, match, context, query)
         else:
-            with self._downloads.take(context.visitor.name):
+            with self._downloads.take(context.user.name):
                 await response.download(await route.endpoint(context, query), request.receive)
 
     async def _act(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
@@ -195,12 +197,12 @@ class ConsoleApp:
         return message if is_ours else ""
 
     def _seal(self, context: Context, path: str, message: str) -> str:
-        """For this visitor on this page, until the console is restarted."""
-        text = "\0".join((context.visitor.name, path, message))
+        """For this user on this page, until the console is restarted."""
+        text = "\0".join((context.user.name, path, message))
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
 
     async def _stream(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
-        with self._streams.take(context.visitor.name):
+        with self._streams.take(context.user.name):
             refused = self._until_refused(request, match, query)
             await request.response.events(match.route.endpoint(context, query), request.receive, refused)
 
@@ -209,8 +211,8 @@ class ConsoleApp:
         while True:
             await asyncio.sleep(CHECK_STREAMS)
             try:
-                visitor = await self.gate.visitor(request.head, match)
-                await self._check_rights(request.head, self._context(request, visitor, match), match, query)
+                user = await self.gate.user(request.head, match)
+                await self._check_rights(request.head, self._context(request, user, match), match, query)
             except ConsoleError:
                 return
             except (ClientError, KafkaError, OSError):

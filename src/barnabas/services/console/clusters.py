@@ -74,7 +74,7 @@ class Cluster:
 
 
 class Subjects:
-    """The subjects of the schema registry, by which visitors' rights on schemas are decided."""
+    """The subjects of the schema registry, by which users' rights on schemas are decided."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings

@@ -16,18 +16,19 @@ from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.services.console.visitor import Head, Visitor
+from barnabas.services.console.users import ConsoleUser, Head
 
 if TYPE_CHECKING:
     from barnabas.services.console.clusters import Cluster
     from barnabas.services.console.routes import RouteTable
-    from barnabas.services.console.visitor import Authenticator, Head
+    from barnabas.services.console.users import Authenticator
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     settings: ConsoleSettings
-    visitor: Visitor
+    user: ConsoleUser
+    """On the current cluster."""
     clusters: dict[str, Cluster]
     table: RouteTable
     current: Cluster | None = None
@@ -46,33 +47,33 @@ class Context:
 
     @property
     def client(self) -> Client:
-        """The client that acts for the visitor."""
-        return self.visitor.client(self.cluster.name) or self.cluster.client
+        """The client that acts for the user."""
+        return self.user.client() or self.cluster.client
 
     @property
     def security(self) -> Security:
         """Credentials for further connections, such as those of a search process."""
-        return self.visitor.security(self.cluster.name) or self.cluster.settings.security
+        return self.user.security() or self.cluster.settings.security
 
     async def hidden(self, topic: str) -> Hidden:
         """Mask of the topic for this user; masked parts cannot be searched, sorted, copied or exported either."""
         rules = self.settings.access.masks
         found = hidden_of(rules, self.cluster.name, topic)
-        return NOTHING if not found or await self.visitor.unmasks(self.cluster.name) else found
+        return NOTHING if not found or await self.user.unmasks() else found
 
     async def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        return await self.visitor.may(self.cluster.name, Action(operation, resource_type, name))
+        return await self.user.allows(Action(operation, resource_type, name))
 
     async def demand(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """RefusedError without this right."""
         action = Action(operation, resource_type, name)
-        if not await self.visitor.may(self.cluster.name, action):
-            raise refusal(self.visitor, action)
+        if not await self.user.allows(action):
+            raise refusal(self.user, action)
 
     async def allowed(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        return await self.visitor.allowed(self.cluster.name, operation, resource_type, names)
+        return await self.user.allowed(operation, resource_type, names)
 
     def url(self, path: str = "/") -> str:
         """A path below the cluster, as links have it; its segments are quoted already."""
@@ -81,13 +82,13 @@ class Context:
         return f"/c/{urllib.parse.quote(self.current.name, safe='')}{'' if path == '/' else path}"
 
 
-def refusal(visitor: Visitor, action: Action) -> RefusedError:
+def refusal(user: ConsoleUser, action: Action) -> RefusedError:
     kind = action.resource_type.name.lower().replace("_", " ")
     right = (
         f"{action.operation.name} on the {kind} {action.name}" if action != ADMINISTER else "the role admin"
     )
     return RefusedError(
-        f"{visitor.name} may not do this: it needs {right}. "
+        f"{user.name} may not do this: it needs {right}. "
         "Ask an administrator of the cluster or of the console's roles"
     )
 
@@ -103,5 +104,5 @@ class Auditing(Protocol):
         ...
 
     async def refused(self, head: Head, context: Context, match: ConsoleMatch, action: Action) -> None:
-        """The visitor lacks a right."""
+        """The user lacks a right."""
         ...

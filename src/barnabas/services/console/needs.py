@@ -76,7 +76,7 @@ def administer() -> Needs:
 
 
 SHOWN = Needs(note="a login; what may not be described is left out")
-"""For lists: the page itself leaves out what the visitor may not see (`Visitor.allowed`)."""
+"""For lists: the page itself leaves out what the user may not see (`ConsoleUser.allowed`)."""
 
 CHECKED = Needs(note="a login; the right on what the form names is checked by the page")
 """For actions on many resources: the page itself asks (`Context.demand`)."""

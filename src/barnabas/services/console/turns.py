@@ -17,12 +17,12 @@ class ConcurrencyLimit:
         self._open = Counter[str]()
 
     @contextmanager
-    def take(self, visitor: str) -> Iterator[None]:
-        if self._open[visitor] >= self._most_each or self._open.total() >= self._most:
+    def take(self, user: str) -> Iterator[None]:
+        if self._open[user] >= self._most_each or self._open.total() >= self._most:
             raise BusyError(self._sentence)
-        self._open[visitor] += 1
+        self._open[user] += 1
         try:
             yield
         finally:
-            self._open[visitor] -= 1
+            self._open[user] -= 1
             self._open += Counter[str]()  # drop users without open responses

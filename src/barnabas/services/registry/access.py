@@ -1,15 +1,14 @@
-"""Who asks, and what that user may do. A name and password, or a token, are tried on the brokers: theirs is the word.
+"""Authentication and authorization of requests. The brokers verify names and passwords, and tokens.
 
-A subject's rights are those of its topic (TopicNameStrategy): `orders-value` and `orders-key` are of `orders`.
+Rights on a subject are those on its topic (TopicNameStrategy): `orders-value` and `orders-key` belong to `orders`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from barnabas.client.access.logins import KafkaUser, KafkaUsers, login_from
+from barnabas.client.access.logins import KafkaUsers, login_from
 from barnabas.client.errors import ClientError, SecurityError
 from barnabas.client.schemas.subjects import topic_of
 from barnabas.client.security.settings import Security
@@ -17,50 +16,33 @@ from barnabas.common.errors import KafkaError
 from barnabas.config.setting import ConfigError
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.registry import errors
-from barnabas.services.registry.certificates import CertificateUsers, CertifiedUser
+from barnabas.services.registry.certificates import CertificateUser, CertificateUsers
 from barnabas.services.registry.topic import TOPIC
-from barnabas.web import has_foreign_origin, host_name, is_cross_site, is_loopback_host
+from barnabas.web import (
+    ANONYMOUS,
+    CurrentUser,
+    has_foreign_origin,
+    host_name,
+    is_cross_site,
+    is_loopback_host,
+)
 
 
-class Visitor(Protocol):
-    async def may(self, operation: Operation, subject: str) -> bool: ...
-
-    async def may_with_cluster(self, operation: Operation) -> bool: ...
-
-    async def readable(self, subjects: list[str]) -> list[str]:
-        """Those that may be read, in their order."""
-        ...
+async def allows_subject(user: CurrentUser, operation: Operation, subject: str) -> bool:
+    """True if the user may perform the operation on the subject's topic."""
+    return await user.allows(Action(operation, ResourceType.TOPIC, topic_of(subject)))
 
 
-class Anyone:
-    """Where brokers do not ask who somebody is, neither does the registry."""
+async def allows_cluster(user: CurrentUser, operation: Operation) -> bool:
+    return await user.allows(Action(operation, ResourceType.CLUSTER))
 
-    async def may(self, operation: Operation, subject: str) -> bool:
-        return True
 
-    async def may_with_cluster(self, operation: Operation) -> bool:
-        return True
-
-    async def readable(self, subjects: list[str]) -> list[str]:
+async def readable_subjects(user: CurrentUser, subjects: list[str]) -> list[str]:
+    """Subjects that the user may read, in their order."""
+    if user is ANONYMOUS:
         return subjects
-
-
-class KnownUser:
-    """A user that brokers know: what they allow it with a topic, it may with the topic's subjects."""
-
-    def __init__(self, user: KafkaUser) -> None:
-        self._user = user
-
-    async def may(self, operation: Operation, subject: str) -> bool:
-        return await self._user.may(Action(operation, ResourceType.TOPIC, topic_of(subject)))
-
-    async def may_with_cluster(self, operation: Operation) -> bool:
-        return await self._user.may(Action(operation, ResourceType.CLUSTER))
-
-    async def readable(self, subjects: list[str]) -> list[str]:
-        topics = set(map(topic_of, subjects))
-        allowed = await self._user.allowed(Operation.READ, ResourceType.TOPIC, topics)
-        return [subject for subject in subjects if topic_of(subject) in allowed]
+    topics = await user.allowed(Operation.READ, ResourceType.TOPIC, set(map(topic_of, subjects)))
+    return [subject for subject in subjects if topic_of(subject) in topics]
 
 
 class Origins:
@@ -107,7 +89,7 @@ class Caller:
 
 
 class Access:
-    """Turns a login or a certificate into a visitor, before a body is read: 401 if brokers do not know it."""
+    """Finds the user of a request by credentials or by certificate, before the body is read."""
 
     def __init__(
         self,
@@ -120,7 +102,6 @@ class Access:
         self._users = KafkaUsers(bootstrap, security, "schema-registry-user")
         self._certificates = certificates
         self._topic = topic
-        self._anyone = Anyone()
 
     @property
     def is_open(self) -> bool:
@@ -131,27 +112,28 @@ class Access:
         if self._certificates is not None:
             await self._certificates.close()
 
-    async def visitor(self, caller: Caller) -> Visitor:
+    async def user(self, caller: Caller) -> CurrentUser:
+        """Raise 401 if the credentials are wrong."""
         if self.is_open:
-            return self._anyone
+            return ANONYMOUS
         try:
             if self._security.sasl is None:
                 return await self._by_certificate(caller)
-            return KnownUser(await self._users.user(login_from(caller.authorization, self._security)))
+            return await self._users.user(login_from(caller.authorization, self._security))
         except SecurityError:
             raise errors.unauthorized() from None
         except (ClientError, KafkaError) as error:
             raise errors.store_error(f"no broker says who this is: {error}") from error
 
-    async def _by_certificate(self, caller: Caller) -> Visitor:
+    async def _by_certificate(self, caller: Caller) -> CurrentUser:
         """A request that another registry forwards comes with that one's certificate: it has checked the client's
         rights. A registry is who may write to the topic."""
         assert self._certificates is not None
         principal = self._certificates.principal(caller.certificate)
         if principal is None:
             raise errors.unauthorized()
-        user = CertifiedUser(self._certificates, principal, caller.host)
-        is_registry = caller.is_forwarded and await user.may_act(
+        user = CertificateUser(self._certificates, principal, caller.host)
+        is_registry = caller.is_forwarded and await user.allows(
             Action(Operation.WRITE, ResourceType.TOPIC, self._topic)
         )
-        return self._anyone if is_registry else user
+        return ANONYMOUS if is_registry else user

@@ -7,12 +7,12 @@ of the cluster and decides as the brokers' authorizer does. It needs DESCRIBE an
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from barnabas.client import admin
 from barnabas.client.access.acls import describe_acls
 from barnabas.client.access.logins import REMEMBERED
 from barnabas.client.cluster import Client
-from barnabas.client.schemas.subjects import topic_of
 from barnabas.client.security.settings import Security
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
@@ -52,7 +52,7 @@ class CertificateUsers:
             logger.info("a certificate was refused: %s", error)
             return None
 
-    async def may(self, principal: Principal, host: str, action: Action) -> bool:
+    async def allows(self, principal: Principal, host: str, action: Action) -> bool:
         if self._read_at is None or time.monotonic() - self._read_at > REMEMBERED:
             self._authorizer = await self._read()
             self._read_at = time.monotonic()
@@ -84,22 +84,19 @@ class CertificateUsers:
         return Policy(users, values.get("allow.everyone.if.no.acl.found") == "true")
 
 
-class CertifiedUser:
-    """What ACLs allow a principal with a topic, it may with the topic's subjects."""
+class CertificateUser:
+    """A client that its certificate identifies, with the rights that ACLs give to its principal."""
 
     def __init__(self, users: CertificateUsers, principal: Principal, host: str) -> None:
+        self.name = principal.name
         self._users = users
         self._principal = principal
         self._host = host
 
-    async def may_act(self, action: Action) -> bool:
-        return await self._users.may(self._principal, self._host, action)
+    async def allows(self, action: Action) -> bool:
+        return await self._users.allows(self._principal, self._host, action)
 
-    async def may(self, operation: Operation, subject: str) -> bool:
-        return await self.may_act(Action(operation, ResourceType.TOPIC, topic_of(subject)))
-
-    async def may_with_cluster(self, operation: Operation) -> bool:
-        return await self.may_act(Action(operation, ResourceType.CLUSTER))
-
-    async def readable(self, subjects: list[str]) -> list[str]:
-        return [subject for subject in subjects if await self.may(Operation.READ, subject)]
+    async def allowed(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> set[str]:
+        return {name for name in names if await self.allows(Action(operation, resource_type, name))}

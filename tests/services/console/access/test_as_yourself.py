@@ -45,7 +45,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def security(broker: EmbeddedBroker) -> Security:
-    """Of the console: SCRAM, with which its visitors log in, too."""
+    """Of the console: SCRAM, with which its users log in, too."""
     plain = parse_security(broker.clients_of("admin").java)
 
     async def make_users() -> None:
@@ -126,7 +126,7 @@ def test_changes_are_made_by_the_visitor_and_refused_without_the_right(
 def test_the_console_lends_nobody_its_own_rights(
     broker: EmbeddedBroker, security: Security, console: RunningConsole
 ) -> None:
-    """It is a super user here; what it asks for a visitor, it asks as the visitor."""
+    """It is a super user here; what it asks for a user, it asks as the user."""
     allow(broker, security, ResourceType.TOPIC, "hers", Operation.READ)
     with logged_in(console, "alice", USERS["alice"]) as web:
         for path in ("/access/acls", "/access/users", "/access/quotas", "/access/may", "/audit"):

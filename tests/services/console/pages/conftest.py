@@ -39,7 +39,7 @@ def either(either_console: RunningConsole) -> Iterator[Web]:
 
 
 @pytest.fixture
-def visitor(console: RunningConsole) -> Iterator[Limited]:
+def user(console: RunningConsole) -> Iterator[Limited]:
     gate, limited = console.server.app.gate, Limited()
     console.server.app.gate = OnlyOne(limited)
     yield limited

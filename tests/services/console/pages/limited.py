@@ -1,4 +1,4 @@
-"""A visitor who has the rights that a test names, and no other; the console's own client acts for them."""
+"""A user who has the rights that a test names, and no other; the console's own client acts for them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Iterable
 
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.routes import ConsoleMatch
-from barnabas.services.console.visitor import Anyone, Head, Visitor
+from barnabas.services.console.users import AnonymousConsoleUser, ConsoleUser, Head
 
 
-class Limited(Anyone):
+class Limited(AnonymousConsoleUser):
     name = "limited"
 
     def __init__(self) -> None:
         self.rights: set[Action] = set()
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action in self.rights
 
     async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
         return {name for name in names if Action(operation, resource_type, name) in self.rights}
 
 
 class OnlyOne:
-    """A gate that lets in one visitor."""
+    """A gate that lets in one user."""
 
-    def __init__(self, visitor: Limited) -> None:
-        self._visitor = visitor
+    def __init__(self, user: Limited) -> None:
+        self._user = user
 
     def check(self, head: Head) -> None:
         """Everybody."""
 
-    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
-        return self._visitor
+    async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
+        return self._user
 
     async def close(self) -> None:
         """Nothing is kept."""

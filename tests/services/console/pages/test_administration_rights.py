@@ -45,7 +45,7 @@ def filled(path: str) -> str:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.kind.value} {route.cluster_path}")
 def test_without_a_right_nothing_is_shown_and_nothing_done(
-    visitor: Limited, web: Web, route: ConsoleRoute
+    user: Limited, web: Web, route: ConsoleRoute
 ) -> None:
     path = filled(route.cluster_path)
     if route.kind is Kind.ACTION:
@@ -66,10 +66,10 @@ def test_without_a_right_nothing_is_shown_and_nothing_done(
     [each for each in ROUTES if each.right.all_of],
     ids=lambda route: f"{route.kind.value} {route.cluster_path}",
 )
-def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: ConsoleRoute) -> None:
+def test_each_right_of_a_route_is_needed(user: Limited, web: Web, route: ConsoleRoute) -> None:
     needed = [need.action(VALUES) for need in route.right.all_of]
     for missing in needed:
-        visitor.rights = set(needed) - {missing}
+        user.rights = set(needed) - {missing}
         answer = (
             web.change(filled(route.cluster_path), **FORM)
             if route.kind is Kind.ACTION
@@ -78,16 +78,14 @@ def test_each_right_of_a_route_is_needed(visitor: Limited, web: Web, route: Cons
         assert answer.status == 403
 
 
-def test_a_list_has_what_the_visitor_may_describe(
-    visitor: Limited, web: Web, console: RunningConsole
-) -> None:
+def test_a_list_has_what_the_visitor_may_describe(user: Limited, web: Web, console: RunningConsole) -> None:
     look_anew(console)
-    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "dlq.theirs")}
+    user.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "dlq.theirs")}
     assert [row["topic"] for row in web.api("/dead").json["topics"]] == ["dlq.theirs"]
 
 
 def test_a_redrive_needs_the_topics_that_it_writes_to(
-    visitor: Limited, web: Web, console: RunningConsole
+    user: Limited, web: Web, console: RunningConsole
 ) -> None:
     read = {
         Action(Operation.READ, ResourceType.TOPIC, "dlq.theirs"),
@@ -99,18 +97,18 @@ def test_a_redrive_needs_the_topics_that_it_writes_to(
     producer.produce("dlq.theirs", b"v", headers=headers)
     assert producer.flush(60) == 0
     for missing in read:
-        visitor.rights = read - {missing}
+        user.rights = read - {missing}
         assert web.change("/dead/dlq.theirs/redrive").status == 403
-    visitor.rights = read
+    user.rights = read
     refused = web.change("/dead/dlq.theirs/redrive")
     assert refused.status == 403
     assert "WRITE on the topic theirs" in refused.json["error"]
-    visitor.rights = {*read, Action(Operation.WRITE, ResourceType.TOPIC, "theirs")}
+    user.rights = {*read, Action(Operation.WRITE, ResourceType.TOPIC, "theirs")}
     assert web.change("/dead/dlq.theirs/redrive").json["sent"] == 1
 
 
 def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
-    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+    user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
     """Whoever can write a letter could else have any record copied by the console."""
     for name in ("dlq.forged", "mine.copies"):
@@ -119,7 +117,7 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     names = ("__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset")
     producer.produce("dlq.forged", None, headers=dict(zip(names, ("theirs", "0", "1"), strict=True)))
     assert producer.flush(60) == 0
-    visitor.rights = {
+    user.rights = {
         Action(Operation.READ, ResourceType.TOPIC, "dlq.forged"),
         Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.forged"),
         Action(Operation.WRITE, ResourceType.TOPIC, "mine.copies"),
@@ -127,12 +125,12 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     refused = web.change("/dead/dlq.forged/redrive", to="mine.copies")
     assert refused.status == 403
     assert "READ on the topic theirs" in refused.json["error"]
-    visitor.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
+    user.rights.add(Action(Operation.READ, ResourceType.TOPIC, "theirs"))
     assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
 
 
 def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
-    visitor: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+    user: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead, "MAX_BYTES", 1 << 20)
     console_broker.create_topic("dlq.large", partitions=1)
@@ -140,7 +138,7 @@ def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
     for _ in range(12):
         producer.produce("dlq.large", bytes(900_000), headers={"__connect.errors.topic": "theirs"})
         producer.flush(60)
-    visitor.rights = {
+    user.rights = {
         Action(Operation.READ, ResourceType.TOPIC, "dlq.large"),
         Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.large"),
     }
@@ -150,7 +148,7 @@ def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
 
 
 def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
-    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+    user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
     for name in ("dlq.mixed", "mine.mixed"):
         console_broker.create_topic(name, partitions=1)
@@ -161,7 +159,7 @@ def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
         headers[reason] = "odd" if number % 2 else "even"
         producer.produce("dlq.mixed", b"v", headers=headers)
     assert producer.flush(60) == 0
-    visitor.rights = {
+    user.rights = {
         Action(Operation.READ, ResourceType.TOPIC, "dlq.mixed"),
         Action(Operation.READ, ResourceType.GROUP, "barnabas-redrive-dlq.mixed"),
         Action(Operation.WRITE, ResourceType.TOPIC, "mine.mixed"),
@@ -173,7 +171,7 @@ def test_letters_that_cannot_be_noted_as_sent_are_not_sent(
 
 
 def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
-    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+    user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
     settings = {"bootstrap.servers": console_broker.bootstrap_servers, "transactional.id": "their-tx"}
     producer = confluent_kafka.Producer(settings)
@@ -181,32 +179,32 @@ def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
     producer.begin_transaction()
     producer.produce("theirs", b"v")
     assert producer.flush(60) == 0
-    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "their-tx")}
+    user.rights = {Action(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "their-tx")}
     assert web.api("/transactions/their-tx").json["partitions"] == []
-    visitor.rights.add(Action(Operation.DESCRIBE, ResourceType.TOPIC, "theirs"))
+    user.rights.add(Action(Operation.DESCRIBE, ResourceType.TOPIC, "theirs"))
     assert web.api("/transactions/their-tx").json["partitions"] == ["theirs-0"]
     producer.abort_transaction(60)
 
 
 def test_processes_that_mirror_are_shown_to_who_may_read_their_reports(
-    visitor: Limited, web: Web, console_broker: EmbeddedBroker
+    user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
     async def report() -> None:
         async with Client(console_broker.bootstrap_servers) as client:
             await StatusReporter(client, lambda: Status("mirror", "west", "running")).report()
 
     asyncio.run(report())
-    visitor.rights = set()
+    user.rights = set()
     assert web.api("/mirrors").json["links"] == []
-    visitor.rights = {Action(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)}
+    user.rights = {Action(Operation.READ, ResourceType.TOPIC, STATUS_TOPIC)}
     assert [link["name"] for link in web.api("/mirrors").json["links"]] == ["west"]
 
 
-def test_a_topic_can_be_created_with_the_right_on_it_alone(visitor: Limited, web: Web) -> None:
-    visitor.rights = {Action(Operation.CREATE, ResourceType.TOPIC, "mine")}
+def test_a_topic_can_be_created_with_the_right_on_it_alone(user: Limited, web: Web) -> None:
+    user.rights = {Action(Operation.CREATE, ResourceType.TOPIC, "mine")}
     assert web.change("/create-topic", topic="others").status == 403
     assert web.change("/create-topic", topic="mine", partitions=1).status == 200
-    visitor.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "mine")}
+    user.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "mine")}
     page = eventually(lambda: web.api("/topics/mine"), lambda answer: answer.status == 200).json
     assert page["may"] == dict.fromkeys(("read", "write", "alter", "delete", "see_configs"), False)
     assert "Delete the topic" not in web.get("/topics/mine").text

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.users import AnonymousConsoleUser
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import RunningConsole, Web
 
@@ -23,24 +24,18 @@ TROUBLE = Known(
 HOUR_AGO = 1_000_000
 
 
-class Limited:
+class Limited(AnonymousConsoleUser):
     """Sees one topic, and neither groups nor the cluster."""
 
     name = "limited"
-    unmasks = False
-    has_session = False
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return False
 
     async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: object
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
-        assert isinstance(names, set | frozenset) or hasattr(names, "__iter__")
         return {name for name in names if (resource_type, name) == (ResourceType.TOPIC, "orders")}
-
-    def client(self, cluster: str) -> None:
-        return None
 
 
 @pytest.fixture
@@ -92,7 +87,7 @@ def test_who_may_not_describe_something_sees_nothing_of_it(
     async def limited(head: object, match: object) -> Limited:
         return Limited()
 
-    monkeypatch.setattr(console.server.gate, "visitor", limited)
+    monkeypatch.setattr(console.server.gate, "user", limited)
     shown = troubled.api("/alarms").json
     assert {row["name"] for row in shown["firing"]} == {"PartitionOffline", "UnderReplicated"}
     assert "secret" not in troubled.get("/alarms").text

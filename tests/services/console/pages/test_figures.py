@@ -18,7 +18,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.services.console.visitor import Anyone, Head, Visitor
+from barnabas.services.console.users import AnonymousConsoleUser, ConsoleUser, Head
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import RunningConsole, Web, running_console
 
@@ -157,25 +157,23 @@ def test_pages_of_a_cluster_that_is_away_are_there_and_say_so(tmp_path: Path) ->
             assert "No newer figures: cannot connect" in answer.text
 
 
-class OneTopic(Anyone):
+class OneTopic(AnonymousConsoleUser):
     """May see `orders` and the cluster, and nothing else."""
 
     name = "guest"
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.resource_type is ResourceType.CLUSTER or action.name == "orders"
 
-    async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Any
-    ) -> set[str]:
-        return {name for name in names if await self.may(cluster, Action(operation, resource_type, name))}
+    async def allowed(self, operation: Operation, resource_type: ResourceType, names: Any) -> set[str]:
+        return {name for name in names if await self.allows(Action(operation, resource_type, name))}
 
 
 class GuestGate:
     def check(self, head: Head) -> None:
         """Nothing is asked."""
 
-    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
+    async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
         return OneTopic()
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import as_reported, new_status
 from barnabas.security.authz.authorizer import Action, Operation
 from barnabas.services.console.pages.flows import curve_of
-from barnabas.services.console.visitor import Anyone
+from barnabas.services.console.users import AnonymousConsoleUser
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import RunningConsole, Web
 
@@ -108,19 +108,19 @@ def test_one_that_never_reported_is_not_found(web: Web) -> None:
     assert "has reported" in web.api("/connectors/nobody").json["error"]
 
 
-class Limited(Anyone):
+class Limited(AnonymousConsoleUser):
     def __init__(self, *operations: Operation) -> None:
         self._operations = operations
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.name == STATUS_TOPIC and action.operation in self._operations
 
 
 def visit_as(console: RunningConsole, monkeypatch: pytest.MonkeyPatch, *operations: Operation) -> None:
-    async def visitor(*_: Any) -> Anyone:
+    async def user(*_: Any) -> AnonymousConsoleUser:
         return Limited(*operations)
 
-    monkeypatch.setattr(console.server.app.gate, "visitor", visitor)
+    monkeypatch.setattr(console.server.app.gate, "user", user)
 
 
 @pytest.mark.parametrize("path", PAGES)

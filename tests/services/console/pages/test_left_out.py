@@ -1,4 +1,4 @@
-"""Figures of what the visitor may not describe are in no list, sum, curve or preview."""
+"""Figures of what the user may not describe are in no list, sum, curve or preview."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _figures(console_broker: EmbeddedBroker, console: RunningConsole) -> None:
     look_anew(console)
 
 
-def test_a_group_shows_the_topics_that_one_may_describe(visitor: Limited, web: Web) -> None:
-    visitor.rights = SEES_GROUP
+def test_a_group_shows_the_topics_that_one_may_describe(user: Limited, web: Web) -> None:
+    user.rights = SEES_GROUP
     answer = web.api(f"/groups/{GROUP}")
     assert [(row["topic"], row["lag"]) for row in answer.json["partitions"]] == [(MINE, 4)]
     assert answer.json["left_out"] == 1
@@ -53,28 +53,28 @@ def test_a_group_shows_the_topics_that_one_may_describe(visitor: Limited, web: W
 
 
 def test_the_list_of_topics_tells_no_lag_of_a_group_that_one_may_not_describe(
-    visitor: Limited, web: Web
+    user: Limited, web: Web
 ) -> None:
-    visitor.rights = SEES_GROUP
+    user.rights = SEES_GROUP
     assert [(row["name"], row["lag"]) for row in web.api("/topics").json["topics"]] == [(MINE, 4)]
-    visitor.rights = {describe(ResourceType.TOPIC, MINE)}
+    user.rights = {describe(ResourceType.TOPIC, MINE)}
     assert [(row["name"], row["lag"]) for row in web.api("/topics").json["topics"]] == [(MINE, None)]
 
 
-def test_groups_are_not_found_by_a_topic_that_one_may_not_describe(visitor: Limited, web: Web) -> None:
-    visitor.rights = SEES_GROUP
+def test_groups_are_not_found_by_a_topic_that_one_may_not_describe(user: Limited, web: Web) -> None:
+    user.rights = SEES_GROUP
     assert web.api("/groups", topic=SECRET).status == 403
     assert [row["name"] for row in web.api("/groups", topic=MINE).json["groups"]] == [GROUP]
 
 
-def test_the_offset_editor_tells_no_offset_of_such_a_topic(visitor: Limited, web: Web) -> None:
-    visitor.rights = SEES_GROUP
+def test_the_offset_editor_tells_no_offset_of_such_a_topic(user: Limited, web: Web) -> None:
+    user.rights = SEES_GROUP
     answer = web.api(f"/groups/{GROUP}/offsets", to="earliest")
     assert [(row["topic"], row["after"]) for row in answer.json["changes"]] == [(MINE, 0)]
     assert SECRET not in answer.text
     assert web.api(f"/groups/{GROUP}/offsets", to="latest", topic=SECRET).status == 403
     assert web.api(f"/groups/{GROUP}/offsets", to="copy", value=OTHER).status == 403
-    visitor.rights = {*SEES_GROUP, describe(ResourceType.GROUP, OTHER)}
+    user.rights = {*SEES_GROUP, describe(ResourceType.GROUP, OTHER)}
     assert web.api(f"/groups/{GROUP}/offsets", to="copy", value=OTHER).json["changes"] == []
 
 
@@ -88,43 +88,43 @@ def test_the_offset_editor_tells_no_offset_of_such_a_topic(visitor: Limited, web
         f"group/{GROUP}/{SECRET}/lag",
     ],
 )
-def test_a_curve_needs_the_right_on_all_that_it_is_of(visitor: Limited, web: Web, series: str) -> None:
-    visitor.rights = SEES_GROUP
+def test_a_curve_needs_the_right_on_all_that_it_is_of(user: Limited, web: Web, series: str) -> None:
+    user.rights = SEES_GROUP
     assert web.api("/curves", series=series).status == 403
 
 
-def test_the_overview_sums_up_what_one_may_describe(visitor: Limited, web: Web) -> None:
-    visitor.rights = set()
+def test_the_overview_sums_up_what_one_may_describe(user: Limited, web: Web) -> None:
+    user.rights = set()
     nothing = web.api("/").json
     names = ("brokers", "topics", "partitions", "groups", "size", "records_in", "lag", "worst", "curves")
     assert not any(nothing[name] for name in names)
-    visitor.rights = SEES_GROUP
+    user.rights = SEES_GROUP
     mine = web.api("/").json
     assert (mine["topics"], mine["partitions"], mine["groups"]) == (1, 1, 1)
     assert web.get("/").status == 200
-    visitor.rights = {describe(ResourceType.CLUSTER, "kafka-cluster")}
+    user.rights = {describe(ResourceType.CLUSTER, "kafka-cluster")}
     assert len(web.api("/").json["brokers"]) == 1
 
 
-def test_no_sum_comes_with_the_ticks(visitor: Limited, web: Web) -> None:
-    visitor.rights = SEES_GROUP
+def test_no_sum_comes_with_the_ticks(user: Limited, web: Web) -> None:
+    user.rights = SEES_GROUP
     name, tick = next(iter(web.events("/live")))
     assert (name, tick["lag"], tick["records_per_second"]) == ("tick", None, None)
 
 
 def test_what_one_may_see_is_found_behind_any_number_of_names_that_one_may_not(
-    visitor: Limited, web: Web, console: RunningConsole, console_broker: EmbeddedBroker
+    user: Limited, web: Web, console: RunningConsole, console_broker: EmbeddedBroker
 ) -> None:
     for number in range(25):
         console_broker.create_topic(f"z{number}", partitions=1)
     console_broker.create_topic("zz-long-name", partitions=1)
     look_anew(console)
-    visitor.rights = {describe(ResourceType.TOPIC, "zz-long-name")}
+    user.rights = {describe(ResourceType.TOPIC, "zz-long-name")}
     assert "zz-long-name" in [place["name"] for place in web.api("/goto", q="z").json["found"]]
 
 
-def test_settings_tell_no_address_of_a_cluster_that_one_may_not_describe(visitor: Limited, web: Web) -> None:
-    visitor.rights = SEES_GROUP
+def test_settings_tell_no_address_of_a_cluster_that_one_may_not_describe(user: Limited, web: Web) -> None:
+    user.rights = SEES_GROUP
     assert web.ask("GET", "/api/v1/settings").json["clusters"] == []
-    visitor.rights = {describe(ResourceType.CLUSTER, CLUSTER_NAME)}
+    user.rights = {describe(ResourceType.CLUSTER, CLUSTER_NAME)}
     assert [each["name"] for each in web.ask("GET", "/api/v1/settings").json["clusters"]] == ["default"]

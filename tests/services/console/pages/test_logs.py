@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.model import AccessSettings, MaskRule
-from barnabas.services.console.visitor import Anyone
+from barnabas.services.console.users import AnonymousConsoleUser
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
 from tests.support.waiting import until
@@ -131,16 +131,16 @@ def test_bad_input_is_a_sentence_and_a_field(
     assert sentence in answer.json["error"]
 
 
-class Reader(Anyone):
+class Reader(AnonymousConsoleUser):
     """May read some topics."""
 
     def __init__(self, *topics: str) -> None:
         self._topics = set(topics)
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.operation is Operation.READ and action.name in self._topics
 
-    async def allowed(self, cluster: str, operation: Operation, kind: ResourceType, names: Any) -> set[str]:
+    async def allowed(self, operation: Operation, kind: ResourceType, names: Any) -> set[str]:
         return self._topics & set(names) if operation is Operation.READ else set()
 
 
@@ -149,11 +149,11 @@ def as_reader_of_info(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) 
     _visit_as(console, monkeypatch, Reader("logs.info"))
 
 
-def _visit_as(console: RunningConsole, monkeypatch: pytest.MonkeyPatch, visitor: Anyone) -> None:
-    async def of(*_: Any) -> Anyone:
-        return visitor
+def _visit_as(console: RunningConsole, monkeypatch: pytest.MonkeyPatch, user: AnonymousConsoleUser) -> None:
+    async def of(*_: Any) -> AnonymousConsoleUser:
+        return user
 
-    monkeypatch.setattr(console.server.app.gate, "visitor", of)
+    monkeypatch.setattr(console.server.app.gate, "user", of)
 
 
 @pytest.mark.usefixtures("as_reader_of_info")

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from barnabas.security.authz.authorizer import Action, Operation
 from barnabas.services.console.access.model import AccessSettings, MaskRule
-from barnabas.services.console.visitor import Anyone
+from barnabas.services.console.users import AnonymousConsoleUser
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.web import RunningConsole, Web, running_console
 
@@ -221,35 +221,33 @@ def test_a_tail_streams_what_is_written(
             other.change(f"/topics/{name}/produce", value="now")
 
 
-class Reader(Anyone):
+class Reader(AnonymousConsoleUser):
     """May read and describe, and nothing else."""
 
     name = "reader"
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.operation in (Operation.READ, Operation.DESCRIBE)
 
 
 class Viewer(Reader):
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return action.operation is Operation.DESCRIBE
 
 
 @pytest.fixture
-def as_visitor(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def use(visitor: Anyone) -> None:
-        async def who(head: object, match: object) -> Anyone:
-            return visitor
+def as_user(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def use(user: AnonymousConsoleUser) -> None:
+        async def who(head: object, match: object) -> AnonymousConsoleUser:
+            return user
 
-        monkeypatch.setattr(console.server.gate, "visitor", who)
+        monkeypatch.setattr(console.server.gate, "user", who)
 
     return use
 
 
-def test_pages_of_records_are_refused_without_the_right_to_read(
-    web: Web, topic: str, as_visitor: Any
-) -> None:
-    as_visitor(Viewer())
+def test_pages_of_records_are_refused_without_the_right_to_read(web: Web, topic: str, as_user: Any) -> None:
+    as_user(Viewer())
     for path in (
         "records", "records/search", "records/export", "records/0/0", "records/0/0/value", "tail", "tail/stream",
         "chart",
@@ -258,8 +256,8 @@ def test_pages_of_records_are_refused_without_the_right_to_read(
         assert (answer.status, "READ" in answer.json["error"]) == (403, True), path
 
 
-def test_nothing_is_written_without_the_right_to_write(web: Web, topic: str, as_visitor: Any) -> None:
-    as_visitor(Reader())
+def test_nothing_is_written_without_the_right_to_write(web: Web, topic: str, as_user: Any) -> None:
+    as_user(Reader())
     assert web.api(f"/topics/{topic}/records/0/0").json["may_write"] is False
     for answer in (
         web.api(f"/topics/{topic}/produce"),

@@ -9,7 +9,7 @@ from barnabas.client.producer import Producer
 from barnabas.client.security.parsing import parse_security
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.services.console.visitor import needed_acls
+from barnabas.services.console.users import needed_acls
 from barnabas.testing import EmbeddedBroker
 from tests.support.waiting import async_eventually
 

@@ -30,7 +30,7 @@ from barnabas.services.console.access.model import AuditSettings
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BusyError, RefusedError, explain
 from barnabas.services.console.routes import ConsoleMatch
-from barnabas.services.console.visitor import Head
+from barnabas.services.console.users import Head
 
 # -- Copy of the audit log in a topic; the file is authoritative ----------------------------------------
 
@@ -169,7 +169,7 @@ def _event(
     }  # fmt: skip
     cluster = "" if context.current is None else context.current.name
     path = {"api": f"{match.route.method} {match.route.path}", "cluster": cluster}
-    return {"event": "request", **_who(context.visitor.name, head.host), **path, **of, "names": named}
+    return {"event": "request", **_who(context.user.name, head.host), **path, **of, "names": named}
 
 
 def _action(context: Context, match: ConsoleMatch, form: Any) -> Action | None:

@@ -30,7 +30,13 @@ from barnabas.services.console.errors import (
 )
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.services.console.visitor import Anyone, Authenticator, Head, Nobody, Visitor
+from barnabas.services.console.users import (
+    AnonymousConsoleUser,
+    Authenticator,
+    ConsoleUser,
+    Head,
+    UnauthenticatedUser,
+)
 from barnabas.web import is_cross_site, is_loopback_host
 
 # -- Limits failed logins, by name and by address ------------------------------------------------------
@@ -158,9 +164,6 @@ def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Authenticator:
 class LocalAuthenticator:
     """No login. Rejects foreign Host names (DNS rebinding) and forms of other sites."""
 
-    def __init__(self) -> None:
-        self._anyone = Anyone()
-
     def check(self, head: Head) -> None:
         host = head.headers.get("host", "")
         if not is_loopback_host(host):
@@ -169,8 +172,8 @@ class LocalAuthenticator:
             )
         check_origin(head)
 
-    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
-        return self._anyone
+    async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
+        return AnonymousConsoleUser()
 
     async def close(self) -> None:
         """Holds no resources."""
@@ -199,18 +202,18 @@ class LoginGate:
     def check(self, head: Head) -> None:
         check_origin(head)
 
-    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
+    async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
         if "authorization" in head.headers:
             return await self._by_header(head, match.parameters.get("cluster"))
         session = self._cookie.value(head.headers)
         who = self.sessions.find(session) if session else None
         if who is not None:
             try:
-                return await self._people.visitor(who, match.parameters.get("cluster"))
+                return await self._people.user(who, match.parameters.get("cluster"))
             except UnauthorizedError:
                 self.sessions.close(session)  # the password has changed, or the token has expired
         if match.route.right.without_login:
-            return Nobody()
+            return UnauthenticatedUser()
         raise UnauthorizedError("Log in first")
 
     async def log_in(self, head: Head, name: str, password: str) -> tuple[str, str]:
@@ -259,7 +262,7 @@ class LoginGate:
             raise ResourceNotFoundError("Login with an identity provider is not enabled")
         return self.oidc
 
-    async def _by_header(self, head: Head, cluster: str | None) -> Visitor:
+    async def _by_header(self, head: Head, cluster: str | None) -> ConsoleUser:
         authorization = head.headers["authorization"]
         try:
             if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, tokens of ours cannot

@@ -13,10 +13,10 @@ from barnabas.config.setting import ConfigError
 from barnabas.services.console.access.oidc import Person
 from barnabas.services.console.access.passwords import ApiTokens, Passwords
 from barnabas.services.console.access.roles import Roles
-from barnabas.services.console.access.visitors import Door, KafkaVisitor, RoleVisitor
+from barnabas.services.console.access.users import ClusterLogins, RoleUser, SaslUser
 from barnabas.services.console.errors import UnauthorizedError
 from barnabas.services.console.settings import ConsoleSettings
-from barnabas.services.console.visitor import Visitor
+from barnabas.services.console.users import ConsoleUser
 
 _CLIENT_ID = "barnabas-console-user"
 _WRONG = "The name or the password is wrong"
@@ -37,9 +37,9 @@ class People(Protocol):
 
     async def by_provider(self, person: Person) -> Identity: ...
 
-    async def by_header(self, authorization: str, cluster: str | None) -> Visitor: ...
+    async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser: ...
 
-    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
+    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
         """`cluster` is the one of the current request."""
         ...
 
@@ -68,16 +68,16 @@ class RolePeople:
     async def by_provider(self, person: Person) -> Identity:
         return Identity(person.name, person.groups)
 
-    async def by_header(self, authorization: str, cluster: str | None) -> Visitor:
+    async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser:
         scheme, _, rest = authorization.partition(" ")
         token = self._tokens.find(rest.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             raise UnauthorizedError("The token is not known, or has expired")
-        return RoleVisitor(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
+        return RoleUser(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
 
-    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
+    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
         principals = (f"User:{who.name}", *(f"Group:{each}" for each in who.groups))
-        return RoleVisitor(who.name, principals, self._roles)
+        return RoleUser(who.name, principals, self._roles)
 
     async def forget(self, who: Identity) -> None:
         """Holds no connections per user."""
@@ -96,17 +96,17 @@ class KafkaPeople:
                     f"`login: kind: kafka` checks names and passwords with the brokers, and the cluster {each.name} "
                     "does not use SASL: give its `settings` a SASL login, or use `kind: service`"
                 )
-        self._doors = {
-            each.name: Door(KafkaUsers(each.bootstrap, each.security, _CLIENT_ID), each.security)
+        self._logins = {
+            each.name: ClusterLogins(KafkaUsers(each.bootstrap, each.security, _CLIENT_ID), each.security)
             for each in settings.clusters
         }
 
     async def by_password(self, name: str, password: str) -> Identity:
         """Authenticate with the first cluster that accepts the password."""
-        for door in self._doors.values():
+        for logins in self._logins.values():
             try:
-                sasl = password_login(name, password, door.security)
-                await door.users.user(sasl)
+                sasl = password_login(name, password, logins.security)
+                await logins.users.user(sasl)
             except SecurityError:
                 continue
             return Identity(name, sasl=sasl)
@@ -115,44 +115,44 @@ class KafkaPeople:
     async def by_provider(self, person: Person) -> Identity:
         """Authenticate to the brokers with the provider's access token (OAUTHBEARER)."""
         sasl = Sasl(Mechanism.OAUTHBEARER, token=person.access_token)
-        for door in self._doors.values():
+        for logins in self._logins.values():
             try:
-                await door.users.user(sasl)
+                await logins.users.user(sasl)
             except SecurityError:
                 continue
             return Identity(person.name, sasl=sasl)
         raise UnauthorizedError("no broker accepts the token of the identity provider")
 
-    async def by_header(self, authorization: str, cluster: str | None) -> Visitor:
-        for door in self._doors.values():
+    async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser:
+        for logins in self._logins.values():
             try:
-                sasl = login_from(authorization, door.security)
-                await door.users.user(sasl)
+                sasl = login_from(authorization, logins.security)
+                await logins.users.user(sasl)
             except SecurityError:
                 continue
             name = sasl.username or "a bearer of a token"
-            return await self._visitor(Identity(name, sasl=sasl), cluster, has_session=False)
+            return await self._user(Identity(name, sasl=sasl), cluster, has_session=False)
         raise UnauthorizedError("The brokers do not know who this is")
 
-    async def visitor(self, who: Identity, cluster: str | None) -> Visitor:
-        return await self._visitor(who, cluster, has_session=True)
+    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
+        return await self._user(who, cluster, has_session=True)
 
-    async def _visitor(self, who: Identity, cluster: str | None, *, has_session: bool) -> Visitor:
+    async def _user(self, who: Identity, cluster: str | None, *, has_session: bool) -> ConsoleUser:
         assert who.sasl is not None
-        visitor = KafkaVisitor(who.name, who.sasl, self._doors, has_session)
-        if cluster in self._doors:
+        user = SaslUser(who.name, who.sasl, self._logins, has_session)
+        if cluster in self._logins:
             try:
-                await visitor.enter(cluster)
+                await user.on(cluster).log_in()
             except SecurityError:
-                if len(self._doors) == 1:
+                if len(self._logins) == 1:
                     raise UnauthorizedError("The brokers do not know you any longer; log in again") from None
-        return visitor
+        return user
 
     async def forget(self, who: Identity) -> None:
         assert who.sasl is not None
-        for door in self._doors.values():
-            await door.users.forget(who.sasl)
+        for logins in self._logins.values():
+            await logins.users.forget(who.sasl)
 
     async def close(self) -> None:
-        for door in self._doors.values():
-            await door.users.close()
+        for logins in self._logins.values():
+            await logins.users.close()

@@ -98,7 +98,7 @@ async def show_alarms(context: Context, query: AlarmsQuery) -> AlarmsPage:
 
 
 async def raised_alarms(context: Context) -> list[Raised]:
-    """What is wrong, as far as the visitor may know of it and nobody has silenced it for all."""
+    """What is wrong, as far as the user may know of it and nobody has silenced it for all."""
     silenced = context.settings.silenced_alarms
     loud = [each for each in context.cluster.alarms.firing if each.alarm.name not in silenced]
     return await _allowed(context, loud)

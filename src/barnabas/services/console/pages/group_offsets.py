@@ -59,7 +59,7 @@ class OffsetsPage(msgspec.Struct):
 @routes.page("/groups/{group}/offsets", needs=group(Operation.DESCRIBE), template="groups/offsets.html")
 async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
     """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed. Topics that
-    the visitor may not describe are left out."""
+    the user may not describe are left out."""
     sample = _find(context, query.group)
     sample = sample.within(await _described(context, [each.topic for each in sample.topics]))
     if query.to and query.to not in offset_plan.WAYS:

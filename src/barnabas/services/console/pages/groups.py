@@ -74,7 +74,7 @@ _SORTS: dict[str, Callable[[GroupSample], Any]] = {
 
 @routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=Entry("Groups", "g", 20))
 async def list_groups(context: Context, query: GroupsQuery) -> GroupsPage:
-    """Groups that the visitor may describe, a page of fifty of them; the worst lag first."""
+    """Groups that the user may describe, a page of fifty of them; the worst lag first."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Groups are sorted by {', '.join(_SORTS)}", "sort")
     if query.type and query.type not in TYPES:
@@ -149,7 +149,7 @@ class GroupPage(msgspec.Struct):
     topic: str
     partitions: list[PartitionRow]
     left_out: int
-    """Topics in which it has offsets, and which the visitor may not describe."""
+    """Topics in which it has offsets, and which the user may not describe."""
     members: GroupMembers
     series: list[str]
     """Of the curve of its lag."""
@@ -165,7 +165,7 @@ MAX_CURVES = 6
 @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
 async def show_group(context: Context, query: GroupQuery) -> GroupPage:
     """One group of any type: members and what they have, lag by partition in records and seconds, and its curve. Topics
-    that the visitor may not describe are left out."""
+    that the user may not describe are left out."""
     snapshot = context.cluster.sampler.snapshot
     sample = snapshot.groups.get(query.group)
     if sample is None:
@@ -250,7 +250,7 @@ async def show_rebalances(context: Context, query: RebalancesQuery) -> Rebalance
         raise BadInputError(f"Ask for more than 0 and at most {MAX_HOURS:g} hours", "hours")
     try:
         # As the console itself: of the records of all groups only those of this one are shown.
-        with _reading.take(context.visitor.name):
+        with _reading.take(context.user.name):
             async with asyncio.timeout(TIMEOUT):
                 found = await rebalance_history(context.cluster.client, query.group, query.hours)
     except TimeoutError:

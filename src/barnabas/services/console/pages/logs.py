@@ -100,7 +100,7 @@ class LogsPage(msgspec.Struct):
     older_link: str = ""
     live_link: str = ""
     topics: list[str] = []
-    """With lines that this visitor may read."""
+    """With lines that this user may read."""
     behind: int = 0
     """Records that are in the topics and not here yet."""
     notes: list[str] = []
@@ -172,12 +172,12 @@ NOTHING_YET = (
 
 
 async def _readable(context: Context, archive: LogArchive) -> set[str]:
-    """RefusedError if there are lines, and this visitor may read none of them."""
+    """RefusedError if there are lines, and this user may read none of them."""
     known = archive.kept_topics
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, known)
     if known and not allowed:
         raise RefusedError(
-            f"{context.visitor.name} may not read log lines: that needs READ on a topic that has some. Ask whoever "
+            f"{context.user.name} may not read log lines: that needs READ on a topic that has some. Ask whoever "
             "administers the cluster or the console's roles"
         )
     return {name for name in allowed if not await context.hidden(name)}
@@ -186,9 +186,7 @@ async def _readable(context: Context, archive: LogArchive) -> set[str]:
 async def _refuse_masked(context: Context, name: str) -> None:
     """A line may repeat what is masked in a field: of a topic with masks there are no lines at all."""
     if await context.hidden(name):
-        raise RefusedError(
-            f"Values of {name} are masked for {context.visitor.name}, and so are its log lines"
-        )
+        raise RefusedError(f"Values of {name} are masked for {context.user.name}, and so are its log lines")
 
 
 def _wanted(query: LogsQuery, readable: set[str]) -> Wanted:

@@ -27,7 +27,7 @@ class MetricsQuery(msgspec.Struct):
 
 @routes.download("/metrics", needs=cluster(Operation.DESCRIBE))
 async def cluster_metrics(context: Context, query: MetricsQuery) -> Download:
-    """The cluster as Prometheus reads it, without topics and groups that the visitor may not describe."""
+    """The cluster as Prometheus reads it, without topics and groups that the user may not describe."""
     return await _metrics(context, context.cluster)
 
 
@@ -41,16 +41,20 @@ async def only_metrics(context: Context, query: MetricsQuery) -> Download:
         )
     (shown,) = context.clusters.values()
     action = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    if not await context.visitor.may(shown.name, action):
-        raise refusal(context.visitor, action)
+    if not await context.user.on(shown.name).allows(action):
+        raise refusal(context.user, action)
     return await _metrics(context, shown)
 
 
 async def _metrics(context: Context, shown: Cluster) -> Download:
     known = shown.watch.known
-    visitor, topics, groups = context.visitor, known.snapshot.topics.keys(), known.snapshot.groups.keys()
-    seen = await visitor.allowed(shown.name, Operation.DESCRIBE, ResourceType.TOPIC, topics)
-    read = await visitor.allowed(shown.name, Operation.DESCRIBE, ResourceType.GROUP, groups)
+    user, topics, groups = (
+        context.user.on(shown.name),
+        known.snapshot.topics.keys(),
+        known.snapshot.groups.keys(),
+    )
+    seen = await user.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
+    read = await user.allowed(Operation.DESCRIBE, ResourceType.GROUP, groups)
     if seen >= topics and read >= groups:
         page = await shown.exporter.page()
     else:

@@ -62,7 +62,7 @@ class Overview(msgspec.Struct):
     records_out: float | None
     lag: int | None
     worst: WorstGroup | None
-    """The group that is furthest behind, of those that the visitor may see."""
+    """The group that is furthest behind, of those that the user may see."""
     alarms: int
     """That ring now."""
     curves: list[CurveShown]
@@ -98,7 +98,7 @@ async def show_overview(context: Context, query: OverviewQuery) -> Overview:
 
 
 async def _seen(context: Context, whole: Snapshot) -> Snapshot:
-    """Without brokers, and without what the visitor may not describe."""
+    """Without brokers, and without what the user may not describe."""
     names = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, whole.topics)
     read = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, whole.groups)
     topics = {name: topic for name, topic in whole.topics.items() if name in names}

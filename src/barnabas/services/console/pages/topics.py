@@ -41,7 +41,7 @@ class TopicRow(msgspec.Struct):
     size: int | None
     """Bytes of all replicas."""
     lag: int | None
-    """Records that the group which is furthest behind has before it, if the visitor may see that group."""
+    """Records that the group which is furthest behind has before it, if the user may see that group."""
     lag_seconds: float | None
     group: str
     """That group."""
@@ -80,7 +80,7 @@ _SORTS: dict[str, Callable[[Snapshot], Callable[[TopicSample], Any]]] = {
 
 @routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=Entry("Topics", "t", 10))
 async def list_topics(context: Context, query: TopicsQuery) -> TopicsPage:
-    """Topics that the visitor may describe, a page of fifty of them."""
+    """Topics that the user may describe, a page of fifty of them."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Topics are sorted by {', '.join(_SORTS)}", "sort")
     snapshot = context.cluster.sampler.snapshot

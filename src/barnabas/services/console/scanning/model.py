@@ -64,7 +64,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     decode: Decode = Decode.AUTO
     masks: tuple[Mask, ...] = ()
     subjects: frozenset[str] | None = None
-    """Subjects whose schemas the visitor may read, besides those of the topic itself; None: all."""
+    """Subjects whose schemas the user may read, besides those of the topic itself; None: all."""
     continue_at: str = ""
     shown_bytes: int = LIST_BYTES
     with_hex: bool = False

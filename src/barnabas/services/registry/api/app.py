@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.registry import errors
-from barnabas.services.registry.access import Access, Caller, Origins, Visitor
+from barnabas.services.registry.access import Access, Caller, Origins
 from barnabas.services.registry.api import media
 from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
 from barnabas.services.registry.api.request import RawText, Request, read_query
@@ -21,6 +21,7 @@ from barnabas.web import (
     PEER_CERTIFICATE,
     BodyEndedError,
     BodyTooLargeError,
+    CurrentUser,
     Match,
     Receive,
     ResponseWriter,
@@ -68,11 +69,11 @@ class RegistryApp:
         self.origins.check(method, headers)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
         match, context = find_route(method, raw_path)
-        visitor = await self.access.visitor(_caller(scope, headers))  # before anything is read
+        user = await self.access.user(_caller(scope, headers))  # before anything is read
         body = await _read(headers, receive) if method in _WITH_BODY else b""
         if method in _WITH_BODY:
             media.check_content_type(headers.get("content-type", ""))
-        request = await self._request(match, context, visitor, scope, headers, body)
+        request = await self._request(match, context, user, scope, headers, body)
         try:
             answer = await match.route.endpoint(request)
         except NotLeadingError as elsewhere:
@@ -92,7 +93,7 @@ class RegistryApp:
         self,
         match: Match[Route[Right]],
         context: str,
-        visitor: Visitor,
+        user: CurrentUser,
         scope: Scope,
         headers: dict[str, str],
         body: bytes,
@@ -100,7 +101,7 @@ class RegistryApp:
         repeated = read_query(scope["query_string"].decode("latin-1"))
         query = {name: values[-1] for name, values in repeated.items()}
         new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
-        request = Request(self.service, visitor, match.parameters, query, repeated, None, context, new_fields)
+        request = Request(self.service, user, match.parameters, query, repeated, None, context, new_fields)
         await check_right(match.route.right, request)
         if scope["method"] in _WITH_BODY:
             request.is_large = len(body) > LARGE_BODY

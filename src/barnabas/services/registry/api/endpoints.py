@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.client.schemas.subjects import context_of
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.registry import errors, settings, subjects
+from barnabas.services.registry.access import allows_cluster, readable_subjects
 from barnabas.services.registry.api.request import RawText, Request
 from barnabas.services.registry.model import Json, Mode, SchemaText, SchemaType, Version
 from barnabas.services.registry.subjects import Shown
@@ -36,7 +37,7 @@ async def list_subjects(request: Request) -> Answer:
     if request.context != ".":
         prefix = f":{request.context}:{prefix}"
     found = subjects.subjects_in(request.state, prefix, request.shown)
-    return request.page(await request.visitor.readable(found))
+    return request.page(await readable_subjects(request.user, found))
 
 
 async def list_versions(request: Request) -> Answer:
@@ -108,7 +109,7 @@ async def delete_version(request: Request) -> Answer:
 
 async def list_schemas(request: Request) -> Answer:
     prefix = request.query.get("subjectPrefix", "") or ":*:"
-    names = await request.visitor.readable(subjects.subjects_in(request.state, prefix, request.shown))
+    names = await readable_subjects(request.user, subjects.subjects_in(request.state, prefix, request.shown))
     found = []
     began = time.thread_time()
     for name in names:
@@ -204,9 +205,7 @@ async def get_mode(request: Request) -> Answer:
 async def set_mode(request: Request) -> Answer:
     """Ids are shared by all subjects of a context: importing some, even to one subject, is a right on the cluster."""
     wanted = request.document().get("mode")
-    if str(wanted).upper() == Mode.IMPORT and not await request.visitor.may_with_cluster(
-        Operation.ALTER_CONFIGS
-    ):
+    if str(wanted).upper() == Mode.IMPORT and not await allows_cluster(request.user, Operation.ALTER_CONFIGS):
         raise errors.forbidden(Operation.ALTER_CONFIGS.name, "the cluster")
     return await request.service.set_mode(request.scope, wanted, force=request.flag("force"))
 
@@ -216,7 +215,7 @@ async def delete_mode(request: Request) -> Answer:
 
 
 async def list_contexts(request: Request) -> Answer:
-    names = await request.visitor.readable(list(request.state.subjects()))
+    names = await readable_subjects(request.user, list(request.state.subjects()))
     seen = {".", *map(context_of, names)}
     return request.page([one for one in request.state.contexts() if one in seen])
 
@@ -225,7 +224,7 @@ async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int |
     """The schema in the body. What it refers to must be readable: errors would tell of it."""
     schema, given = await request.schema()
     named = [one.subject for one in schema.references]
-    readable = set(await request.visitor.readable(named))
+    readable = set(await readable_subjects(request.user, named))
     for subject in named:
         if subject not in readable:
             raise errors.forbidden(Operation.READ.name, f"subject {subject}")
@@ -252,12 +251,12 @@ async def _shown(request: Request, version: Version) -> Json:
 
 
 async def _users(request: Request) -> list[Version]:
-    """Versions with the id that the visitor may read; 40403 if there is no such id."""
+    """Versions with the id that the user may read; 40403 if there is no such id."""
     number = _id(request)
     found = request.state.users_of(request.context_of_query(), number)
     if not found:
         raise errors.schema_not_found(number)
-    readable = set(await request.visitor.readable([one.subject for one in found]))
+    readable = set(await readable_subjects(request.user, [one.subject for one in found]))
     if not readable:
         raise errors.forbidden("READ", f"the subjects of schema {number}")
     return [one for one in found if request.shown(one) and one.subject in readable]
@@ -269,7 +268,7 @@ async def _with_id(request: Request) -> Version:
     found = request.state.users_of(context, number)
     if not found:
         raise errors.schema_not_found(number)
-    readable = set(await request.visitor.readable([one.subject for one in found]))
+    readable = set(await readable_subjects(request.user, [one.subject for one in found]))
     if not readable:
         raise errors.forbidden("READ", f"the subjects of schema {number}")
     first: SchemaText | None = request.state.schema(context, number)
@@ -282,7 +281,7 @@ async def _with_guid(request: Request) -> list[Version]:
     found = request.state.with_guid(guid)
     if not found:
         raise errors.schema_not_found(guid)
-    readable = set(await request.visitor.readable([one.subject for one in found]))
+    readable = set(await readable_subjects(request.user, [one.subject for one in found]))
     if not readable:
         raise errors.forbidden("READ", f"the subjects of schema {guid}")
     return [one for one in found if one.subject in readable]

@@ -10,7 +10,6 @@ from typing import Any
 
 from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, qualified
 from barnabas.services.registry import errors
-from barnabas.services.registry.access import Visitor
 from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import (
     Json,
@@ -23,6 +22,7 @@ from barnabas.services.registry.model import (
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.state import State, is_reference, read_references
 from barnabas.services.registry.subjects import MAX_REFERENCES, Shown
+from barnabas.web import CurrentUser
 
 MAX_INT = 2**31 - 1
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -44,7 +44,7 @@ class RawText:
 @dataclass(slots=True)
 class Request:
     service: SchemaService
-    visitor: Visitor
+    user: CurrentUser
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     repeated: dict[str, list[str]] = field(default_factory=dict)  # the same with all values of a name

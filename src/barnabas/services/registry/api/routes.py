@@ -9,6 +9,7 @@ from enum import Enum
 from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, name_of
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.registry import errors
+from barnabas.services.registry.access import allows_cluster, allows_subject
 from barnabas.services.registry.api import endpoints
 from barnabas.services.registry.api.request import Request
 from barnabas.services.registry.model import check_context
@@ -110,9 +111,9 @@ async def check_right(right: Right, request: Request) -> None:
         return
     scope = request.subject if right.on is RightOn.TOPIC else request.scope
     if scope is None or not name_of(scope):
-        if not await request.visitor.may_with_cluster(right.operation):
+        if not await allows_cluster(request.user, right.operation):
             raise errors.forbidden(right.operation.name, "the cluster")
-    elif not await request.visitor.may(right.operation, scope):
+    elif not await allows_subject(request.user, right.operation, scope):
         raise errors.forbidden(right.operation.name, f"subject {scope}")
 
 

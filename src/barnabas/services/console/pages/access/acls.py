@@ -17,13 +17,13 @@ from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import ADMINISTER, administer, cluster
 from barnabas.services.console.routes import Done, Entry, Routes
 
-# -- May the visitor change anything on a page? Then it shows forms ------------------------------------
+# -- May the user change anything on a page? Then it shows forms ------------------------------------
 
 
 async def may_administer(context: Context, operation: Operation) -> bool:
     return (
         not context.settings.read_only
-        and await context.visitor.may(context.cluster.name, ADMINISTER)
+        and await context.user.allows(ADMINISTER)
         and await context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
     )
 

@@ -25,7 +25,7 @@ MAX_SHOWN = 200
 MAX_READ = 2000
 READ_SECONDS = 5.0
 OWN = Needs(
-    note="a login; shown are changes in clusters where the visitor has the role admin, and logins to such"
+    note="a login; shown are changes in clusters where the user has the role admin, and logins to such"
 )
 READ = Needs(note=f"READ on TOPIC {TOPIC}")
 
@@ -60,7 +60,7 @@ async def show_audit(context: Context, query: AuditQuery) -> AuditPage:
     """Changes that were made through this console, logins and refusals; the newest first."""
     if not isinstance(context.audit, ConsoleAudit):
         raise ResourceNotFoundError("This console writes no audit log")
-    administered = {each for each in context.clusters if await context.visitor.may(each, ADMINISTER)}
+    administered = {each for each in context.clusters if await context.user.on(each).allows(ADMINISTER)}
     events = [each for each in await context.audit.newest() if _is_for(each, administered)]
     return _page(events, query, is_broker=False)
 

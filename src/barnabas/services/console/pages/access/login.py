@@ -12,7 +12,7 @@ from barnabas.services.console.context import Context
 from barnabas.services.console.errors import ElsewhereError, UnauthorizedError
 from barnabas.services.console.needs import NOBODY
 from barnabas.services.console.routes import Done, Routes
-from barnabas.services.console.visitor import Head
+from barnabas.services.console.users import Head
 
 routes = Routes()
 
@@ -29,7 +29,7 @@ class LoginPage(msgspec.Struct):
     """People log in with an identity provider here."""
     as_yourself: bool
     """Name and password are those that the brokers know."""
-    visitor: str
+    user: str = msgspec.field(name="visitor")
 
 
 class LoginForm(msgspec.Struct):
@@ -61,7 +61,7 @@ async def show_login(context: Context, query: LoginQuery) -> LoginPage:
         gate.has_password,
         gate.oidc is not None,
         gate.login.kind == "kafka",
-        context.visitor.name if context.visitor.has_session else "",
+        context.user.name if context.user.has_session else "",
     )
 
 

@@ -102,7 +102,7 @@ def _allowed(judge: Judge, query: MayQuery, kind: ResourceType, name: str) -> Al
 
 
 async def _resources(context: Context, part: str) -> list[tuple[ResourceType, str]]:
-    """Those that the visitor may see."""
+    """Those that the user may see."""
     topics = list((await context.client.refresh(None)).topics)
     seen = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
     groups = [each.group_id for _, each in await list_groups(context.client)]

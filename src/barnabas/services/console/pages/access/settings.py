@@ -1,4 +1,4 @@
-"""How the console is set up, and what the visitor may do. No secret is here: the Structs have no place for one."""
+"""How the console is set up, and what the user may do. No secret is here: the Structs have no place for one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TokenFacts(msgspec.Struct):
 
 
 class SettingsPage(msgspec.Struct):
-    visitor: str
+    user: str = msgspec.field(name="visitor")
     login: str
     read_only: bool
     clusters: list[ClusterFacts]
@@ -82,12 +82,12 @@ async def show_settings(context: Context, query: SettingsQuery) -> SettingsPage:
     """How this console is set up."""
     settings, access = context.settings, context.settings.access
     page = SettingsPage(
-        context.visitor.name,
+        context.user.name,
         str(access.login.kind),
         settings.read_only,
-        [_cluster(each) for each in settings.clusters if await context.visitor.may(each.name, DESCRIBE)],
+        [_cluster(each) for each in settings.clusters if await context.user.on(each.name).allows(DESCRIBE)],
         _rights(),
-        all([await context.visitor.may(each, ADMINISTER) for each in context.clusters]),
+        all([await context.user.on(each).allows(ADMINISTER) for each in context.clusters]),
     )
     if page.is_admin:
         page.listen, page.data = str(settings.listen), str(settings.data)

@@ -78,7 +78,7 @@ async def change_broker_config(context: Context, form: BrokerConfigForm) -> Conf
 async def _demand_admin(context: Context, changes: str) -> None:
     """RefusedError for settings with which an operator could let others in."""
     found = next((name for name in parse_changes(changes) if OF_SECURITY.search(name)), None)
-    if found is not None and not await context.visitor.may(context.cluster.name, ADMINISTER):
+    if found is not None and not await context.user.allows(ADMINISTER):
         raise RefusedError(
             f"{found} decides who can connect to the cluster: changing it needs the role admin"
         )

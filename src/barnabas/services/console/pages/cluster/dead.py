@@ -194,7 +194,7 @@ async def _records(context: Context, name: str) -> int:
 
 async def _prefix(context: Context) -> str:
     """What names of share groups' dead-letter topics begin with; nothing where brokers have no such setting, as Apache
-    Kafka before 4.4, and for a visitor who may not see settings."""
+    Kafka before 4.4, and for a user who may not see settings."""
     client = context.client
     try:
         broker = str(min(client.metadata.brokers or (await client.refresh([])).brokers))

@@ -71,7 +71,7 @@ class MirrorsPage(msgspec.Struct):
 
 @routes.page("/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=Entry("Mirrors", "r", 85))
 async def show_mirrors(context: Context, query: MirrorsQuery) -> MirrorsPage:
-    """Topics that are mirrored to this cluster, and the processes that do it. Topics that the visitor may not describe
+    """Topics that are mirrored to this cluster, and the processes that do it. Topics that the user may not describe
     are left out; the processes are shown to who may read their reports, in `__barnabas_status`."""
     mirrors, note = await _mirrors(context)
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, [each.name for each in mirrors])

@@ -67,7 +67,7 @@ class TieringPage(msgspec.Struct):
     partitions: list[TierPartition]
     """Of the topic that was asked for."""
     brokers: list[TierBroker] | None
-    """None: the visitor may not describe the cluster."""
+    """None: the user may not describe the cluster."""
     note: str
     """Why something cannot be told."""
 

@@ -108,7 +108,7 @@ class TransactionPage(msgspec.Struct):
     entry=Entry("Transactions", "x", 70),
 )
 async def show_transactions(context: Context, query: TransactionsQuery) -> TransactionsPage:
-    """Transactional ids that the visitor may describe, the longest open first; with `hanging`, what hangs."""
+    """Transactional ids that the user may describe, the longest open first; with `hanging`, what hangs."""
     listed = await transactions.list_transactions(
         context.client,
         [query.state] if query.state else (),
@@ -136,7 +136,7 @@ async def show_transactions(context: Context, query: TransactionsQuery) -> Trans
     template="cluster/transaction.html",
 )
 async def show_transaction(context: Context, query: TransactionQuery) -> TransactionPage:
-    """One transactional id: its state, and the partitions of its open transaction, of topics that the visitor may
+    """One transactional id: its state, and the partitions of its open transaction, of topics that the user may
     describe."""
     coordinator, state = await transactions.describe_transaction(context.client, query.transactional_id)
     described = await context.allowed(
@@ -211,7 +211,7 @@ def hanging_row(tp: TopicPartition, producer: ProducerState, now_ms: int) -> Han
 
 
 async def _find_hanging(context: Context, query: TransactionsQuery, now_ms: int) -> list[HangingRow]:
-    """In topics that the visitor may read: brokers tell nobody else who writes to them."""
+    """In topics that the user may read: brokers tell nobody else who writes to them."""
     topics = await (context.client.topics([query.topic]) if query.topic else context.client.all_topics())
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, list(topics))
     partitions = [

@@ -14,7 +14,7 @@ from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.context import Context
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.scanning.model import MAX_HITS, Decode, Mask, Search
-from barnabas.services.console.visitor import Anyone
+from barnabas.web import AnonymousUser
 
 _OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d{1,18})\s*", re.IGNORECASE | re.ASCII)
 _PARTITIONS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
@@ -71,14 +71,14 @@ async def search_of(context: Context, asked: Asked, limit: int, continue_at: str
 
 
 async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
-    """What is hidden from this visitor."""
+    """What is hidden from this user."""
     hidden = await context.hidden(topic)
     return (Mask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
 
 
 async def readable_subjects(context: Context) -> frozenset[str] | None:
-    """Subjects whose topics the visitor may read; None, without a login: all of them."""
-    if isinstance(context.visitor, Anyone):
+    """Subjects whose topics the user may read; None, without a login: all of them."""
+    if isinstance(context.user, AnonymousUser):
         return None
     subjects = await context.cluster.subjects.names()
     topics = {subject: topic_of(subject) for subject in subjects}

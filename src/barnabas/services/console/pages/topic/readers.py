@@ -34,7 +34,7 @@ class ReadersPage(msgspec.Struct):
 
 @routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
 async def show_readers(context: Context, query: TopicQuery) -> ReadersPage:
-    """The groups that have committed offsets in a topic, the one furthest behind first. Groups that the visitor may not
+    """The groups that have committed offsets in a topic, the one furthest behind first. Groups that the user may not
     describe are left out."""
     await find_topic(context, query.topic)
     snapshot = context.cluster.sampler.snapshot

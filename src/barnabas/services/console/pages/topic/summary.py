@@ -29,7 +29,7 @@ class TopicQuery(msgspec.Struct):
 
 
 class TopicRights(msgspec.Struct):
-    """What the visitor may do, so that the page offers nothing else."""
+    """What the user may do, so that the page offers nothing else."""
 
     read: bool
     write: bool

@@ -80,8 +80,8 @@ class RegistryReader:
 
 
 class Schemas:
-    """The schemas that one visitor may read. The registry is asked with the console's login, which may read more: a
-    record of the visitor's own topic can name the id of any schema."""
+    """The schemas that one user may read. The registry is asked with the console's login, which may read more: a
+    record of the user's own topic can name the id of any schema."""
 
     def __init__(self, reader: RegistryReader, search: Search) -> None:
         self._reader, self._topic, self._subjects = reader, search.topic, search.subjects

@@ -13,6 +13,7 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.routes import ConsoleMatch
+from barnabas.web import AnonymousUser, CurrentUser
 
 # -- ACLs that the console's principal needs -------------------------------------------------------------
 
@@ -30,70 +31,59 @@ def needed_acls(user: str) -> list[AclBinding]:
     return allowing(user, _NEEDED)
 
 
-class Visitor(Protocol):
-    @property
-    def name(self) -> str: ...
+class ConsoleUser(CurrentUser, Protocol):
+    """The user of a request, with the rights on one cluster (`on`)."""
 
     @property
     def has_session(self) -> bool:
         """True for a logged-in user, who can log out."""
         ...
 
-    async def may(self, cluster: str, action: Action) -> bool: ...
-
-    async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        """Subset of the names on which the user may do this."""
+    def on(self, cluster: str) -> ConsoleUser:
+        """The same user on a cluster."""
         ...
 
-    async def unmasks(self, cluster: str) -> bool:
+    async def unmasks(self) -> bool:
         """True if masks do not apply to this user (`Context.hidden`)."""
         ...
 
-    def client(self, cluster: str) -> Client | None:
+    def client(self) -> Client | None:
         """The user's client; None: use the console's."""
         ...
 
-    def security(self, cluster: str) -> Security | None:
+    def security(self) -> Security | None:
         """Credentials for further connections of the user; None: use the console's."""
         ...
 
 
-class Anyone:
+class AnonymousConsoleUser(AnonymousUser):
     """User of a console without login: has all rights of the console; masks apply."""
 
-    name = "anyone"
     has_session = False
 
-    async def may(self, cluster: str, action: Action) -> bool:
-        return True
+    def on(self, cluster: str) -> ConsoleUser:
+        return self
 
-    async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
-    ) -> set[str]:
-        return set(names)
-
-    async def unmasks(self, cluster: str) -> bool:
+    async def unmasks(self) -> bool:
         return False
 
-    def client(self, cluster: str) -> Client | None:
+    def client(self) -> Client | None:
         return None
 
-    def security(self, cluster: str) -> Security | None:
+    def security(self) -> Security | None:
         return None
 
 
-class Nobody(Anyone):
+class UnauthenticatedUser(AnonymousConsoleUser):
     """Not logged in: may only see the login page."""
 
     name = "nobody"
 
-    async def may(self, cluster: str, action: Action) -> bool:
+    async def allows(self, action: Action) -> bool:
         return False
 
     async def allowed(
-        self, cluster: str, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> set[str]:
         return set()
 
@@ -118,7 +108,7 @@ class Authenticator(Protocol):
         """Raises RefusedError for a foreign Host or a form of another site."""
         ...
 
-    async def visitor(self, head: Head, match: ConsoleMatch) -> Visitor:
+    async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
         """Raises UnauthorizedError if the route needs a login and there is none."""
         ...
 
