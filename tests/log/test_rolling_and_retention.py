@@ -205,9 +205,9 @@ def test_an_epoch_without_batches_is_cut_at_the_log_end(tmp_path: Path) -> None:
     append(log, batch(b"a"), epoch=3)
     append(log, batch(b"b"), epoch=5)
     log.advance_log_start(2)
-    assert log.epochs.entries == ((5, 2),)
+    assert list(log.epochs.entries) == [(5, 2)]
     log.truncate_to(2)
-    assert (log.log_end_offset, log.epochs.entries, log.epochs.latest) == (2, (), -1)
+    assert (log.log_end_offset, list(log.epochs.entries), log.epochs.latest) == (2, [], -1)
 
 
 def test_a_flush_that_was_overtaken_by_a_truncation_does_not_count(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_batches_that_fail_between_two_pieces_are_copied_again(
             scene.fail()
 
     monkeypatch.setattr(log_dir_moves, "pieces", lambda walked: [[each] for each in walked])
-    monkeypatch.setattr(log_dir_moves.asyncio, "sleep", pass_turn)
+    monkeypatch.setattr(asyncio, "sleep", pass_turn)
     asyncio.run(scene.copy())
     assert turns > 1
     assert read_all(scene.move.future) == read_all(scene.move.log)

@@ -59,7 +59,7 @@ def test_a_cut_below_the_log_start_leaves_nothing_that_a_kill_would_bring_back()
     """A log start is checkpointed late, and a kill forgets it: what was deleted and cut must be gone from the file."""
     fs = FaultyFileSystem()
     logs, _ = loaded(fs)
-    logs.loss_is_told()
+    logs.loss_is_reported()
     log = logs.create(PARTITION, TOPIC_ID, LogConfig())
     for number in range(10):
         append(log, batch(b"old-%d" % number), epoch=3)

@@ -104,7 +104,7 @@ class Loader:
         for name in self._fs.list(log_dir.folder):
             if (moving := names.partition_of_future(name)) is not None:
                 self._load_future(log_dir, name, moving, checkpoints)
-        # After a crash the boot id is written when the controller knows (`loss_is_told`): until then, every start
+        # After a crash the boot id is written when the controller knows (`loss_is_reported`): until then, every start
         # detects the crash again.
         self._settle(log_dir, None if stop is Stop.CRASHED else boot_id)
         if stop is not Stop.CLEAN and self.report.recovered:
